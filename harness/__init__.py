@@ -1,0 +1,94 @@
+"""Evaluate edits of what a language model knows.
+
+This module is the whole public interface. Importing it brings in neither torch nor transformers:
+a plugin registers its names in milliseconds, and the heavy modules load when a run needs them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from edit_harness.cases import (
+    Answer,
+    Case,
+    Choose,
+    Distribution,
+    Divergence,
+    Drift,
+    Generate,
+    NextToken,
+    Probe,
+    Query,
+    Request,
+    Scores,
+    Text,
+    join,
+)
+from edit_harness.errors import (
+    DataError,
+    HarnessError,
+    PluginError,
+    ResourceError,
+    RunFolderError,
+    UsageError,
+)
+from edit_harness.hookspecs import Register, hookimpl
+from edit_harness.interfaces import (
+    Editor,
+    Measure,
+    Metric,
+    ModelShape,
+    ModelSource,
+    Preset,
+    Task,
+)
+
+if TYPE_CHECKING:
+    from edit_harness.evaluation import edit, evaluate, load_model
+
+_LAZY = {
+    "edit": "edit_harness.evaluation",
+    "evaluate": "edit_harness.evaluation",
+    "load_model": "edit_harness.evaluation",
+}
+
+__all__ = [
+    "Answer",
+    "Case",
+    "Choose",
+    "DataError",
+    "Distribution",
+    "Divergence",
+    "Drift",
+    "Editor",
+    "Generate",
+    "HarnessError",
+    "Measure",
+    "Metric",
+    "ModelShape",
+    "ModelSource",
+    "NextToken",
+    "PluginError",
+    "Preset",
+    "Probe",
+    "Query",
+    "Register",
+    "Request",
+    "ResourceError",
+    "RunFolderError",
+    "Scores",
+    "Task",
+    "Text",
+    "UsageError",
+    "edit",
+    "evaluate",
+    "hookimpl",
+    "join",
+    "load_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch when it is first asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

@@ -1,0 +1,172 @@
+"""The data of an evaluation: what to edit, what to ask, and what the model answered.
+
+Everything here is frozen and free of torch, so tasks and metrics run without a model. What a
+model or an edit is stands in `edit_harness.model` and `edit_harness.edits`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from edit_harness.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SUBJECT = "{}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One fact to write: after the edit, ``text`` goes on with ``target_new``.
+
+    Raises `DataError` if the prompt has not exactly one ``{}``, or a part is empty.
+    """
+
+    prompt: str
+    """The prompt, with ``{}`` in the place of the subject; no space at its end."""
+    subject: str
+    target_new: str
+    """The object to write, without the space that joins it to the prompt."""
+    target_true: str = ""
+
+    def __post_init__(self) -> None:
+        if (count := self.prompt.count(SUBJECT)) != 1:
+            raise DataError(f"the prompt {self.prompt!r} has {count} places '{{}}' for the subject")
+        for name in ("subject", "target_new"):
+            if not getattr(self, name).strip():
+                raise DataError(f"the request {self.prompt!r} has an empty {name}")
+
+    @property
+    def text(self) -> str:
+        """The prompt with the subject filled in."""
+        return self.prompt.replace(SUBJECT, self.subject, 1)
+
+    @property
+    def statement(self) -> str:
+        """The whole new fact as a text."""
+        return join(self.text, self.target_new)
+
+    @property
+    def subject_end(self) -> int:
+        """Where the subject ends in ``text``, in characters, trailing spaces left out."""
+        return self.prompt.index(SUBJECT) + len(self.subject.rstrip())
+
+
+def join(prompt: str, target: str) -> str:
+    """Return the text that a model is scored on: the prompt, one space, the target."""
+    return f"{prompt} {target}"
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Ask how likely each candidate is after the prompt; answered by `Scores`."""
+
+    prompt: str
+    candidates: tuple[str, ...]
+    """Texts without the space that joins them to the prompt."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Ask how far the edit moves the next-token distribution; answered by `Divergence`."""
+
+    prompt: str
+
+
+@dataclass(frozen=True)
+class NextToken:
+    """Ask for the whole next-token distribution; answered by `Distribution`."""
+
+    prompt: str
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Ask for a continuation; answered by `Text`."""
+
+    prompt: str
+    max_new_tokens: int = 50
+    top_k: int = 1
+    """1 is greedy; larger samples among the k likeliest tokens."""
+    seed: int = 0
+
+
+Query: TypeAlias = Choose | Drift | NextToken | Generate
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Answer to `Choose`; each field has a tuple for every candidate, an item for every token."""
+
+    tokens: tuple[tuple[int, ...], ...]
+    logprobs: tuple[tuple[float, ...], ...]
+    """Natural logarithms, teacher-forced."""
+    argmax: tuple[tuple[int, ...], ...]
+    """The token that the model finds likeliest in each place."""
+
+    def nll(self, candidate: int) -> float:
+        """Mean negative log-probability of a candidate's tokens, in nats."""
+        return -math.fsum(self.logprobs[candidate]) / len(self.logprobs[candidate])
+
+    def prob(self, candidate: int) -> float:
+        """Geometric mean of the probabilities of a candidate's tokens, in [0, 1]."""
+        return math.exp(-self.nll(candidate))
+
+    def exact(self, candidate: int) -> bool:
+        """Tell whether every token of a candidate is the likeliest in its place."""
+        return self.tokens[candidate] == self.argmax[candidate]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Answer to `Drift`: P is the unedited model's distribution, Q the one under the edit."""
+
+    forward: float
+    """KL(P || Q) in nats, at least 0."""
+    reverse: float
+    """KL(Q || P) in nats, at least 0."""
+    vocabulary: int
+    """Number of tokens that the distributions are over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """Answer to `NextToken`; lives in memory and is never stored."""
+
+    logprobs: np.ndarray
+    """Natural logarithms over the vocabulary."""
+    log_partition: float
+    """What to add to a log-probability to get the logit."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Answer to `Generate`: the continuation without the prompt."""
+
+    text: str
+
+
+Answer: TypeAlias = Scores | Divergence | Distribution | Text
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A query with the part it plays in the case, and tags to break results down by."""
+
+    role: str
+    query: Query
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The unit of evaluation: the requests that belong together and the probes of their effect."""
+
+    id: str
+    requests: tuple[Request, ...]
+    probes: tuple[Probe, ...]
+    tags: Mapping[str, str] = field(default_factory=dict)

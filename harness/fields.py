@@ -1,0 +1,102 @@
+"""A plugin's fields as settings: from ``KEY=VALUE`` to a dataclass with typed values.
+
+Not a configuration language: what a field may hold follows from its annotation.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from edit_harness.errors import UsageError
+from edit_harness.plugins import suggestion
+
+T = TypeVar("T")
+
+BOOLEANS = {"1": True, "true": True, "yes": True, "on": True}
+BOOLEANS |= {"0": False, "false": False, "no": False, "off": False}
+
+
+def parse(texts: Iterable[str]) -> dict[str, str]:
+    """Return the settings in texts such as ``"layer=5,layers=4,5,6"``.
+
+    A comma that no ``KEY=`` follows belongs to the value. Raises `UsageError`.
+    """
+    settings: dict[str, str] = {}
+    for text in texts:
+        key = ""
+        for piece in text.split(","):
+            name, equals, value = piece.partition("=")
+            if equals and name.strip().isidentifier():
+                key = name.strip()
+                settings[key] = value.strip()
+            elif key:
+                settings[key] += f",{piece}"
+            else:
+                raise UsageError(f"{text!r} is not of the form KEY=VALUE", "write layer=5,lr=0.5")
+    return settings
+
+
+def build(factory: type[T], settings: Mapping[str, Any], what: str) -> T:
+    """Construct a plugin from settings; texts are converted to the types of its fields.
+
+    ``what`` names the plugin in errors. Raises `UsageError` for an unknown field or a bad value.
+    """
+    hints = field_types(factory)
+    values = {}
+    for key, value in settings.items():
+        if key not in hints:
+            has = f"its fields: {', '.join(hints)}" if hints else "it has no fields"
+            guess = suggestion(key, list(hints))
+            raise UsageError(f"{what} has no field {key!r}{guess}", has)
+        try:
+            values[key] = convert(value, hints[key]) if isinstance(value, str) else value
+        except ValueError as error:
+            raise UsageError(f"{what}: field {key}={value!r} is not {error}") from None
+    return factory(**values)
+
+
+def field_types(factory: type) -> dict[str, Any]:
+    """Return the types of a plugin's settable fields by name."""
+    if not is_dataclass(factory):
+        return {}
+    hints = get_type_hints(factory)
+    return {f.name: hints[f.name] for f in fields(factory) if f.init}
+
+
+def defaults(factory: type) -> dict[str, Any]:
+    """Return the default of each field."""
+    if not is_dataclass(factory):
+        return {}
+    return {
+        f.name: f.default_factory() if f.default_factory is not MISSING else f.default
+        for f in fields(factory)
+        if f.init
+    }
+
+
+def convert(text: str, kind: Any) -> Any:
+    """Return what a text means as a value of a type.
+
+    Raises `ValueError` with a description of what was expected.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        inner = [a for a in arguments if a is not type(None)]
+        return convert(text, inner[0])
+    if origin is Literal:
+        if text in arguments:
+            return text
+        raise ValueError(f"one of {', '.join(map(str, arguments))}")
+    if origin is tuple:
+        return tuple(convert(piece.strip(), arguments[0]) for piece in text.split(",") if piece)
+    if kind is bool:
+        if text.lower() in BOOLEANS:
+            return BOOLEANS[text.lower()]
+        raise ValueError("true or false")
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"of type {kind.__name__}") from None

@@ -1,0 +1,47 @@
+"""The hooks that a plugin may implement: this file is the extension manual.
+
+A plugin is a module with functions of these names, marked ``@hookimpl`` and advertised by an
+entry point in the group ``edit_harness``. A hook may gain arguments over time but never lose
+one; pluggy lets an implementation name only the arguments that it uses.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pluggy
+
+GROUP = "edit_harness"
+hookspec = pluggy.HookspecMarker(GROUP)
+hookimpl = pluggy.HookimplMarker(GROUP)
+
+
+class Register(Protocol):
+    """Registers one component."""
+
+    def __call__(self, name: str, factory: type | str, summary: str = "") -> None:
+        """Make ``factory``, a class or a lazy ``"package.module:Class"``, available as ``name``.
+
+        ``name`` is made of a-z, 0-9 and single hyphens. Raises `PluginError` for another name or
+        one that the plugin has registered already.
+        """
+
+
+@hookspec
+def edit_harness_register_editors(register: Register) -> None:
+    """Register editors: subclasses of `edit_harness.Editor`."""
+
+
+@hookspec
+def edit_harness_register_tasks(register: Register) -> None:
+    """Register tasks: subclasses of `edit_harness.Task`."""
+
+
+@hookspec
+def edit_harness_register_metrics(register: Register) -> None:
+    """Register metrics: subclasses of `edit_harness.Metric`."""
+
+
+@hookspec
+def edit_harness_register_models(register: Register) -> None:
+    """Register models that a package brings along: subclasses of `edit_harness.ModelSource`."""

@@ -1,0 +1,162 @@
+"""What a plugin implements: an `Editor`, a `Task`, a `Metric` or a `ModelSource`.
+
+Editors, tasks and metrics are dataclasses whose fields are their hyperparameters: the flag
+``--editor-args layer=5`` sets a field, and the fields go into the record of the run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from edit_harness.cases import Answer, Case, Request
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from edit_harness.edits import Edit
+    from edit_harness.model import Model
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What is known of a model without its weights."""
+
+    family: str
+    """Key into `Editor.presets`, such as ``"gpt2-xl"``; empty if no family is recognised."""
+    type: str
+    """The architecture's name in transformers, such as ``"gpt2"``."""
+    layers: int
+    hidden: int
+    """Width of the residual stream."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Hyperparameters for one model family, and where they come from."""
+
+    values: Mapping[str, Any]
+    source: str
+    """Provenance: a paper's repository, or "guess" for values that nobody has published."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How one number of a metric is shown, and what it means."""
+
+    formula: str
+    better: Literal["higher", "lower", ""] = "higher"
+    unit: Literal["%", "nats", ""] = "%"
+    """The stored value of a percentage is in [-1, 1]; tables show it times 100."""
+
+
+class Editor(ABC):
+    """Turns requests into an `Edit` of a model, leaving the model as it was.
+
+    A field whose value is None takes it from the preset of the model's family.
+    """
+
+    presets: ClassVar[Mapping[str, Preset]] = {}
+    citation: ClassVar[str] = ""
+
+    @property
+    def variant(self) -> str:
+        """What tables add to the name in brackets, if the editor departs from its paper."""
+        return ""
+
+    def guess(self, shape: ModelShape) -> Preset | None:
+        """Return hyperparameters for a family without a preset, or None to ask the user."""
+        return None
+
+    def check(self, model: Model) -> None:
+        """Raise `PluginError` if this model cannot be edited in this way."""
+
+    def prepare(self, model: Model) -> None:
+        """Load or compute what edits share, such as statistics; not counted as edit time."""
+
+    @abstractmethod
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        """Return the one edit that makes the model, as it stands, comply with all requests."""
+
+    def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
+        """Return an independent edit for each batch of requests.
+
+        Override it if many edits can be found together for less than one by one.
+        """
+        return [self.edit(model, requests) for requests in batches]
+
+    def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
+        """Return ``previous`` enlarged by the requests; used when edits accumulate.
+
+        Override it if old and new edits share state, as a codebook or a prompt does.
+        """
+        with model.applied(previous):
+            return previous + self.edit(model, requests)
+
+
+class Task(ABC):
+    """A benchmark: a stream of cases, and the metrics that belong to it."""
+
+    version: ClassVar[str] = "0"
+    metrics: ClassVar[Sequence[str]] = ()
+    citation: ClassVar[str] = ""
+
+    @abstractmethod
+    def cases(self) -> Iterable[Case]:
+        """Yield the cases, in a fixed order. Raises `DataError` for data that are not right."""
+
+    def bind(self, source: ModelSource) -> Self:
+        """Return the task as it is put to this model, such as with the sample that it brings."""
+        return self
+
+    @property
+    def origin(self) -> str:
+        """Say in a few words which data the cases come from."""
+        return ""
+
+
+class Metric(ABC):
+    """Numbers for one case, and their summary over all cases.
+
+    A value named ``pre_X`` describes the model before the edit, ``post_X`` after it.
+    """
+
+    measures: ClassVar[Mapping[str, Measure]] = {}
+    """The numbers of `summarize` by their name without ``pre_`` and ``post_``."""
+
+    @abstractmethod
+    def measure(
+        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
+    ) -> Mapping[str, float]:
+        """Return named values, or {}; the answers are in the order of ``case.probes``."""
+
+    def failed(self, case: Case, before: Sequence[Answer]) -> Mapping[str, float]:
+        """Return the values of a case whose edit failed; what is left out is not counted.
+
+        By default nothing of the case is counted.
+        """
+        return {}
+
+    def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Combine the values of all cases, NaN where a case has none; it is bootstrapped."""
+        from edit_harness.stats import column_means
+
+        return column_means(columns)
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model comes from, and what comes along with it."""
+
+    path: str
+    """A folder in the layout of transformers, or a name on the hub."""
+    family: str = ""
+    """Overrides the recognition by shape."""
+    note: str = ""
+    """What a reader of the model's numbers must know."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """Files for tasks, by the name that a task's `bind` looks for."""
+    moments: str = ""
+    """A folder with second-moment statistics."""

@@ -1,0 +1,85 @@
+"""Means and bootstrap intervals of per-case values: pure functions of numpy arrays.
+
+The unit that is resampled is the case, since the probes of one case are not independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Columns = Mapping[str, np.ndarray]
+Summary = Callable[[Columns], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the ends of its confidence interval and the number of cases behind it."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def column_means(columns: Columns) -> dict[str, float]:
+    """Return the mean of each column over the cases that have a value, NaN if none has."""
+    means = {}
+    for name, values in columns.items():
+        present = values[~np.isnan(values)]
+        means[name] = float(present.mean()) if len(present) else float("nan")
+    return means
+
+
+def harmonic_mean(values: Sequence[float]) -> float:
+    """Return the harmonic mean; 0 if any value is not above 0, NaN if any is NaN."""
+    if any(np.isnan(values)):
+        return float("nan")
+    if min(values) <= 0:
+        return 0.0
+    return len(values) / sum(1 / value for value in values)
+
+
+def bootstrap(
+    columns: Columns,
+    summarize: Summary,
+    *,
+    level: float = 0.99,
+    resamples: int = 1000,
+    seed: int = 0,
+    distinct: bool = False,
+) -> dict[str, Estimate]:
+    """Return percentile intervals of any summary, resampling whole cases.
+
+    ``distinct`` counts a case that was drawn twice once, as the published CounterFact+ intervals
+    do; they are about 14 % too narrow. With fewer than two cases an interval is the value itself.
+    """
+    whole = summarize(columns)
+    cases = len(next(iter(columns.values()), ()))
+    rng = np.random.default_rng(seed)
+    draws: dict[str, list[float]] = {name: [] for name in whole}
+    for _ in range(resamples if cases > 1 else 0):
+        picked = rng.integers(cases, size=cases)
+        picked = np.unique(picked) if distinct else picked
+        for name, value in summarize({k: v[picked] for k, v in columns.items()}).items():
+            draws[name].append(value)
+    tail = 100 * (1 - level) / 2
+    return {
+        name: Estimate(value, *_interval(draws[name], value, tail), n=_count(columns, name, cases))
+        for name, value in whole.items()
+    }
+
+
+def _interval(draws: Sequence[float], value: float, tail: float) -> tuple[float, float]:
+    present = np.asarray(draws)[~np.isnan(draws)] if len(draws) else np.array([value])
+    if not len(present):
+        return float("nan"), float("nan")
+    low, high = np.percentile(present, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def _count(columns: Columns, name: str, cases: int) -> int:
+    """Return how many cases have a value; a summary of several columns counts all cases."""
+    return int((~np.isnan(columns[name])).sum()) if name in columns else cases

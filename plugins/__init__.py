@@ -1,0 +1,1 @@
+"""The bundled plugins. They enter the harness through the same door as a stranger's."""

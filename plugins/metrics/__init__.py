@@ -1,0 +1,13 @@
+"""Bundled metrics, by name; each loads on first use."""
+
+from edit_harness import Register, hookimpl
+
+
+@hookimpl
+def edit_harness_register_metrics(register: Register) -> None:
+    """Name the metrics."""
+    here = "edit_harness_plugins.metrics"
+    register("success", f"{here}.preference:Success", "Is the right object likelier? ES PS NS S")
+    register("magnitude", f"{here}.preference:Magnitude", "By how much? EM PM NM")
+    register("accuracy", f"{here}.preference:Accuracy", "Is the right object the likeliest of all?")
+    register("nkl", f"{here}.drift:NeighborhoodKL", "Divergence of next-token distributions")

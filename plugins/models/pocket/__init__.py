@@ -1,0 +1,24 @@
+"""The bundled model: small enough to ship, trained on facts so that there is something to edit.
+
+How it is made stands in `build`, what it can do in ``files/README.md``.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edit_harness import ModelSource
+
+FILES = Path(__file__).with_name("files")
+
+
+@dataclass(frozen=True)
+class Pocket(ModelSource):
+    """The model, its second moments and its own CounterFact-format sample."""
+
+    path: str = str(FILES)
+    family: str = "pocket"
+    note: str = "numbers are a demonstration: --model gpt2-xl for the benchmark"
+    data: dict[str, str] = field(
+        default_factory=lambda: {"counterfact": str(FILES / "counterfact.json")}
+    )
+    moments: str = str(FILES)
