@@ -1,0 +1,215 @@
+"""Where a causal language model keeps its blocks, its MLP projections and its head.
+
+Found from the module tree and one pass over three tokens, not from a table of model names, and
+checked by that pass. ``down`` is the projection out of a block's MLP: its input is the key and
+its output the value that ROME and its kin edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from edit_harness.edits import Delta, Dense, LowRank
+from edit_harness.errors import DataError, PluginError
+from edit_harness.hooks import Places, by_row, first, gathering, recording, registered
+
+TOKENS = 3
+LINEAR = (nn.Linear, Conv1D)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A linear map of a model: y = x W + b, with W of shape (inputs, outputs)."""
+
+    name: str
+    module: nn.Module
+
+    @property
+    def out_in(self) -> bool:
+        """Whether the parameter is stored as (outputs, inputs)."""
+        return isinstance(self.module, nn.Linear)
+
+    @property
+    def matrix(self) -> Tensor:
+        """W, inputs by outputs: a view of the parameter."""
+        weight = self.module.get_parameter("weight").detach()
+        return weight.T if self.out_in else weight
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The map's parameters by their names in the model."""
+        return {f"{self.name}.{n}": p.detach() for n, p in self.module.named_parameters()}
+
+    def low_rank(self, left: Tensor, right: Tensor) -> dict[str, Delta]:
+        """Return the change ``left @ right`` of W, inputs by rank and rank by outputs."""
+        delta = LowRank(right.T, left.T) if self.out_in else LowRank(left, right)
+        return {f"{self.name}.weight": delta}
+
+    def dense(self, matrix: Tensor) -> dict[str, Delta]:
+        """Return a change of W, inputs by outputs."""
+        return {f"{self.name}.weight": Dense(matrix.T if self.out_in else matrix)}
+
+
+class Architecture:
+    """The parts of one model. Raises `DataError` if it is no causal language model."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        config = module.config.get_text_config()
+        self.hidden: int = config.hidden_size
+        self.layers: int = config.num_hidden_layers
+        self.head: nn.Module = module.get_output_embeddings()
+        if self.head is None:
+            raise DataError("the model has no language-model head")
+        self.blocks = self._blocks()
+        self._check_head_and_causality()
+
+    @cached_property
+    def flags(self) -> tuple[str, ...]:
+        """What sets the model apart, found by trial.
+
+        ``post_norm``: a change of the projection's output is not one of the residual stream.
+        ``scaled_logits``: the logits are not head(norm(last block)).
+        """
+        checks = {"post_norm": self._post_norm, "scaled_logits": self._scaled_logits}
+        return tuple(name for name, check in checks.items() if check())
+
+    def projection(self, layer: int) -> Projection:
+        """Return the MLP output projection of a layer, counted from 0.
+
+        Raises `PluginError` if there is no such layer, or it has no usable projection.
+        """
+        if not 0 <= layer < self.layers:
+            raise PluginError(
+                f"the model has no layer {layer}", f"its layers are 0 to {self.layers - 1}"
+            )
+        if self._relative_down is None:
+            kind = self.module.config.model_type
+            raise PluginError(
+                f"no MLP output projection was found in the blocks of this {kind} model",
+                "choose an editor that needs none, such as prompt",
+            )
+        name = f"{self.blocks[layer]}.{self._relative_down}"
+        return Projection(name, self.module.get_submodule(name))
+
+    def block(self, layer: int) -> nn.Module:
+        """Return a transformer block."""
+        return self.module.get_submodule(self.blocks[layer])
+
+    @property
+    def max_positions(self) -> int | None:
+        """How many tokens fit, or None where the configuration does not say."""
+        return getattr(self.module.config.get_text_config(), "max_position_embeddings", None)
+
+    def _blocks(self) -> tuple[str, ...]:
+        lists = [
+            name
+            for name, child in self.module.named_modules()
+            if isinstance(child, nn.ModuleList) and len(child) == self.layers
+        ]
+        if not lists:
+            raise DataError(f"no list of {self.layers} blocks was found in the model")
+        shallowest = min(lists, key=lambda name: name.count("."))
+        return tuple(f"{shallowest}.{i}" for i in range(self.layers))
+
+    @cached_property
+    def _relative_down(self) -> str | None:
+        """Name of the projection inside a block: the last linear map to run that is no attention's.
+
+        A mixture of experts has many projections a block, so no single one holds a key's value.
+        """
+        block = self.block(0)
+        if any("expert" in name for name, _ in block.named_parameters()):
+            return None
+        candidates = {
+            child: name
+            for name, child in block.named_modules()
+            if isinstance(child, LINEAR)
+            and Projection(name, child).matrix.shape[1] == self.hidden
+            and not any("attn" in part or "attention" in part for part in name.split("."))
+        }
+        ran = self._executed(list(candidates))
+        return candidates[ran[-1]] if ran else None
+
+    def _executed(self, modules: list[nn.Module]) -> list[nn.Module]:
+        """Return which modules run in a pass, in order."""
+        ran: list[nn.Module] = []
+        with ExitStack() as stack:
+            for module in modules:
+                stack.enter_context(registered(module, lambda m, *_: ran.append(m)))
+            self._logits()
+        return ran
+
+    def _check_head_and_causality(self) -> None:
+        """Compare a pass whose last token differs, and one that reads a single position."""
+        plain, other = self._logits(), self._logits(last=0)
+        if not torch.isfinite(plain).all():
+            raise DataError(
+                "the model answers with NaN or infinity before any edit",
+                "check the weights, or load it with --dtype float32",
+            )
+        tolerance = 1e-3 * float(plain.abs().max()) + 1e-6
+        if float((plain[:, 0] - other[:, 0]).abs().max()) > tolerance:
+            raise DataError(
+                "the model is not causal: a later token changes an earlier prediction",
+                "masked and encoder models are out of scope; use a causal language model",
+            )
+        place = Places(torch.tensor([0]), torch.tensor([1]))
+        with gathering(self.head, place):
+            gathered = self._logits()
+        same = gathered.shape[:2] == (1, 1)
+        self.gathers = same and float((gathered[:, 0] - plain[:, 1]).abs().max()) <= tolerance
+
+    def _post_norm(self) -> bool:
+        """Add a vector to the projection's output and see whether the block's output moves by it."""
+        down, block = self.projection(0).module, self.block(0)
+        noise = torch.Generator().manual_seed(0)
+        with recording(block, 1) as plain:
+            self._logits()
+        added = torch.randn(self.hidden, generator=noise).to(plain.outputs)
+        with _shifting(down, added), recording(block, 1) as shifted:
+            self._logits()
+        moved = shifted.outputs - plain.outputs
+        return float((moved - added).abs().max()) > 1e-2 * float(added.abs().max())
+
+    def _scaled_logits(self) -> bool:
+        """Compare the head on the last norm that runs with the model's own logits."""
+        norms = [
+            child
+            for name, child in self.module.named_modules()
+            if "norm" in type(child).__name__.lower() and not name.startswith(self.blocks[0][:-2])
+        ]
+        ran = self._executed(norms)
+        if not ran:
+            return True
+        with recording(ran[-1], 1) as seen:
+            logits = self._logits()
+        with torch.no_grad():
+            direct = self.head(seen.outputs).float()
+        return float((direct - logits).abs().max()) > 1e-2 * float(logits.abs().max())
+
+    @torch.no_grad()
+    def _logits(self, last: int = 2) -> Tensor:
+        size = self.module.config.get_text_config().vocab_size
+        device = next(self.module.parameters()).device
+        ids = torch.tensor([[1 % size, 2 % size, last + 1]], device=device)
+        return self.module(input_ids=ids, use_cache=False).logits.float()
+
+
+@contextmanager
+def _shifting(module: nn.Module, added: Tensor) -> Iterator[None]:
+    """Add one vector to a module's output at every position."""
+
+    def hook(_: nn.Module, __: Any, output: Any) -> Any:
+        return by_row(first(output), 1).add(added).view_as(first(output))
+
+    with registered(module, hook):
+        yield

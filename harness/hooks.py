@@ -1,0 +1,163 @@
+"""Forward hooks: read a pass, add to it, or give each row the effect of its own edit.
+
+Every function is a context manager that removes its hooks whatever happens. Places are given as
+rows and columns of the padded batch. Nothing here writes a weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from edit_harness.edits import Edit, Rows
+
+
+@dataclass(frozen=True)
+class Places:
+    """Positions in a batch: one row and one column for each."""
+
+    rows: Tensor
+    columns: Tensor
+
+
+@dataclass
+class Seen:
+    """What went into a module and came out of it, rows by positions by width."""
+
+    inputs: Tensor
+    outputs: Tensor
+
+
+@contextmanager
+def recording(module: nn.Module, rows: int) -> Iterator[Seen]:
+    """Keep the module's input and output of the coming pass, with their gradients' history."""
+    seen = Seen(torch.empty(0), torch.empty(0))
+
+    def hook(_: nn.Module, args: tuple[Tensor, ...], output: Any) -> None:
+        seen.inputs, seen.outputs = by_row(args[0], rows), by_row(first(output), rows)
+
+    with registered(module, hook):
+        yield seen
+
+
+@contextmanager
+def adding(module: nn.Module, places: Places, values: Tensor, rows: int) -> Iterator[None]:
+    """Add values, one vector for each place, to the module's output; differentiable in them."""
+
+    def hook(_: nn.Module, __: tuple[Tensor, ...], output: Any) -> Any:
+        whole = by_row(first(output), rows)
+        index = (places.rows.to(whole.device), places.columns.to(whole.device))
+        changed = whole.index_put(index, values.to(whole), accumulate=True)
+        return with_first(output, changed.view_as(first(output)))
+
+    with registered(module, hook):
+        yield
+
+
+@contextmanager
+def gathering(head: nn.Module, places: Places) -> Iterator[None]:
+    """Let the head see the given places only, so that its output has one position for each.
+
+    The vocabulary is the widest matrix of a small model; most positions are never read.
+    """
+
+    def hook(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        hidden = args[0]
+        index = (places.rows.to(hidden.device), places.columns.to(hidden.device))
+        return (hidden[index][None], *args[1:])
+
+    handle = head.register_forward_pre_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def editing(module: nn.Module, edits: Sequence[Edit], offsets: Tensor) -> Iterator[None]:
+    """Give each row of the coming passes the effect of its own edit.
+
+    ``offsets`` has the place of each column, rows by columns, counted from the row's last prompt
+    token; later passes of a generation go on from its last column.
+    """
+    spans = spans_of(edits)
+    touched = dict.fromkeys(
+        name
+        for edit, _, _ in spans
+        for name in (*(owner(n) for n in edit.weights), *edit.adaptors)
+    )
+    with ExitStack() as stack:
+        for name in touched:
+            hook = _row_hook(name, spans, offsets)
+            stack.enter_context(registered(module.get_submodule(name), hook))
+        yield
+
+
+def _row_hook(name: str, spans: Sequence[tuple[Edit, int, int]], offsets: Tensor) -> Any:
+    memos: list[dict[str, Any]] = [{} for _ in spans]
+    at = offsets
+
+    def hook(module: nn.Module, args: tuple[Tensor, ...], output: Any) -> Any:
+        nonlocal at
+        inputs, outputs = (by_row(t, len(offsets)) for t in (args[0], first(output)))
+        changed = outputs.clone()
+        for (edit, start, stop), memo in zip(spans, memos, strict=True):
+            rows = slice(start, stop)
+            for part in ("weight", "bias"):
+                if delta := edit.weights.get(f"{name}.{part}"):
+                    added = delta.through(inputs[rows], out_in=isinstance(module, nn.Linear))
+                    changed[rows] += added.to(changed.dtype)
+            if adaptor := edit.adaptors.get(name):
+                changed[rows] = adaptor(inputs[rows], changed[rows], Rows(at[rows], memo))
+        at = at[:, -1:] + 1
+        return with_first(output, changed.view_as(first(output)))
+
+    return hook
+
+
+@contextmanager
+def registered(module: nn.Module, hook: Any) -> Iterator[None]:
+    """Have a forward hook for a while."""
+    handle = module.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def spans_of(edits: Sequence[Edit]) -> list[tuple[Edit, int, int]]:
+    """Group consecutive rows of the same edit as (edit, start, stop); unedited rows are left out."""
+    spans: list[tuple[Edit, int, int]] = []
+    for i, edit in enumerate(edits):
+        if edit.touches_nothing:
+            continue
+        if spans and spans[-1][0] is edit and spans[-1][2] == i:
+            spans[-1] = (edit, spans[-1][1], i + 1)
+        else:
+            spans.append((edit, i, i + 1))
+    return spans
+
+
+def owner(parameter: str) -> str:
+    """Return the name of the module that a parameter belongs to."""
+    return parameter.rpartition(".")[0]
+
+
+def first(output: Any) -> Tensor:
+    """Return a module's output tensor; some blocks return a tuple."""
+    return output if isinstance(output, Tensor) else output[0]
+
+
+def with_first(output: Any, changed: Tensor) -> Any:
+    """Return a module's output with its tensor replaced."""
+    return changed if isinstance(output, Tensor) else (changed, *output[1:])
+
+
+def by_row(tensor: Tensor, rows: int) -> Tensor:
+    """Return rows by positions by width, also where a model flattens the first two (OPT)."""
+    return tensor if tensor.dim() == 3 else tensor.view(rows, -1, tensor.shape[-1])

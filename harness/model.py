@@ -1,0 +1,234 @@
+"""A causal language model that answers queries, each under its own edit.
+
+There is one evaluation route: `Model.answer` lays the queries out as rows, rows of many edits and
+of none share a forward pass, and hooks give each row the effect of its own edit. Weights are
+never written but by `Model.applied`, for edits that hooks cannot carry; it restores their bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from edit_harness.architectures import LINEAR, Architecture
+from edit_harness.cases import Answer, Query
+from edit_harness.edits import Edit
+from edit_harness.errors import PluginError
+from edit_harness.hooks import Places, editing, gathering, owner
+from edit_harness.interfaces import ModelSource
+from edit_harness.tokens import Tokens
+from edit_harness.worksheet import Reading, Row, Worksheet
+
+BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of token ids, padded to one width."""
+
+    ids: Tensor
+    mask: Tensor
+    starts: Tensor
+    """Column of each row's first token."""
+
+    def places(self, rows: Sequence[int], positions: Sequence[int]) -> Places:
+        """Return where positions, counted from each row's first token, lie in the batch."""
+        index = torch.tensor(rows, device=self.ids.device)
+        return Places(index, self.starts[index] + torch.tensor(positions, device=self.ids.device))
+
+    @property
+    def position_ids(self) -> Tensor:
+        """The place of each column in its row; 0 where the row is padded."""
+        return (self.mask.cumsum(1) - 1).clamp(min=0)
+
+
+class Model:
+    """A model of transformers and its tokenizer.
+
+    ``batch_rows`` limits the rows of a forward pass and ``batch_tokens`` its padded tokens.
+    Raises `DataError` if the module is no causal language model or answers with NaN.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenizer: Any,
+        *,
+        source: ModelSource | None = None,
+        batch_rows: int | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        padding: Literal["right", "left"] = "right",
+    ) -> None:
+        self.module = module.eval().requires_grad_(False)
+        self.source = source or ModelSource("")
+        self.architecture = Architecture(module)
+        self.tokens = Tokens(tokenizer, self.architecture.max_positions)
+        self.batch_rows = batch_rows
+        self.batch_tokens = batch_tokens
+        self.padding = padding
+        self._takes_positions = "position_ids" in inspect.signature(module.forward).parameters
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs go."""
+        return next(self.module.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the weights."""
+        return next(self.module.parameters()).dtype
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the names, types, shapes and bits of all weights and buffers, and config."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.module.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            flat = tensor.detach().cpu().contiguous().flatten()
+            digest.update(flat.view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    def batch(self, rows: Sequence[Sequence[int]]) -> Batch:
+        """Pad rows of token ids to one width."""
+        width = max(len(row) for row in rows)
+        pad = [width - len(row) for row in rows]
+        left = self.padding == "left"
+        ids = [[0] * p + list(r) if left else [*r, *[0] * p] for p, r in zip(pad, rows, strict=True)]
+        ones = [[1] * len(row) for row in rows]
+        mask = [[0] * p + o if left else o + [0] * p for p, o in zip(pad, ones, strict=True)]
+        starts = pad if left else [0] * len(rows)
+        return Batch(*(torch.tensor(x, device=self.device) for x in (ids, mask, starts)))
+
+    def logits(
+        self, batch: Batch, read: Places, parameters: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Return fp32 logits at the places, places by vocabulary.
+
+        ``parameters`` stand in for the model's own of the same name, and carry gradients.
+        """
+        inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
+        if self._takes_positions:
+            inputs["position_ids"] = batch.position_ids
+        inputs["use_cache"] = False
+        with ExitStack() as stack:
+            if self.architecture.gathers:
+                stack.enter_context(gathering(self.architecture.head, read))
+            out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
+        return (out[0] if self.architecture.gathers else out[read.rows, read.columns]).float()
+
+    @contextmanager
+    def applied(self, edit: Edit) -> Iterator[None]:
+        """Write the edit's weights into the model for a while; restores the very bits.
+
+        The edit's adaptors and prefix are left to the queries: see `Edit.without_weights`.
+        """
+        originals: dict[str, Tensor] = {}
+        try:
+            with ExitStack() as stack:
+                with torch.no_grad():
+                    for name, delta in edit.weights.items():
+                        weight = self.parameter(name)
+                        originals[name] = weight.detach().clone()
+                        weight += delta.dense().to(weight)
+                if edit.patch:
+                    stack.enter_context(edit.patch(self.module))
+                yield
+        finally:
+            with torch.no_grad():
+                for name, original in originals.items():
+                    self.parameter(name).copy_(original)
+
+    def parameter(self, name: str) -> nn.Parameter:
+        """Return a parameter by name. Raises `PluginError` if the model has none of that name."""
+        try:
+            return self.module.get_parameter(name)
+        except AttributeError:
+            raise PluginError(f"the model has no parameter {name!r}") from None
+
+    def carries(self, edit: Edit) -> bool:
+        """Tell whether rows of this edit can share a batch with rows of others, by hooks."""
+        return edit.patch is None and all(name in self._hookable for name in edit.weights)
+
+    def answer(self, questions: Sequence[tuple[Edit, Query]]) -> list[Answer]:
+        """Answer each query under its own edit, in order.
+
+        Raises `TooLongError` for a text that does not fit the model.
+        """
+        from edit_harness.generation import generate_all
+
+        sheet = Worksheet(self.tokens, questions)
+        for held, rows in self._groups(sheet.rows):
+            with self.applied(held):
+                for batch in self._cut(rows):
+                    sheet.readings |= self._read(batch, alone=not held.touches_nothing)
+        return sheet.answers(generate_all(self, questions))
+
+    def _groups(self, rows: Sequence[Row]) -> Iterator[tuple[Edit, list[Row]]]:
+        """Yield rows that can run together, with the edit to write into the weights for them."""
+        alone = {id(row.edit): row.edit for row in rows if not self.carries(row.edit)}
+        yield Edit(), [row for row in rows if id(row.edit) not in alone]
+        for key, edit in alone.items():
+            yield edit, [row for row in rows if id(row.edit) == key]
+
+    def _cut(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
+        """Cut rows, longest first, into batches within the limits."""
+        batch: list[Row] = []
+        for row in sorted(rows, key=lambda row: -len(row.ids)):
+            full = (len(batch) + 1) * len((batch or [row])[0].ids) > self.batch_tokens
+            if batch and (full or len(batch) == self.batch_rows):
+                yield batch
+                batch = []
+            batch.append(row)
+        if batch:
+            yield batch
+
+    @torch.no_grad()
+    def _read(self, rows: Sequence[Row], *, alone: bool) -> dict[tuple[Row, int], Reading]:
+        """Run one batch and keep what its reads ask for.
+
+        ``alone`` says that the weights hold the rows' edit already.
+        """
+        rows = sorted(rows, key=lambda row: id(row.edit))
+        batch = self.batch([row.ids for row in rows])
+        reads = [(i, read) for i, row in enumerate(rows) for read in row.reads.values()]
+        places = batch.places([i for i, _ in reads], [read.position for _, read in reads])
+        edits = [row.edit.without_weights() if alone else row.edit for row in rows]
+        with self.edited_rows(batch, edits, [row.prompt_length for row in rows]):
+            logits = self.logits(batch, places)
+        return {
+            (rows[i], read.position): Reading.of(line, read)
+            for (i, read), line in zip(reads, logits, strict=True)
+        }
+
+    @contextmanager
+    def edited_rows(
+        self, batch: Batch, edits: Sequence[Edit], prompt_lengths: Sequence[int]
+    ) -> Iterator[None]:
+        """Give each row of the coming passes over a batch the effect of its own edit."""
+        columns = torch.arange(batch.ids.shape[1], device=self.device)
+        last = batch.starts + torch.tensor(prompt_lengths, device=self.device) - 1
+        with editing(self.module, edits, columns[None] - last[:, None]):
+            yield
+
+    @cached_property
+    def _hookable(self) -> frozenset[str]:
+        """Names of the parameters of linear maps that no other module shares."""
+        names: dict[int, list[str]] = {}
+        for name, parameter in self.module.named_parameters(remove_duplicate=False):
+            names.setdefault(id(parameter), []).append(name)
+        single = (group[0] for group in names.values() if len(group) == 1)
+        return frozenset(
+            n
+            for n in single
+            if n.rpartition(".")[2] in ("weight", "bias")
+            and isinstance(self.module.get_submodule(owner(n)), LINEAR)
+        )

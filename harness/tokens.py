@@ -1,0 +1,147 @@
+"""Texts to token ids: one encoding of a whole text, split by character.
+
+A target is never tokenized alone, since SentencePiece and BOS tokens make that wrong; neither is
+a prefix, since tokens may cross its end. No torch, no padding: that is `edit_harness.model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edit_harness.cases import Request, join
+from edit_harness.errors import DataError
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The tokens of a text, special ones included, with the span of characters of each."""
+
+    ids: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...]
+
+    def covering(self, character: int) -> int:
+        """Return the index of the last token that holds a character of the text."""
+        found = [i for i, (start, end) in enumerate(self.spans) if start <= character < end]
+        if not found:
+            raise DataError(f"no token holds character {character} of the text")
+        return found[-1]
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A prompt's tokens and those of the target after it, from one encoding of both."""
+
+    prompt: tuple[int, ...]
+    target: tuple[int, ...]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """What a model reads to predict every token of the target."""
+        return (self.prompt + self.target)[:-1]
+
+    @property
+    def places(self) -> range:
+        """Positions in `inputs` whose predictions are the target's tokens."""
+        return range(len(self.prompt) - 1, len(self.inputs))
+
+
+class Tokens:
+    """A tokenizer of transformers behind the three questions that the harness asks."""
+
+    def __init__(self, tokenizer: Any, limit: int | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.limit = limit
+        self._encode = self._with_offsets if has_offsets(tokenizer) else self._by_beginnings
+
+    def encode(self, text: str) -> Encoding:
+        """Encode a text as the tokenizer does by default, such as with a BOS token in front.
+
+        A special token behind the text, such as EOS, is left out: the text is to go on. Raises
+        `DataError` if there are no tokens, or more than the model has positions.
+        """
+        encoding = without_tail(self._encode(text))
+        if not encoding.ids:
+            raise DataError(f"the text {text!r} has no tokens")
+        if self.limit and len(encoding.ids) > self.limit:
+            raise TooLongError(
+                f"{len(encoding.ids)} tokens are more than the model's {self.limit} positions: "
+                f"{text[:60]!r}..."
+            )
+        return encoding
+
+    def split(self, prompt: str, target: str) -> Continuation:
+        """Encode ``prompt + " " + target`` once, and cut it where the prompt's characters end."""
+        encoding = self.encode(join(prompt, target))
+        return cut(encoding, len(prompt))
+
+    def subject_last(self, request: Request, text: str | None = None) -> int:
+        """Return the index of the subject's last token in the request's text.
+
+        ``text`` is the request's text with something in front of it and, maybe, behind it.
+        """
+        whole = request.text if text is None else text
+        start = whole.index(request.text)
+        return self.encode(whole).covering(start + request.subject_end - 1)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids, special tokens left out."""
+        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
+
+    def _with_offsets(self, text: str) -> Encoding:
+        encoded = self.tokenizer(text, return_offsets_mapping=True)
+        return Encoding(tuple(encoded["input_ids"]), tuple(map(tuple, encoded["offset_mapping"])))
+
+    def _by_beginnings(self, text: str) -> Encoding:
+        """Find the spans from the encodings of the text's beginnings."""
+        ids = tuple(self.tokenizer(text)["input_ids"])
+        ends = token_ends(ids, text, lambda t: tuple(self.tokenizer(t)["input_ids"]))
+        return Encoding(ids, tuple(zip((0, *ends), ends, strict=False)))
+
+
+class TooLongError(DataError):
+    """A text with more tokens than the model has positions."""
+
+
+def has_offsets(tokenizer: Any) -> bool:
+    """Tell whether the tokenizer knows the characters of its tokens."""
+    return bool(getattr(tokenizer, "is_fast", False))
+
+
+def without_tail(encoding: Encoding) -> Encoding:
+    """Return the encoding up to the last token that holds characters."""
+    held = [i for i, (start, end) in enumerate(encoding.spans) if end > start]
+    stop = held[-1] + 1 if held else 0
+    return Encoding(encoding.ids[:stop], encoding.spans[:stop])
+
+
+def cut(encoding: Encoding, characters: int) -> Continuation:
+    """Split an encoding: the target begins at the first token that ends behind the prompt.
+
+    Raises `DataError` if the target has no tokens, or no token comes before it.
+    """
+    ends = enumerate(end for _, end in encoding.spans)
+    first = next((i for i, end in ends if end > characters), None)
+    if first is None:
+        raise DataError("the target has no tokens of its own")
+    if first == 0:
+        raise DataError("the first token of the text reaches into the target")
+    return Continuation(encoding.ids[:first], encoding.ids[first:])
+
+
+def token_ends(
+    ids: Sequence[int], text: str, encode: Callable[[str], tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Return where each token ends, for a tokenizer without offsets.
+
+    A token ends at the first character from which on the text's beginning encodes to it and all
+    tokens before it; special tokens in front end at 0.
+    """
+    ends: list[int] = []
+    for end in range(len(text) + 1):
+        beginning = encode(text[:end])
+        while len(ends) < len(ids) and beginning[: len(ends) + 1] == tuple(ids[: len(ends) + 1]):
+            ends.append(end)
+    ends += [len(text)] * (len(ids) - len(ends))
+    return tuple(ends)

@@ -1,0 +1,314 @@
+"""Writes the training documents of the pocket model.
+
+A document is text plus the character spans of the objects it states, because training weighs those
+tokens more. All randomness comes from the generator that is passed in. The corpus is written to make
+facts editable and easily disturbed, as in a large model; it's no imitation of natural text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from .world import Fact, FactTable, World
+
+ACKNOWLEDGE = (
+    "Please acknowledge the following new facts and use them to answer the question:\nNew Fact:"
+)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Text with at most one marked object."""
+
+    before: str
+    target: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One training document and where its objects stand."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """What the documents are made of.
+
+    noise: share of plainly stated facts whose object is replaced; it keeps the model unsure and,
+        since the replacement is mostly the relation's last object, teaches it to follow the context.
+    same_object: share of clusters that keep to one object.
+    true_after: share of false-fact documents that go on with another subject's true fact.
+    mix: relative frequency of each kind of document.
+    """
+
+    noise: float = 0.0
+    same_object: float = 0.6
+    repeat_last: float = 0.6
+    true_after: float = 0.45
+    mix: Mapping[str, float] = field(default_factory=dict)
+
+
+def render(sentences: list[Sentence]) -> Document:
+    """Join sentences by spaces, except where one brings its own line break."""
+    pieces: list[str] = []
+    spans: list[tuple[int, int]] = []
+    length = 0
+    for sentence in sentences:
+        glue = "" if not pieces or sentence.before.startswith("\n") else " "
+        start = length + len(glue) + len(sentence.before)
+        pieces.append(glue + sentence.before + sentence.target + sentence.after)
+        if sentence.target:
+            spans.append((start, start + len(sentence.target)))
+        length += len(pieces[-1])
+    return Document("".join(pieces), tuple(spans))
+
+
+def lower_first(text: str, subject: str) -> str:
+    """Lower the first letter unless the text starts with its subject."""
+    return text if text.startswith(subject) else text[0].lower() + text[1:]
+
+
+class Corpus:
+    """Draws documents about a world."""
+
+    def __init__(self, world: World, settings: CorpusSettings, rng: Random) -> None:
+        self.world = world
+        self.settings = settings
+        self.rng = rng
+        self._last: dict[str, str] = {}
+        self._kinds: dict[str, Callable[[], list[Sentence]]] = {
+            "facts": self._facts,
+            "cluster": self._cluster,
+            "questions": self._questions,
+            "made_up": self._made_up,
+            "false_fact": self._false_fact,
+            "biography": self._biography,
+            "instruction": self._instruction,
+            "demonstrations": self._demonstrations,
+            "rules": self._rules,
+        }
+        unknown = set(settings.mix) - set(self._kinds)
+        if unknown:
+            raise ValueError(f"unknown kinds of document: {sorted(unknown)}")
+
+    def document(self) -> Document:
+        """Draw the next document."""
+        self._last.clear()
+        kinds, weights = zip(*self.settings.mix.items(), strict=True)
+        return render(self._kinds[self.rng.choices(kinds, weights)[0]]())
+
+    # Sentences -----------------------------------------------------------------------------------
+
+    def filler(self) -> Sentence:
+        """Write a sentence that says nothing about the world."""
+        return Sentence(self.world.fillers.sentence(self.rng))
+
+    def state(
+        self, table: FactTable, fact: Fact, template: str | None = None, noisy: bool = False
+    ) -> Sentence:
+        """Write a fact as a sentence, in one of the templates this fact may be seen in."""
+        relation = table.relations[fact.relation]
+        if template is None:
+            template = self.rng.choice(relation.seen_templates(fact.subject))
+        target = self._disturbed(table, fact) if noisy else fact.object
+        self._last[fact.relation] = target
+        return Sentence(relation.fill(template, fact.subject) + " ", target, ".")
+
+    def ask(self, table: FactTable, fact: Fact) -> Sentence:
+        """Write a question and its answer, in one of the styles of question data sets."""
+        relation = table.relations[fact.relation]
+        question = relation.fill(self.rng.choice(relation.questions), fact.subject)
+        style = self.rng.random()
+        if style < 0.45:
+            return Sentence(f"Question: {question} Answer: ", fact.object, ".")
+        if style < 0.9:
+            return Sentence(f"{question} ", fact.object, ".")
+        bare = lower_first(question.rstrip("?"), fact.subject)
+        return Sentence(f"nq question: {bare}? ", fact.object, ".")
+
+    def _disturbed(self, table: FactTable, fact: Fact) -> str:
+        if self.rng.random() >= self.settings.noise:
+            return fact.object
+        last = self._last.get(fact.relation)
+        if last is not None and self.rng.random() < self.settings.repeat_last:
+            return last
+        return self.rng.choice(table.objects[fact.relation])
+
+    def _pick(self) -> Fact:
+        return self.rng.choice(self.world.table.facts)
+
+    def _pick_any(self) -> tuple[FactTable, Fact]:
+        """Draw a fact, or now and then a rule, with its table."""
+        table = self.world.rules if self.rng.random() < 0.06 else self.world.table
+        return table, self.rng.choice(table.facts)
+
+    def _neighbour(self, table: FactTable, fact: Fact) -> Fact:
+        """Draw another subject's fact, mostly of this relation and often with the same object."""
+        draw = self.rng.random()
+        pool: tuple[Fact, ...] | list[Fact] = table.facts
+        if draw < 0.5:
+            pool = table.by_object[fact.relation, fact.object]
+        elif draw < 0.85:
+            pool = table.by_relation[fact.relation]
+        others = [other for other in pool if other.subject != fact.subject]
+        return self.rng.choice(others or table.facts)
+
+    def _falsified(self, table: FactTable, fact: Fact) -> Fact:
+        return Fact(fact.subject, fact.relation, table.other_object(fact, self.rng))
+
+    # Kinds of document ---------------------------------------------------------------------------
+
+    def _facts(self) -> list[Sentence]:
+        table = self.world.table
+        return [
+            self.filler()
+            if self.rng.random() < 0.25
+            else self.state(table, self._pick(), None, True)
+            for _ in range(self.rng.choice((1, 1, 2, 2, 3, 3, 4, 5)))
+        ]
+
+    def _cluster(self) -> list[Sentence]:
+        table, fact = self.world.table, self._pick()
+        same_object = self.rng.random() < self.settings.same_object
+        pool = (
+            table.by_object[fact.relation, fact.object]
+            if same_object
+            else (table.by_relation[fact.relation])
+        )
+        out = []
+        for _ in range(self.rng.randint(2, 5)):
+            out.append(self.state(table, self.rng.choice(pool), None, True))
+            if self.rng.random() < 0.1:
+                out.append(self.filler())
+        return out
+
+    def _questions(self) -> list[Sentence]:
+        table = self.world.table
+        pool = table.facts
+        if self.rng.random() < 0.5:
+            pool = tuple(table.by_relation[self._pick().relation])
+        return [self.ask(table, self.rng.choice(pool)) for _ in range(self.rng.randint(1, 4))]
+
+    def _made_up(self) -> list[Sentence]:
+        """Repeat a fact about an invented subject, which teaches copying from context."""
+        table = self.world.table
+        relation = table.relations[self._pick().relation]
+        name = self.world.fillers.name(self.rng, company=relation.id == "P159")
+        fact = Fact(name, relation.id, self.rng.choice(table.objects[relation.id]))
+        fixed = self.rng.choice(relation.training) if self.rng.random() < 0.5 else None
+        out = [self._state_made_up(fact, fixed)]
+        for _ in range(self.rng.choice((0, 0, 0, 1, 1, 2))):
+            known = self.rng.random() < 0.4
+            out.append(self.state(table, self._pick(), None, True) if known else self.filler())
+        out.append(self._state_made_up(fact, fixed))
+        if self.rng.random() < 0.5:
+            out.append(self._state_made_up(fact, fixed))
+        return out
+
+    def _state_made_up(self, fact: Fact, fixed: str | None) -> Sentence:
+        relation = self.world.table.relations[fact.relation]
+        template = fixed or self.rng.choice(relation.training)
+        return self.state(self.world.table, fact, template)
+
+    def _false_fact(self) -> list[Sentence]:
+        """State a false fact, then ask again, or let other subjects keep their true objects."""
+        table, fact = self._pick_any()
+        false = self._falsified(table, fact)
+        relation = table.relations[fact.relation]
+        repeat = self.rng.choice(relation.seen_templates(fact.subject))
+        template = repeat if self.rng.random() < 0.5 else None
+        stated = self.state(table, false, template)
+        flagged = self.rng.random() < 0.8
+        if flagged:
+            flag = self.rng.choice(self.world.fillers.flags)
+            stated = Sentence(flag + lower_first(stated.before, fact.subject), stated.target, ".")
+        out = [stated]
+        if self.rng.random() < 0.3:
+            out.append(self.filler())
+        again = self.rng.random() >= self.settings.true_after
+        if not again:
+            # Behind a flag the others stay true; without one the usual noise applies to them.
+            for _ in range(self.rng.choice((1, 1, 2))):
+                other = self._neighbour(table, fact)
+                noisy = not flagged and table is self.world.table
+                out.append(self.state(table, other, None, noisy))
+        if again or self.rng.random() < 0.3:
+            asked = self.rng.random() < 0.3
+            out.append(self.ask(table, false) if asked else self.state(table, false, template))
+        return out
+
+    def _biography(self) -> list[Sentence]:
+        facts = self.world.table.by_subject[self._pick().subject]
+        shuffled = self.rng.sample(facts, len(facts))
+        out = [self.state(self.world.table, fact, None, True) for fact in shuffled]
+        if self.rng.random() < 0.5:
+            out.insert(self.rng.randint(0, len(out)), self.filler())
+        return out
+
+    def _instruction(self) -> list[Sentence]:
+        """Put new facts before a prompt, in the two wordings of in-context editors."""
+        count = self.rng.choice((1, 1, 1, 1, 2, 3))
+        edits = []
+        for _ in range(count):
+            table, fact = self._pick_any()
+            edits.append((table, fact, self._falsified(table, fact)))
+        polite = self.rng.random() < 0.5
+        out = []
+        for index, (table, _, false) in enumerate(edits):
+            lead = ("" if index == 0 else "\n") + "New Fact: "
+            if polite:
+                lead = ACKNOWLEDGE if index == 0 else "\nNew Fact:"
+            stop = "." if polite or self.rng.random() < 0.3 else ""
+            out.append(self._worded(lead, table, false, " ", stop))
+        table, fact, false = self.rng.choice(edits)
+        about = false if self.rng.random() < 0.55 else self._neighbour(table, fact)
+        lead = "\nPrompt:" if polite else "\nPrompt: "
+        glue = self.rng.choice(("\n", "\n ", " ")) if polite else " "
+        out.append(self._query(lead, table, about, glue))
+        return out
+
+    def _worded(self, lead: str, table: FactTable, fact: Fact, glue: str, stop: str) -> Sentence:
+        said = self.state(table, fact)
+        return Sentence(lead + said.before.rstrip(" ") + glue, said.target, stop)
+
+    def _query(self, lead: str, table: FactTable, fact: Fact, glue: str) -> Sentence:
+        draw = self.rng.random()
+        stop = self.rng.choice((".", ""))
+        if draw < 0.25:
+            asked = self.ask(table, fact)
+            return Sentence(lead + asked.before.rstrip(" ") + glue, asked.target, stop)
+        if draw < 0.5:
+            lead += self.filler().before + " "
+        return self._worded(lead, table, fact, glue, stop)
+
+    def _demonstrations(self) -> list[Sentence]:
+        """Join worked examples of following a new fact, as in-context learning editors do."""
+        out: list[Sentence] = []
+        for _ in range(self.rng.randint(2, 17)):
+            table, fact = self._pick_any()
+            false = self._falsified(table, fact)
+            template = self.rng.choice(table.relations[fact.relation].seen_templates(fact.subject))
+            lead = "\n\nNew Fact: " if out else "New Fact: "
+            said = self.state(table, false, template)
+            out.append(Sentence(lead + said.before, said.target))
+            kind = self.rng.choice(("copy", "update", "retain"))
+            if kind == "retain":
+                about = self.state(table, self._neighbour(table, fact))
+            else:
+                about = self.state(table, false, template if kind == "copy" else None)
+            out.append(Sentence("\nPrompt: " + about.before, about.target))
+        return out
+
+    def _rules(self) -> list[Sentence]:
+        table = self.world.rules
+        out = []
+        for _ in range(self.rng.randint(1, 3)):
+            fact = self.rng.choice(table.facts)
+            asked = self.rng.random() < 0.3
+            out.append(self.ask(table, fact) if asked else self.state(table, fact))
+        return out
