@@ -33,6 +33,7 @@ from edit_harness.errors import (
 )
 from edit_harness.hookspecs import Register, hookimpl
 from edit_harness.interfaces import (
+    FROM_PRESET,
     Editor,
     Measure,
     Metric,
@@ -52,6 +53,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "FROM_PRESET",
     "Answer",
     "Case",
     "Choose",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from edit_harness.cases import Generate, Query, Text
-from edit_harness.edits import Edit
+from edit_harness.edits import UNEDITED, Edit
 
 if TYPE_CHECKING:
     from edit_harness.model import Model
@@ -25,28 +25,43 @@ def generate_all(model: Model, questions: Sequence[tuple[Edit, Query]]) -> Itera
             yield generate(model, edit, query)
 
 
-@torch.no_grad()
 def generate(model: Model, edit: Edit, query: Generate) -> Text:
     """Return one continuation; it ends at the tokenizer's EOS or where the model is full."""
-    ids = list(model.tokens.encode(edit.prefix + query.prompt).ids)
-    written = edit if not model.carries(edit) else Edit()
-    carried = edit.without_weights() if written is edit else edit
+    ids = model.tokens.encode(edit.prefix + query.prompt).ids
+    stop = model.tokens.tokenizer.eos_token_id
+    new = sample(model, ids, query, edit=edit, stop=stop)
+    return Text(model.tokens.decode(new))
+
+
+@torch.no_grad()
+def sample(
+    model: Model,
+    ids: Sequence[int],
+    query: Generate,
+    *,
+    edit: Edit = UNEDITED,
+    stop: int | None = None,
+) -> list[int]:
+    """Return the tokens that the model puts after ``ids``, up to but without ``stop``.
+
+    Of the query, the number of tokens, k and the seed are used.
+    """
+    written, carried = (UNEDITED, edit) if model.carries(edit) else (edit, edit.without_weights())
     room = (model.tokens.limit or len(ids) + query.max_new_tokens) - len(ids)
     sampler = torch.Generator().manual_seed(query.seed)
     batch = model.batch([ids])
     new: list[int] = []
-    cache = None
+    cache, inputs = None, batch.ids
     with model.applied(written), model.edited_rows(batch, [carried], [len(ids)]):
-        inputs = batch.ids
         for _ in range(min(query.max_new_tokens, room)):
             out = model.module(input_ids=inputs, past_key_values=cache, use_cache=True)
             cache = out.past_key_values
             token = pick(out.logits[0, -1].float().cpu(), query.top_k, sampler)
-            if token == model.tokens.tokenizer.eos_token_id:
+            if token == stop:
                 break
             new.append(token)
             inputs = torch.tensor([[token]], device=model.device)
-    return Text(model.tokens.decode(new))
+    return new
 
 
 def pick(logits: Tensor, top_k: int, sampler: torch.Generator) -> int:

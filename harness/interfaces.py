@@ -42,6 +42,10 @@ class Preset:
     """Provenance: a paper's repository, or "guess" for values that nobody has published."""
 
 
+FROM_PRESET: Any = None
+"""Default of an editor's field whose value depends on the model: it comes from a preset."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """How one number of a metric is shown, and what it means."""
@@ -55,7 +59,8 @@ class Measure:
 class Editor(ABC):
     """Turns requests into an `Edit` of a model, leaving the model as it was.
 
-    A field whose value is None takes it from the preset of the model's family.
+    A field that is `FROM_PRESET` takes its value from the preset of the model's family before
+    any method with a model is called.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = {}
@@ -65,6 +70,16 @@ class Editor(ABC):
     def variant(self) -> str:
         """What tables add to the name in brackets, if the editor departs from its paper."""
         return ""
+
+    @property
+    def moment_layers(self) -> tuple[int, ...]:
+        """The layers whose second moment of keys `prepare` looks for; the command computes it."""
+        return ()
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Digests of what `prepare` found and the edits depend on, for the record of the run."""
+        return {}
 
     def guess(self, shape: ModelShape) -> Preset | None:
         """Return hyperparameters for a family without a preset, or None to ask the user."""

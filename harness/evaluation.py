@@ -1,0 +1,356 @@
+"""Put a run together: plugins, model, plan, run folder, estimates. The command line calls this.
+
+The same functions serve Python: `evaluate`, `edit` and `load_model`.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from edit_harness import loading, plan, records, report, runner, stats
+from edit_harness.cases import Case, Request
+from edit_harness.edits import Edit
+from edit_harness.errors import UsageError
+from edit_harness.fields import build
+from edit_harness.interfaces import Editor, Measure, Metric, ModelSource, Task
+from edit_harness.model import Model
+from edit_harness.plan import Regime
+from edit_harness.plugins import Component, Plugins
+from edit_harness.presets import Configured, configure, settings, shape_of
+from edit_harness.records import OK, Record, RunFolder
+
+LEVEL = 0.99
+Advance = Callable[[Record], None]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A plugin's object with the name and version that the record of a run gives it."""
+
+    name: str
+    version: str
+    value: Any
+
+
+@dataclass
+class Evaluation:
+    """Everything that a run needs, checked, before its first edit."""
+
+    model: Model
+    editor: Named
+    preset: str
+    task: Named
+    cases: Sequence[Case]
+    metrics: Mapping[str, Metric]
+    seed: int
+    regime: Regime = field(default_factory=Regime)
+    data_digest: str = ""
+
+    @property
+    def label(self) -> str:
+        """The editor's name as tables show it."""
+        variant = self.editor.value.variant
+        return f"{self.editor.name}[{variant}]" if variant else self.editor.name
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What the numbers depend on: all that goes into the fingerprint of the run."""
+        return {
+            "schema": records.SCHEMA,
+            "editor": {
+                "name": self.editor.name,
+                "version": self.editor.version,
+                "fields": settings(self.editor.value),
+                "provenance": dict(self.editor.value.provenance),
+            },
+            "task": {
+                "name": self.task.name,
+                "version": self.task.version,
+                "data": self.data_digest,
+            },
+            "metrics": sorted(self.metrics),
+            "model": {"digest": self.model.digest, "dtype": str(self.model.dtype)[6:]},
+            "regime": asdict(self.regime),
+            "seed": self.seed,
+        }
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """The measures of all metrics, in their order."""
+        return {n: m for metric in self.metrics.values() for n, m in metric.measures.items()}
+
+    def open(self, output: Path, *, new: bool = False) -> RunFolder:
+        """Make the run's folder, or find it again."""
+        model = Path(self.model.source.path).name or "model"
+        parts = (self.label, self.task.name, self.model.source.family or model)
+        folder = RunFolder.open(output, "-".join(map(slug, parts)), self.identity, new=new)
+        folder.write_manifest(
+            {
+                "fingerprint": records.fingerprint(self.identity),
+                "identity": self.identity,
+                "cases": [case.id for case in self.cases],
+                "label": self.label,
+                "preset": self.preset,
+                "model": {"path": self.model.source.path, "note": self.model.source.note},
+                "task": {
+                    "origin": self.task.value.origin,
+                    "notes": list(getattr(self.task.value, "notes", ())),
+                },
+                "environment": environment(self.model),
+            }
+        )
+        return folder
+
+    def run(
+        self, folder: RunFolder, advance: Advance = lambda record: None, *, stop: bool = False
+    ) -> Run:
+        """Run what the folder lacks, and return the whole. ``stop`` ends at the first failure."""
+        planned = [case.id for case in self.cases]
+        known = {record.case: record for record in folder.records()}
+        for done in (known[case] for case in planned if case in known):
+            advance(done)
+        fresh = runner.run(
+            self.model,
+            self.editor.value,
+            plan.steps(self.cases, self.regime),
+            self.metrics,
+            done=known.keys(),
+        )
+        for record in folder.append(fresh):
+            known[record.case] = record
+            advance(record)
+            if stop and record.status != OK:
+                raise UsageError(
+                    f"case {record.case} failed ({record.status}): {record.message}",
+                    "go on with the same command and --on-error skip",
+                )
+        run = Run(self, folder, [known[case] for case in planned])
+        folder.write_results(run.results())
+        return run
+
+
+@dataclass
+class Run:
+    """A finished run."""
+
+    evaluation: Evaluation
+    folder: RunFolder
+    records: Sequence[Record]
+
+    @cached_property
+    def estimates(self) -> dict[str, stats.Estimate]:
+        """Every summary with its interval, by its stored name such as ``post_NS+``."""
+        found: dict[str, stats.Estimate] = {}
+        for name, metric in self.evaluation.metrics.items():
+            found |= stats.bootstrap(
+                records.columns(self.records, name),
+                metric.summarize,
+                level=LEVEL,
+                seed=self.evaluation.seed,
+            )
+        return found
+
+    def __getitem__(self, name: str) -> stats.Estimate:
+        """Return the estimate of a measure after the edit, such as ``run["NS+"]``."""
+        return self.estimates[f"post_{name}" if f"post_{name}" in self.estimates else name]
+
+    @property
+    def failures(self) -> list[Record]:
+        """The cases without a valid answer."""
+        return [record for record in self.records if record.status != OK]
+
+    @property
+    def lines(self) -> list[report.Line]:
+        """The lines of the table."""
+        return list(report.lines(self.evaluation.measures, self.estimates))
+
+    def table(self) -> str:
+        """Return the table as plain text."""
+        return report.render(report.single(self.lines, LEVEL))
+
+    def results(self) -> dict[str, Any]:
+        """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
+        mode = self.evaluation.regime.mode
+        flat: dict[str, Any] = {}
+        for name, estimate in self.estimates.items():
+            flat[f"{name},{mode}"] = estimate.value
+            flat[f"{name}_low,{mode}"] = estimate.low
+            flat[f"{name}_high,{mode}"] = estimate.high
+            flat[f"{name}_n,{mode}"] = estimate.n
+        return {
+            "editor": self.evaluation.label,
+            "task": self.evaluation.task.name,
+            "model": self.evaluation.model.source.path,
+            "level": LEVEL,
+            "results": records.finite(flat),
+            "cases": len(self.records),
+            "failed": {r.case: r.status for r in self.failures},
+            "noop": sum(r.noop for r in self.records),
+        }
+
+
+def evaluate(
+    editor: str | Editor = "rome",
+    task: str | Task = "counterfactplus",
+    model: str | Model = "pocket",
+    *,
+    editor_args: Mapping[str, Any] | None = None,
+    task_args: Mapping[str, Any] | None = None,
+    metrics: Sequence[str] | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    output: str | Path = "results",
+    new: bool = False,
+    advance: Advance = lambda record: None,
+    **model_args: Any,
+) -> Run:
+    """Edit case by case, ask before and after, and return the numbers.
+
+    ``editor``, ``task`` and ``model`` are names or objects; ``model_args`` go to
+    `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows). A run that is in
+    ``output`` already goes on, or is read back. Raises `HarnessError`.
+    """
+    plugins = Plugins.installed()
+    loaded = model if isinstance(model, Model) else load(plugins, model, **model_args)
+    evaluation = assemble(
+        plugins,
+        loaded,
+        editor=editor,
+        task=task,
+        editor_args=editor_args or {},
+        task_args=task_args or {},
+        metrics=metrics,
+        limit=limit,
+        seed=seed,
+    )
+    return evaluation.run(evaluation.open(Path(output), new=new), advance)
+
+
+def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:
+    """Return a `Model` from a name or folder, or from a causal LM in memory and its tokenizer."""
+    if isinstance(module, str):
+        return load(Plugins.installed(), module, **options)
+    return Model(module, tokenizer, **options)
+
+
+def edit(
+    model: Model, editor: str | Editor, requests: Sequence[Request], **editor_args: Any
+) -> Edit:
+    """Return the edit that writes the requests into the model, which stays as it is."""
+    named, _ = make_editor(Plugins.installed(), model, editor, editor_args, seed=0)
+    return named.value.edit(model, list(requests))
+
+
+def load(plugins: Plugins, name: str, **options: Any) -> Model:
+    """Load a model by a registered name, or else by folder or hub name."""
+    return loading.load(source_of(plugins, name), **options)
+
+
+def source_of(plugins: Plugins, name: str) -> ModelSource:
+    """Return where a model comes from."""
+    if any(name in (c.name, c.qualified) for c in plugins.of_kind("model")):
+        return plugins.find("model", name).load()()
+    return ModelSource(name)
+
+
+def assemble(
+    plugins: Plugins,
+    model: Model,
+    *,
+    editor: str | Editor,
+    task: str | Task,
+    editor_args: Mapping[str, Any],
+    task_args: Mapping[str, Any],
+    metrics: Sequence[str] | None = None,
+    limit: int | None = None,
+    samples: Sequence[str] = (),
+    seed: int = 0,
+) -> Evaluation:
+    """Build and check everything that a run needs. Raises `HarnessError`."""
+    named_task = make_task(plugins, task, task_args, model.source, seed)
+    everything = list(named_task.value.cases())
+    names = list(metrics or named_task.value.metrics)
+    measuring = {name: plugins.find("metric", name).load()() for name in names}
+    named_editor, configured = make_editor(plugins, model, editor, editor_args, seed)
+    return Evaluation(
+        model=model,
+        editor=named_editor,
+        preset=configured.source,
+        task=named_task,
+        cases=select(everything, limit, samples),
+        metrics=measuring,
+        seed=seed,
+        data_digest=records.cases_digest(everything),
+    )
+
+
+def select(cases: Sequence[Case], limit: int | None, samples: Sequence[str]) -> list[Case]:
+    """Return the first ``limit`` cases, or those with the given ids. Raises `UsageError`."""
+    by_id = {case.id: case for case in cases}
+    if unknown := [sample for sample in samples if sample not in by_id]:
+        raise UsageError(f"the task has no case {unknown[0]!r}", f"its first is {cases[0].id!r}")
+    chosen = [by_id[sample] for sample in samples] if samples else list(islice(cases, limit))
+    if not chosen:
+        raise UsageError("there is nothing to do: no case is left", "raise --limit")
+    return chosen
+
+
+def make_task(
+    plugins: Plugins, task: str | Task, args: Mapping[str, Any], source: ModelSource, seed: int
+) -> Named:
+    """Build a task and bind it to the model's source."""
+    if isinstance(task, Task):
+        return Named(type(task).__name__.lower(), task.version, task.bind(source))
+    component = plugins.find("task", task)
+    made = build_component(component, args, seed)
+    return Named(component.name, made.version, made.bind(source))
+
+
+def make_editor(
+    plugins: Plugins, model: Model, editor: str | Editor, args: Mapping[str, Any], seed: int
+) -> tuple[Named, Configured]:
+    """Build an editor, fill its fields for the model, and prepare it."""
+    if isinstance(editor, Editor):
+        name, version, made = type(editor).__name__.lower(), "", editor
+    else:
+        component = plugins.find("editor", editor)
+        name, version = component.name, f"{component.distribution} {component.version}"
+        made = build_component(component, args, seed)
+    configured = configure(made, shape_of(model.module.config, model.source.family), name)
+    configured.editor.check(model)
+    configured.editor.prepare(model)
+    return Named(name, version, configured.editor), configured
+
+
+def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:
+    """Construct a plugin; the run's seed goes to a field of that name unless it is given."""
+    factory = component.load()
+    names = [f.name for f in fields(factory)] if is_dataclass(factory) else []
+    seeded = {"seed": seed, **args} if "seed" in names else args
+    return build(factory, seeded, f"{component.kind} {component.name}")
+
+
+def slug(text: str) -> str:
+    """Return a text as a part of a folder's name."""
+    return "".join(c if c.isalnum() or c in ".=" else "-" for c in text).strip("-")
+
+
+def environment(model: Model) -> dict[str, str]:
+    """Return what may differ between machines without making another run of it."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "device": str(model.device),
+        "threads": str(torch.get_num_threads()),
+    }

@@ -1,0 +1,187 @@
+"""A model's name or folder to a `Model`: what is refused, and what each refusal says.
+
+Loads with transformers, always with a dtype, never with remote code or pickled weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from edit_harness.errors import DataError, ResourceError, UsageError
+from edit_harness.files import sha256_of
+from edit_harness.interfaces import ModelSource
+from edit_harness.model import Model
+
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+SMALL = 20_000_000
+"""Parameters below which one thread is faster than several, on a CPU."""
+
+
+def load(
+    source: ModelSource,
+    *,
+    dtype: str = "float32",
+    device: str = "auto",
+    revision: str | None = None,
+    device_map: str | None = None,
+    batch_rows: int | None = None,
+) -> Model:
+    """Load a model from a folder or, by its name, from the hub or its cache.
+
+    Raises `DataError` if it is missing, out of reach or no causal language model, `UsageError`
+    for a dtype or device that does not exist, `ResourceError` if it does not fit the device.
+    """
+    if dtype not in DTYPES:
+        raise UsageError(f"there is no dtype {dtype!r}", f"choose from {', '.join(DTYPES)}")
+    target = pick_device(device)
+    transformers_logging.disable_progress_bar()
+    config = _config(source.path, revision)
+    refuse(config, source.path)
+    options: dict[str, Any] = {"revision": revision} if revision else {}
+    if device_map:
+        options["device_map"] = device_map
+    module, report = _weights(source.path, getattr(torch, dtype), options)
+    check_report(report, source.path)
+    tokenizer = _from_hub(AutoTokenizer, source.path, **({"revision": revision} if revision else {}))
+    if target.type == "cpu" and sum(p.numel() for p in module.parameters()) < SMALL:
+        torch.set_num_threads(1)
+    try:
+        placed = module if device_map else module.to(target)
+        model = Model(placed, tokenizer, source=source, batch_rows=batch_rows)
+    except torch.OutOfMemoryError:
+        raise ResourceError(
+            f"{source.path} does not fit the memory of {target}",
+            "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
+        ) from None
+    model.digest = digest_of(source.path, config) or model.digest
+    return model
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the device: for ``auto`` an accelerator if there is one, else the CPU."""
+    if name == "auto":
+        best = torch.accelerator.current_accelerator(check_available=True)
+        return best or torch.device("cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        cause = str(error).splitlines()[0]
+        raise UsageError(f"the device {name!r} cannot be used: {cause}", "try --device cpu") from None
+    return device
+
+
+def refuse(config: Any, path: str) -> None:
+    """Raise `DataError` for a model of a kind that is out of scope."""
+    architectures = ", ".join(getattr(config, "architectures", None) or [])
+    if getattr(config, "is_encoder_decoder", False):
+        raise DataError(
+            f"{path} is an encoder-decoder model ({architectures})",
+            "only causal language models can be edited here, such as gpt2-xl",
+        )
+    if "MaskedLM" in architectures or "ForPreTraining" in architectures:
+        raise DataError(
+            f"{path} is a masked language model ({architectures})",
+            "only causal language models can be edited here, such as gpt2-xl",
+        )
+
+
+def check_report(report: Mapping[str, Any], path: str) -> None:
+    """Raise `DataError` if weights were missing, so that they would be random."""
+    missing = sorted(report.get("missing_keys") or ())
+    wrong = sorted(str(k) for k in report.get("mismatched_keys") or ())
+    if missing or wrong:
+        names = ", ".join((missing + wrong)[:3])
+        raise DataError(
+            f"{path} lacks {len(missing) + len(wrong)} weights of a causal language model: {names}",
+            "check that the folder holds the whole model and its language-model head",
+        )
+
+
+def digest_of(path: str, config: Any) -> str:
+    """Return what identifies the weights: the hub's commit, or a SHA-256 over the weight files.
+
+    It does not depend on the dtype that they are loaded in; empty if it cannot be told.
+    """
+    if commit := getattr(config, "_commit_hash", None):
+        return f"{path}@{commit}"
+    files = sorted(Path(path).glob("*.safetensors")) if Path(path).is_dir() else []
+    weights = [f for f in files if f.name.startswith(("model", "pytorch_model"))]
+    digests = "".join(sha256_of(file) for file in weights)
+    return hashlib.sha256(digests.encode()).hexdigest() if weights else ""
+
+
+def _config(path: str, revision: str | None) -> Any:
+    if looks_local(path) and not Path(path).is_dir():
+        raise DataError(f"the model folder {path} does not exist")
+    config = _from_hub(AutoConfig, path, **({"revision": revision} if revision else {}))
+    if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
+        raise DataError(
+            f"{path} needs code of its own, which the harness does not run",
+            "use a model that transformers supports itself",
+        )
+    return config
+
+
+def looks_local(path: str) -> bool:
+    """Tell a folder from a hub's name, which has at most one slash and no leading dot."""
+    return path.startswith((".", "/", "~")) or path.count("/") > 1 or os.path.isdir(path)
+
+
+def _weights(path: str, dtype: torch.dtype, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Load without the chatter of transformers: `check_report` says what matters of it."""
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    try:
+        return _from_hub(
+            AutoModelForCausalLM,
+            path,
+            dtype=dtype,
+            use_safetensors=True,
+            output_loading_info=True,
+            **options,
+        )
+    finally:
+        transformers_logging.set_verbosity(level)
+
+
+def _from_hub(factory: Any, path: str, **options: Any) -> Any:
+    """Call ``from_pretrained``, and say in one line what went wrong."""
+    try:
+        return factory.from_pretrained(path, trust_remote_code=False, **options)
+    except torch.OutOfMemoryError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        raise DataError(*_explain(path, error)) from error
+
+
+def _explain(path: str, error: BaseException) -> tuple[str, str]:
+    """Return cause and remedy of a failed load."""
+    text = " ".join(str(error).split())
+    if Path(path).is_dir():
+        if not (Path(path) / "config.json").exists():
+            return f"the folder {path} has no config.json", "name a folder in transformers' layout"
+        if "safetensors" in text:
+            return (
+                f"the folder {path} has no weights in safetensors",
+                "pickled weights are not loaded: convert them with save_pretrained",
+            )
+        return f"{path} is no causal language model that can be loaded: {text[:160]}", ""
+    if "gated" in text or "401" in text or "403" in text:
+        return f"the hub refuses {path}", "accept its licence there and set HF_TOKEN"
+    if os.environ.get("HF_HUB_OFFLINE") == "1":
+        return f"{path} is not in the cache and HF_HUB_OFFLINE=1", "unset it, or name a folder"
+    if "not a valid model identifier" in text or "404" in text:
+        return f"the hub has no model {path}", "check the name, or give a folder"
+    return (
+        f"{path} is neither a folder nor in the cache, and the hub cannot be reached",
+        "check the network, or give a folder: --model ./my-model",
+    )

@@ -1,0 +1,109 @@
+"""Results as tables: the terminal's, and the same as data.
+
+The estimates are made elsewhere; here they get their names, units and places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from edit_harness.interfaces import Measure
+from edit_harness.stats import Estimate
+
+DIRECTION = {"higher": "↑", "lower": "↓", "": ""}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number before and after the edit."""
+
+    name: str
+    measure: Measure
+    before: Estimate | None
+    after: Estimate | None
+
+
+def lines(
+    measures: Mapping[str, Measure], estimates: Mapping[str, Estimate]
+) -> Iterator[Line]:
+    """Yield a line for each measure that has an estimate, in the metrics' own order."""
+    for name, measure in measures.items():
+        before, after = estimates.get(f"pre_{name}"), estimates.get(f"post_{name}")
+        if before or after:
+            yield Line(name, measure, before, after)
+
+
+def single(rows: Sequence[Line], level: float) -> Table:
+    """Return the table of one run."""
+    table = _table()
+    for heading, justify in (
+        ("Metric", "left"), ("", "left"), ("Before", "right"), ("After", "right"),
+        (f"{level:.0%} CI", "right"), ("n", "right"),
+    ):  # fmt: skip
+        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for row in rows:
+        after = row.after
+        table.add_row(
+            row.name,
+            DIRECTION[row.measure.better],
+            show(row.before, row.measure),
+            Text(show(after, row.measure), style="bold"),
+            interval(after, row.measure),
+            str(after.n if after else ""),
+        )
+    return table
+
+
+def combined(
+    runs: Sequence[tuple[tuple[str, ...], Sequence[Line]]], heads: Sequence[str], names: Sequence[str]
+) -> Table:
+    """Return one table of several runs: a row for each, a column for each of some measures."""
+    table = _table()
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for labels, rows in runs:
+        found = {row.name: row for row in rows}
+        cells = [show(found[n].after, found[n].measure) if n in found else "" for n in names]
+        table.add_row(*labels, *cells)
+    return table
+
+
+def show(estimate: Estimate | None, measure: Measure) -> str:
+    """Return a value as text; what was not measured is a dash."""
+    if estimate is None or math.isnan(estimate.value):
+        return "–"
+    return number(estimate.value, measure)
+
+
+def interval(estimate: Estimate | None, measure: Measure) -> str:
+    """Return an interval as text."""
+    if estimate is None or math.isnan(estimate.low):
+        return "–"
+    return f"{number(estimate.low, measure)} – {number(estimate.high, measure)}"
+
+
+def number(value: float, measure: Measure) -> str:
+    """Return a number with the digits that its unit deserves."""
+    if measure.unit == "%":
+        return f"{100 * value:.1f}"
+    return f"{value:.2e}" if 0 < abs(value) < 1e-3 else f"{value:.3f}"
+
+
+def render(table: Table, width: int = 80) -> str:
+    """Return a table as plain text."""
+    console = Console(width=width, no_color=True, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold")

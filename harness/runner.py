@@ -1,0 +1,199 @@
+"""The loop: edit a chunk of cases, ask every probe before and after, measure.
+
+A chunk is a fixed part of the plan, so that a run that goes on after an interruption computes the
+same batches. One case that fails does not take the others of its chunk with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from edit_harness.cases import Answer, Case, Distribution, Divergence, Scores
+from edit_harness.edits import UNEDITED, Edit
+from edit_harness.errors import DataError, PluginError
+from edit_harness.interfaces import Editor, Metric
+from edit_harness.model import Model
+from edit_harness.plan import Step
+from edit_harness.records import OK, Record, encode_answer
+from edit_harness.tokens import TooLongError
+
+LOG = logging.getLogger(__name__)
+CHUNK = 16
+"""Edits that share forward passes."""
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A step and what became of its edit."""
+
+    step: Step
+    edit: Edit = field(default_factory=Edit)
+    seconds: float = 0.0
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The answers of one case."""
+
+    case: Case
+    edited: Edited
+    before: Sequence[Answer] = ()
+    after: Sequence[Answer] = ()
+    seconds: float = 0.0
+    error: Exception | None = None
+
+
+def run(
+    model: Model,
+    editor: Editor,
+    steps: Iterable[Step],
+    metrics: Mapping[str, Metric],
+    *,
+    done: Collection[str] = (),
+    chunk: int = CHUNK,
+) -> Iterator[Record]:
+    """Yield a record for each measured case whose id is not in ``done``.
+
+    A case that fails gets a status and a message; the others go on. Raises `DataError` if the
+    unedited model answers with NaN.
+    """
+    last = UNEDITED
+    for group in _chunks(steps, chunk):
+        wanted = {case.id for step in group for case in step.measure}.difference(done)
+        if not wanted and all(step.fresh for step in group):
+            continue
+        edited = _edit(model, editor, group, last)
+        last = edited[-1].edit
+        for measured in _measure(model, edited, wanted):
+            yield record(measured, metrics)
+
+
+def _chunks(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
+    group: list[Step] = []
+    for step in steps:
+        group.append(step)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _edit(model: Model, editor: Editor, group: Sequence[Step], last: Edit) -> list[Edited]:
+    """Edit together what is independent; where that fails, one by one to see which it was."""
+    if all(step.fresh for step in group):
+        start = perf_counter()
+        try:
+            edits = editor.edit_each(model, [step.requests for step in group])
+        except Exception:
+            LOG.debug("editing %d steps together failed", len(group), exc_info=True)
+        else:
+            seconds = (perf_counter() - start) / len(group)
+            return [Edited(s, e, seconds) for s, e in zip(group, edits, strict=True)]
+    edited = []
+    for step in group:
+        edited.append(_edit_one(model, editor, step, last))
+        last = edited[-1].edit
+    return edited
+
+
+def _edit_one(model: Model, editor: Editor, step: Step, last: Edit) -> Edited:
+    """Make one edit; if it fails, a sequence goes on from the edit before."""
+    start = perf_counter()
+    try:
+        if step.fresh:
+            edit = editor.edit(model, step.requests)
+        else:
+            edit = editor.extend(model, last, step.requests)
+    except Exception as error:
+        LOG.debug("an edit failed", exc_info=True)
+        return Edited(step, UNEDITED if step.fresh else last, perf_counter() - start, error)
+    return Edited(step, edit, perf_counter() - start)
+
+
+def _measure(
+    model: Model, edited: Sequence[Edited], wanted: Collection[str]
+) -> Iterator[Measured]:
+    """Ask together; where that fails, case by case to see which it was."""
+    todo = [(case, e) for e in edited for case in e.step.measure if case.id in wanted]
+    try:
+        yield from _ask(model, todo)
+        return
+    except (TooLongError, PluginError):
+        LOG.debug("asking %d cases together failed", len(todo), exc_info=True)
+    for item in todo:
+        try:
+            yield from _ask(model, [item])
+        except (TooLongError, PluginError) as error:
+            yield Measured(*item, error=error)
+
+
+def _ask(model: Model, todo: Sequence[tuple[Case, Edited]]) -> list[Measured]:
+    start = perf_counter()
+    questions = [
+        (edit, probe.query)
+        for case, edited in todo
+        for edit in (UNEDITED, edited.edit)
+        for probe in case.probes
+    ]
+    answers = iter(model.answer(questions))
+    seconds = perf_counter() - start
+    found = []
+    for case, edited in todo:
+        before = [next(answers) for _ in case.probes]
+        after = [next(answers) for _ in case.probes]
+        found.append(Measured(case, edited, before, after, seconds / len(todo), edited.error))
+    return found
+
+
+def record(measured: Measured, metrics: Mapping[str, Metric]) -> Record:
+    """Turn the answers of one case into its line of the run folder."""
+    case, before, after = measured.case, measured.before, measured.after
+    if before and not all(map(is_finite, before)):
+        raise DataError(
+            f"the unedited model answers case {case.id} with NaN or infinity",
+            "check the weights, or load it with --dtype float32",
+        )
+    status, message = _status(measured)
+    if status == OK:
+        values = {name: dict(m.measure(case, before, after)) for name, m in metrics.items()}
+    else:
+        values = {name: dict(m.failed(case, before)) for name, m in metrics.items()}
+    raw_before, raw_after = (list(map(encode_answer, answers)) for answers in (before, after))
+    return Record(
+        case=case.id,
+        status=status,
+        values=values,
+        before=raw_before,
+        after=raw_after,
+        edit=dict(measured.edited.edit.info),
+        noop=status == OK and raw_before == raw_after,
+        seconds={"edit": measured.edited.seconds, "evaluate": measured.seconds},
+        message=message,
+    )
+
+
+def _status(measured: Measured) -> tuple[str, str]:
+    error = measured.error
+    if isinstance(error, TooLongError):
+        return "too_long", error.cause
+    if error is not None:
+        stage = "edit_failed" if error is measured.edited.error else "error"
+        return stage, f"{type(error).__name__}: {error}"
+    if not all(map(is_finite, measured.after)):
+        return "nonfinite", "the edited model answers with NaN or infinity"
+    return OK, ""
+
+
+def is_finite(answer: Answer) -> bool:
+    """Tell whether all numbers of an answer are finite."""
+    if isinstance(answer, Scores):
+        return all(math.isfinite(value) for part in answer.logprobs for value in part)
+    if isinstance(answer, Divergence):
+        return math.isfinite(answer.forward) and math.isfinite(answer.reverse)
+    return not isinstance(answer, Distribution) or math.isfinite(answer.log_partition)

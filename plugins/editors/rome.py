@@ -1,0 +1,185 @@
+"""ROME: rank-one model editing of one MLP output projection (Meng et al., 2022, section 3).
+
+The projection is read as a memory of key-value pairs. The subject's key is averaged over contexts,
+a value is searched that makes the target likely, and a rank-one change writes the pair. With
+``key_mode=mean`` it is R-ROME (Gupta et al., 2024), which uses the same mean key in all places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, Preset, Request
+from edit_harness.edits import Edit
+from edit_harness.model import Model
+from edit_harness.moments import find
+from edit_harness_plugins.editors.contexts import sampled
+from edit_harness_plugins.editors.value_search import Found, Settings, lay_out, search
+
+KMENG = "kmeng01/rome"
+EASYEDIT = "EasyEdit"
+
+
+def _preset(
+    layer: int, source: str, *, steps: int = 20, decay: float = 0.5, clamp: float = 4.0
+) -> Preset:
+    values = {"layer": layer, "steps": steps, "weight_decay": decay, "clamp": clamp}
+    return Preset(values, source)
+
+
+def _easyedit(source: str = EASYEDIT) -> Preset:
+    """Return the values for models of 7 to 8 billion parameters."""
+    return _preset(5, source, steps=25, decay=1e-3)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all edits of one model share."""
+
+    model: Model
+    contexts: tuple[str, ...]
+    solve: Callable[[Tensor], Tensor]
+    """k -> C⁻¹k."""
+    provenance: dict[str, str]
+
+
+@dataclass
+class Rome(Editor):
+    """Writes one key-value pair for each request."""
+
+    layer: int = FROM_PRESET
+    steps: int = FROM_PRESET
+    """Forward passes of the value search; at most ``steps - 1`` Adam steps."""
+    lr: float = 0.5
+    weight_decay: float = FROM_PRESET
+    clamp: float = FROM_PRESET
+    """Largest norm of the value's change, in norms of the unedited value."""
+    kl_factor: float = 0.0625
+    stop: float = 5e-2
+    """The search ends before a step once the loss is below this."""
+    key_mode: Literal["rome", "mean", "bare"] = "rome"
+    """rome: mean key for the direction, bare prompt's key for the length; mean: R-ROME."""
+    covariance: bool = True
+    """Whether the direction is C⁻¹k; without it, C = I and tables say so."""
+    moments: str = ""
+    """File with the second moment C; by default that of the model or of the cache."""
+    contexts: tuple[str, ...] = ()
+    """Texts with ``{}`` for the prompt, the bare ``{}`` first; by default sampled."""
+    context_lengths: tuple[int, ...] = (5, 10)
+    context_count: int = 10
+    """Sampled contexts of each length in tokens; the bare prompt comes on top."""
+    seed: int = 0
+    """Seed of the sampled contexts."""
+
+    presets: ClassVar = {
+        "gpt2-medium": _preset(8, KMENG, clamp=3.0),
+        "gpt2-large": _preset(12, KMENG),
+        "gpt2-xl": _preset(17, KMENG),
+        "gpt-j-6b": _preset(5, KMENG),
+        "gpt-neox-20b": _preset(15, "kmeng01/memit"),
+        "llama-2-7b": _easyedit(),
+        "mistral-7b": _easyedit(),
+        "llama-3-8b": _easyedit(f"{EASYEDIT}, AlphaEdit"),
+        "qwen2-7b": _easyedit(),
+        "qwen2.5-7b": _easyedit(),
+    }
+    citation: ClassVar[str] = "Meng et al. (2022), Locating and Editing Factual Associations in GPT"
+
+    def __post_init__(self) -> None:
+        self._shared: Shared | None = None
+
+    @property
+    def variant(self) -> str:
+        """Name what is not as in the paper."""
+        departures = {"C=I": not self.covariance, f"key={self.key_mode}": self.key_mode != "rome"}
+        return ", ".join(name for name, departs in departures.items() if departs)
+
+    @property
+    def moment_layers(self) -> tuple[int, ...]:
+        """The edited layer, unless C = I."""
+        return (self.layer,) if self.covariance else ()
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Digest of the second moment."""
+        return self._shared.provenance if self._shared else {}
+
+    def guess(self, shape: ModelShape) -> Preset:
+        """Return GPT-2's relative depth, or layer 5 for deep models of other families."""
+        deep = shape.layers >= 28 and shape.type != "gpt2"
+        return _preset(5 if deep else round(0.35 * shape.layers), "guess")
+
+    def check(self, model: Model) -> None:
+        """Raise `PluginError` if the layer has no projection."""
+        model.architecture.projection(self.layer)
+
+    def prepare(self, model: Model) -> None:
+        """Find the second moment and sample the contexts.
+
+        Raises `DataError` if there is no second moment for the model and layer.
+        """
+        solve, provenance = self._solver(model)
+        contexts = self.contexts or sampled(
+            model, self.context_lengths, self.context_count, self.seed
+        )
+        self._shared = Shared(model, contexts, solve, provenance)
+
+    def _solver(self, model: Model) -> tuple[Callable[[Tensor], Tensor], dict[str, str]]:
+        if not self.covariance:
+            return Tensor.double, {}
+        moment = find(model, self.layer, self.moments)
+        if moment is None:
+            name = model.source.path or "MODEL"
+            raise DataError(
+                f"there is no second moment of layer {self.layer} for this model",
+                f"run: edit-harness prepare --editor rome --model {name} --corpus FILE; "
+                "or go without: --editor-args covariance=false",
+            )
+        return moment.solver(), {"moments": moment.digest}
+
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        """Return the sum of one rank-one change for each request, each seeing those before."""
+        edit = self._edit_one(model, requests[0])
+        for request in requests[1:]:
+            edit = self.extend(model, edit, [request])
+        return edit
+
+    def _edit_one(self, model: Model, request: Request) -> Edit:
+        if self._shared is None or self._shared.model is not model:
+            self.prepare(model)
+        assert self._shared is not None
+        projection = model.architecture.projection(self.layer)
+        settings = Settings(
+            self.steps, self.lr, self.weight_decay, self.clamp, self.kl_factor, self.stop
+        )
+        rows = lay_out(model, request, self._shared.contexts)
+        found = search(model, projection, rows, settings)
+        left, right = self.update(found)
+        return Edit(
+            projection.low_rank(left[:, None], right[None]),
+            info={
+                "loss": found.losses[-1][0],
+                "steps": len(found.losses) - 1,
+                "delta_norm": float(found.delta.norm()),
+                "value_norm": float(found.values[0].norm()),
+            },
+        )
+
+    def update(self, found: Found) -> tuple[Tensor, Tensor]:
+        """Return u (inputs) and r (outputs) of the change u rᵀ that writes the pair.
+
+        After it, the key k that `key_mode` names gives exactly the searched value: with W k = o
+        before, W'k = o + (k·u) r = v*. Meng et al. (2022), equation 2.
+        """
+        assert self._shared is not None
+        mean, bare = found.keys.mean(0), found.keys[0]
+        direction = self._shared.solve(bare if self.key_mode == "bare" else mean)
+        direction = (direction / direction.norm()).to(found.keys.dtype)
+        value = found.values[0] + found.delta
+        if self.key_mode == "mean":
+            return direction, (value - found.values.mean(0)) / mean.dot(direction)
+        return direction, (value - found.values[0]) / bare.dot(direction)

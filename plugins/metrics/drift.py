@@ -1,0 +1,57 @@
+"""How far an edit moves the next-token distribution on neighbouring subjects.
+
+From Hoelscher-Obermaier et al. (2023). P is the model before the edit and P* after it. The
+paper's Eq. 1 is KL(P || P*); its published numbers are KL(P* || P) divided by the size of the
+vocabulary, which is what its code computes. We give Eq. 1 the plain name, and both others too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import ClassVar
+
+from edit_harness import Answer, Case, Divergence, Measure, Metric
+
+SUFFIXES = {"neighborhood": "", "neighborhood-plus": "+"}
+PLUS = ", edited fact in front"
+
+
+def _values(answer: Divergence) -> dict[str, float]:
+    """Return the kinds of divergence, by what follows the name of the number."""
+    return {
+        "": answer.forward,
+        "-reverse": answer.reverse,
+        "-paper": answer.reverse / answer.vocabulary,
+    }
+
+
+def _measures() -> dict[str, Measure]:
+    formulas = {"": "KL(P || P*)", "-reverse": "KL(P* || P)", "-paper": "KL(P* || P) / vocabulary"}
+    return {
+        f"NKL{plus}{kind}": Measure(f"mean of {formula}{PLUS if plus else ''}", "lower", "nats")
+        for kind, formula in formulas.items()
+        for plus in SUFFIXES.values()
+    }
+
+
+class NeighborhoodKL(Metric):
+    """Divergence of next-token distributions, the mean over the neighbourhood prompts, in nats.
+
+    There is no ``pre_`` value, which would be 0, and none for a failed edit.
+    """
+
+    measures: ClassVar[Mapping[str, Measure]] = _measures()
+
+    def measure(
+        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
+    ) -> dict[str, float]:
+        """Return the mean divergences, with ``+`` behind the edited fact."""
+        found: dict[str, list[float]] = {}
+        for probe, answer in zip(case.probes, after, strict=True):
+            if probe.role in SUFFIXES and isinstance(answer, Divergence):
+                for kind, value in _values(answer).items():
+                    found.setdefault(f"post_NKL{SUFFIXES[probe.role]}{kind}", []).append(value)
+        means = {name: fmean(values) for name, values in found.items()}
+        return {name: mean for name, mean in means.items() if not math.isnan(mean)}

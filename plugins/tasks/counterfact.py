@@ -1,0 +1,328 @@
+"""CounterFact (Meng et al., 2022) and CounterFact+ (Hoelscher-Obermaier et al., 2023).
+
+One record of the authors' file is one case: a fact to rewrite, paraphrases that should follow it,
+and prompts on neighbouring subjects that should not. CounterFact+ also puts the edited fact in
+front of the neighbourhood prompts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from edit_harness import Case, Choose, DataError, Drift, ModelSource, Probe, Request, Task
+from edit_harness.files import Remote, cache_folder, fetch, known_sha256, set_aside
+
+HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
+AUTHORS = Remote(tuple(f"{host}/data/dsets/counterfact.json" for host in HOSTS), "counterfact.json")
+# Not part of AUTHORS: a file that departs from these may still be right, and is then noted.
+AUTHORS_SHA256 = "d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f"
+AUTHORS_SIZE = 45_108_470
+AUTHORS_RECORDS = 21_919
+
+SHOWN = 5
+SPACE = re.compile(r"[ \t\r\n]*")
+TEXTS = tuple(
+    f"requested_rewrite.{name}"
+    for name in ("prompt", "subject", "target_new.str", "target_true.str")
+)
+LISTS = {"paraphrase_prompts": True, "neighborhood_prompts": True}
+LISTS |= {"attribute_prompts": False, "generation_prompts": False}
+"""The lists of texts in a record, and whether it must have them."""
+KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "a truth value",
+    type(None): "null",
+}
+
+Record = dict[str, Any]
+
+
+@dataclass
+class CounterFact(Task):
+    """Counterfactual facts with paraphrases and neighbours; 21,919 records in the authors' file.
+
+    Raises `DataError` if the data cannot be had, have another checksum than the user gave, or
+    hold a record that is not right.
+    """
+
+    data: str = "auto"
+    """"auto" (the model's own sample, if it brings one), "download", or a .json or .jsonl file."""
+    sha256: str = ""
+    """The checksum that the data must have; empty for any."""
+
+    version: ClassVar[str] = "0.1"
+    metrics = ("success", "magnitude", "accuracy", "nkl")
+    citation = (
+        "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. "
+        "NeurIPS 2022"
+    )
+
+    def __post_init__(self) -> None:
+        self._sample = False
+
+    def bind(self, source: ModelSource) -> Self:
+        """Return the task with the model's own sample, or with the authors' file."""
+        if self.data != "auto":
+            return self
+        sample = source.data.get("counterfact", "")
+        bound = replace(self, data=sample or "download")
+        bound._sample = bool(sample)
+        return bound
+
+    @property
+    def origin(self) -> str:
+        """Say in a few words which data the cases come from."""
+        if self._sample:
+            return "bundled sample"
+        return "authors' file" if self._downloads else Path(self.data).name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know of the data; it may download them."""
+        if not self._downloads or (digest := self.digest) == AUTHORS_SHA256:
+            return ()
+        size = self._file().stat().st_size
+        note = (
+            "the downloaded CounterFact is not the file that is known: expected sha256 "
+            f"{AUTHORS_SHA256} ({AUTHORS_SIZE:,} bytes), got {digest} ({size:,} bytes)"
+        )
+        return (note,)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the file that the cases come from; it may download it."""
+        return known_sha256(self._file())
+
+    def cases(self) -> Iterable[Case]:
+        """Yield a case for every record, in the order of the file."""
+        path = self._file()
+        self._check_digest(path)
+        try:
+            records = read(path)
+            if self._downloads and len(records) != AUTHORS_RECORDS:
+                raise DataError(f"{path} has {len(records):,} records, not {AUTHORS_RECORDS:,}")
+        except DataError as error:
+            if not self._downloads:
+                raise
+            raise DataError(
+                f"{error.cause} (expected sha256 {AUTHORS_SHA256}, got {self.digest})",
+                f"{error.remedy}; the download was moved to {set_aside(path)}, try again".lstrip(
+                    "; "
+                ),
+            ) from None
+        for record in records:
+            yield self._case(record)
+
+    @property
+    def _downloads(self) -> bool:
+        return self.data in ("auto", "download")
+
+    def _file(self) -> Path:
+        if self._downloads:
+            return fetch(AUTHORS)
+        path = Path(self.data).expanduser()
+        if not path.is_file():
+            raise DataError(
+                f"there is no file {str(path)!r}",
+                f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})",
+            )
+        return path
+
+    def _check_digest(self, path: Path) -> None:
+        if not self.sha256 or (got := known_sha256(path)) == self.sha256.lower():
+            return
+        remedy = "correct the checksum, or give the file that it belongs to"
+        # A cache that holds the paper's own file is right, whatever the user expected.
+        if self._downloads and got != AUTHORS_SHA256:
+            remedy = f"the download was moved to {set_aside(path)}; try again"
+        raise DataError(f"{path}: expected sha256 {self.sha256.lower()}, got {got}", remedy)
+
+    def _case(self, record: Record) -> Case:
+        rewrite = record["requested_rewrite"]
+        request = Request(
+            rewrite["prompt"],
+            rewrite["subject"],
+            rewrite["target_new"]["str"],
+            rewrite["target_true"]["str"],
+        )
+        relation = rewrite.get("relation_id")
+        return Case(
+            id=str(record["case_id"]),
+            requests=(request,),
+            probes=tuple(self._probes(record, request)),
+            tags={"relation": relation} if relation else {},
+        )
+
+    def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
+        neighbors = record["neighborhood_prompts"]
+        yield from _choices("efficacy", [request.text], request)
+        yield from _choices("paraphrase", record["paraphrase_prompts"], request)
+        yield from _choices("neighborhood", neighbors, request)
+        yield from _drifts("neighborhood", neighbors)
+        yield from _choices("attribute", record.get("attribute_prompts", ()), request)
+
+
+@dataclass
+class CounterFactPlus(CounterFact):
+    """CounterFact, and every neighbourhood prompt once more behind the edited fact.
+
+    The prefix is the rewrite prompt with the new object, a full stop and one space (section 3 of
+    the paper); the model before the edit is asked the same.
+    """
+
+    citation = (
+        "Hoelscher-Obermaier, Persson, Kran, Konstas, Barez: Detecting Edit Failures in Large "
+        "Language Models: An Improved Specificity Benchmark. Findings of ACL 2023"
+    )
+
+    def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
+        yield from super()._probes(record, request)
+        prompts = [f"{request.statement}. {prompt}" for prompt in record["neighborhood_prompts"]]
+        yield from _choices("neighborhood-plus", prompts, request)
+        yield from _drifts("neighborhood-plus", prompts)
+
+
+def _choices(role: str, prompts: Iterable[str], request: Request) -> Iterator[Probe]:
+    """Yield a probe between the new and the true object for each prompt."""
+    candidates = (request.target_new, request.target_true)
+    return (Probe(role, Choose(prompt, candidates)) for prompt in prompts)
+
+
+def _drifts(role: str, prompts: Iterable[str]) -> Iterator[Probe]:
+    return (Probe(role, Drift(prompt)) for prompt in prompts)
+
+
+def read(path: Path) -> list[Record]:
+    """Return the records of a .json or .jsonl file, checked.
+
+    Raises `DataError` that names file and line, for the first five problems and their number.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    lined = list(_lines(text, path) if path.suffix == ".jsonl" else _items(text, path))
+    problems = [f"{path}:{line}: {problem}" for line, problem in _problems(lined)]
+    if problems:
+        more = f"; these are the first {SHOWN}" if len(problems) > SHOWN else ""
+        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        raise DataError("; ".join(problems[:SHOWN]), f"{count} in {path}{more}")
+    if not lined:
+        raise DataError(f"{path}:1: there are no records")
+    return [record for _, record in lined]
+
+
+def _lines(text: str, path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the line number and the value of each line that is not blank."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except JSONDecodeError as error:
+                raise _no_json(path, number, error) from None
+
+
+def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the first line and the value of each item of a list.
+
+    The list is walked here, since the parser of a whole file does not say where an item starts.
+    """
+    parse = json.JSONDecoder().raw_decode
+    at = _skip(text, 0)
+    if text[at : at + 1] != "[":
+        raise DataError(f"{path}:1: expected a list of records, got {text[at : at + 20]!r}")
+    at = _skip(text, at + 1)
+    line, counted, mark = 1, 0, ","
+    if text[at : at + 1] == "]":
+        at, mark = at + 1, "]"
+    while mark == ",":
+        line, counted = line + text.count("\n", counted, at), at
+        try:
+            item, end = parse(text, at)
+            at = _skip(text, end)
+            if (mark := text[at : at + 1]) not in (",", "]"):
+                raise JSONDecodeError("Expecting ',' or ']'", text, at)
+        except JSONDecodeError as error:
+            raise _no_json(path, error.lineno, error) from None
+        yield line, item
+        at = _skip(text, at + 1)
+    if rest := text[at:].strip():
+        raise DataError(f"{path}: {rest[:20]!r} follows the end of the list")
+
+
+def _skip(text: str, at: int) -> int:
+    """Return where the white space at a place ends."""
+    return SPACE.match(text, at).end()  # type: ignore[union-attr]
+
+
+def _no_json(path: Path, line: int, error: JSONDecodeError) -> DataError:
+    return DataError(f"{path}:{line}: not JSON: {error.msg}", "the file is damaged or cut off")
+
+
+def _problems(lined: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, str]]:
+    """Yield the line and the description of whatever is wrong with the records."""
+    seen: dict[str, str] = {}
+    for number, (line, record) in enumerate(lined, 1):
+        # A file may well have all its records in one line, so the line alone is not enough.
+        here = f"record {number}"
+        if not isinstance(record, dict):
+            yield line, f"{here} is {_kind(record)}, expected an object"
+            continue
+        yield from ((line, f"{here}: {problem}") for problem in _wrong_fields(record))
+        name = record.get("case_id")
+        if isinstance(name, bool) or not isinstance(name, int | str) or name == "":
+            yield line, f"{here}: case_id is {name!r}, expected a whole number or a text"
+        elif (first := seen.setdefault(str(name), here)) != here:
+            yield line, f"{here}: case_id {name} is also that of {first}"
+
+
+def _wrong_fields(record: Record) -> Iterator[str]:
+    for field in TEXTS:
+        if problem := _wrong_text(record, field):
+            yield problem
+    for field, needed in LISTS.items():
+        if needed or field in record:
+            yield from _wrong_list(field, record.get(field))
+
+
+def _wrong_text(record: Record, field: str) -> str:
+    """Say what is wrong with a text, given by its path, or return an empty text."""
+    value: Any = record
+    walked = ""
+    for name in field.split("."):
+        if not isinstance(value, dict):
+            return f"{walked} is {_kind(value)}, expected an object"
+        walked = f"{walked}.{name}".lstrip(".")
+        if name not in value:
+            return f"{walked} is missing"
+        value = value[name]
+    if not isinstance(value, str) or not value.strip():
+        return f"{field} is {_kind(value)}, expected a text"
+    if field.endswith(".prompt") and (count := value.count("{}")) != 1:
+        return f"{field} has {count} places '{{}}' for the subject, expected 1"
+    return ""
+
+
+def _wrong_list(field: str, value: Any) -> Iterator[str]:
+    if not isinstance(value, list) or not value:
+        yield f"{field} is {_kind(value)}, expected a list of texts"
+        return
+    for i, item in enumerate(value):
+        if not isinstance(item, str) or not item.strip():
+            yield f"{field}[{i}] is {_kind(item)}, expected a text"
+
+
+def _kind(value: Any) -> str:
+    """Name the kind of a value of JSON."""
+    empty = isinstance(value, str | list) and not (
+        value.strip() if isinstance(value, str) else value
+    )
+    return KINDS.get(type(value), "a number") + (" without content" if empty else "")

@@ -1,0 +1,70 @@
+"""Small makers of test data."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edit_harness import Case, Probe, Request, Scores
+
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("EDIT_HARNESS_SHARED") or ROOT.parent / "shared" / "data")
+"""Where the genuine data of third parties are, if anywhere."""
+
+REQUEST = Request("{} lives in", "Ada", "Paris", "Rome")
+
+
+def scores(*candidates: Sequence[float], wrong: Sequence[int] = ()) -> Scores:
+    """Answer with the given probability for each token of each candidate.
+
+    Every token is the argmax, save the last one of the candidates in ``wrong``.
+    """
+    tokens = tuple(tuple(range(len(probs))) for probs in candidates)
+    argmax = [list(ids) for ids in tokens]
+    for candidate in wrong:
+        argmax[candidate][-1] = 99
+    logprobs = tuple(tuple(math.log(p) for p in probs) for probs in candidates)
+    return Scores(tokens, logprobs, tuple(map(tuple, argmax)))
+
+
+def case(*probes: Probe) -> Case:
+    return Case("0", (REQUEST,), probes)
+
+
+def record(case_id: Any = 0, **rewrite: Any) -> dict[str, Any]:
+    """Return a record as in CounterFact, of invented facts."""
+    facts = {
+        "prompt": "{} lives in",
+        "subject": "Ada",
+        "relation_id": "P551",
+        "target_new": {"str": "Paris", "id": "Q90"},
+        "target_true": {"str": "Rome", "id": "Q220"},
+    }
+    return {
+        "case_id": case_id,
+        "requested_rewrite": facts | rewrite,
+        "paraphrase_prompts": ["It rains. Ada dwells in", "Snow fell. The home of Ada is"],
+        "neighborhood_prompts": [f"Neighbour {i} lives in" for i in range(10)],
+        "attribute_prompts": ["Marie lives in"],
+        "generation_prompts": ["Ada goes to work by"],
+    }
+
+
+def distribution(
+    folder: Path, name: str, source: str, *, version: str = "1.0", entry: str = "plugin"
+) -> str:
+    """Write an installed package with one plugin module into a folder; return the module's name."""
+    module = name.replace("-", "_")
+    (folder / f"{module}.py").write_text(source, encoding="utf-8")
+    info = folder / f"{module}-{version}.dist-info"
+    info.mkdir(parents=True)
+    files: Mapping[str, str] = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        "entry_points.txt": f"[edit_harness]\n{entry} = {module}\n",
+    }
+    for file, text in files.items():
+        (info / file).write_text(text, encoding="utf-8")
+    return module

@@ -1,0 +1,325 @@
+import dataclasses
+import hashlib
+import json
+import time
+from pathlib import Path
+
+import pytest
+from builders import record
+from edit_harness import Choose, DataError, Drift, ModelSource
+from edit_harness.files import fetch as real_fetch
+from edit_harness_plugins.tasks import counterfact
+from edit_harness_plugins.tasks.counterfact import CounterFact, CounterFactPlus, read
+
+
+@pytest.fixture
+def store(tmp_path):
+    def write(data, name="facts.json", **layout):
+        path = tmp_path / name
+        text = data if isinstance(data, str) else json.dumps(data, **layout)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def download(tmp_path, monkeypatch):
+    """Put a file into the cache as if it had been downloaded."""
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(counterfact, "AUTHORS_RECORDS", 2)
+
+    def put(text):
+        (tmp_path / "counterfact.json").write_text(text, encoding="utf-8")
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    return put
+
+
+def prompts(case, role, kind):
+    return [p.query.prompt for p in case.probes if p.role == role and isinstance(p.query, kind)]
+
+
+def complaint(task):
+    with pytest.raises(DataError) as caught:
+        list(task.cases())
+    return caught.value
+
+
+def test_a_record_becomes_a_case(store):
+    (case,) = CounterFact(str(store([record(7)]))).cases()
+    assert case.id == "7"
+    assert case.tags == {"relation": "P551"}
+    (request,) = case.requests
+    assert (request.text, request.target_new, request.target_true) == (
+        "Ada lives in", "Paris", "Rome",
+    )  # fmt: skip
+    near = [f"Neighbour {i} lives in" for i in range(10)]
+    assert prompts(case, "efficacy", Choose) == ["Ada lives in"]
+    assert prompts(case, "paraphrase", Choose) == record()["paraphrase_prompts"]
+    assert prompts(case, "neighborhood", Choose) == near
+    assert prompts(case, "neighborhood", Drift) == near
+    assert prompts(case, "attribute", Choose) == ["Marie lives in"]
+    assert len(case.probes) == 24
+    candidates = {p.query.candidates for p in case.probes if isinstance(p.query, Choose)}
+    assert candidates == {("Paris", "Rome")}
+
+
+def test_plus_puts_the_edited_fact_in_front_of_the_neighbours(store):
+    darrieux = record(
+        prompt="The mother tongue of {} is",
+        subject="Danielle Darrieux",
+        target_new={"str": "English"},
+        target_true={"str": "French"},
+    )
+    path = str(store([darrieux]))
+    (plain,), (plus,) = CounterFact(path).cases(), CounterFactPlus(path).cases()
+    expected = [
+        f"The mother tongue of Danielle Darrieux is English. {prompt}"
+        for prompt in darrieux["neighborhood_prompts"]
+    ]
+    assert prompts(plus, "neighborhood-plus", Choose) == expected
+    assert prompts(plus, "neighborhood-plus", Drift) == expected
+    assert plus.probes[: len(plain.probes)] == plain.probes
+    assert len(plus.probes) == len(plain.probes) + 20
+
+
+def test_texts_never_go_through_format(store):
+    odd = record(prompt="{} lives in {0}%s{x", subject="A{d}a")
+    (case,) = CounterFactPlus(str(store([odd]))).cases()
+    assert case.requests[0].text == "A{d}a lives in {0}%s{x"
+
+
+def test_cases_are_in_the_order_of_the_file_and_are_json(store):
+    cases = list(CounterFactPlus(str(store([record(5), record(3), record("x")]))).cases())
+    assert [case.id for case in cases] == ["5", "3", "x"]
+    stored = json.loads(json.dumps(dataclasses.asdict(cases[0])))
+    assert stored["id"] == "5"
+    assert [p["query"]["prompt"] for p in stored["probes"]] == [
+        p.query.prompt for p in cases[0].probes
+    ]
+
+
+@pytest.mark.parametrize("indent", [None, 0, 4])
+def test_json_and_jsonl_hold_the_same_records(store, indent):
+    records = [record(i, subject=f"Ünal {i}\u2028]") for i in range(3)]
+    lines = "\n\n".join(json.dumps(r, ensure_ascii=False) for r in records) + "\r\n"
+    assert read(store(records, indent=indent)) == records
+    assert read(store(lines, "facts.jsonl")) == records
+    assert read(store("\ufeff" + json.dumps(records), "bom.json")) == records
+
+
+BAD = {
+    "requested_rewrite.prompt has 2 places '{}' for the subject, expected 1": record(
+        prompt="{} and {} live in"
+    ),
+    "requested_rewrite.prompt has 0 places '{}' for the subject, expected 1": record(
+        prompt="Ada lives in"
+    ),
+    "requested_rewrite.subject is a text without content, expected a text": record(subject=" "),
+    "requested_rewrite.target_new is a text, expected an object": record(target_new="Paris"),
+    "requested_rewrite.target_new.str is missing": record(target_new={"id": "Q90"}),
+    "requested_rewrite.target_true.str is a number, expected a text": record(
+        target_true={"str": 1.5}
+    ),
+    "requested_rewrite is null, expected an object": record() | {"requested_rewrite": None},
+    "requested_rewrite is missing": {k: v for k, v in record().items() if k != "requested_rewrite"},
+    "paraphrase_prompts is a text, expected a list of texts": record()
+    | {"paraphrase_prompts": "Ada"},
+    "neighborhood_prompts is a list without content, expected a list of texts": record()
+    | {"neighborhood_prompts": []},
+    "neighborhood_prompts[1] is a text without content, expected a text": record()
+    | {"neighborhood_prompts": ["Bo lives in", ""]},
+    "attribute_prompts[0] is null, expected a text": record() | {"attribute_prompts": [None]},
+    "generation_prompts is an object, expected a list of texts": record()
+    | {"generation_prompts": {}},
+    "case_id is None, expected a whole number or a text": record(None),
+    "case_id is True, expected a whole number or a text": record(True),
+    "case_id 0 is also that of record 1": record(0),
+}
+
+
+@pytest.mark.parametrize("problem", BAD)
+def test_a_bad_field_is_named_with_its_place(store, problem):
+    first = record(0)
+    path = store(json.dumps([first, BAD[problem]], indent=1))
+    if BAD[problem].get("case_id") == 0 and "case_id" not in problem:
+        path = store(json.dumps([first, BAD[problem] | {"case_id": 1}], indent=1))
+    line = json.dumps([first], indent=1).count("\n") + 1
+    assert path.read_text().splitlines()[line - 1] == " {"
+    error = complaint(CounterFact(str(path)))
+    cause = f"{path}:{line}: record 2: {problem}"
+    if problem == "requested_rewrite is null, expected an object":
+        # Each of the four texts in it is looked for.
+        assert error.cause.split("; ") == [cause] * 4
+    else:
+        assert error.cause.startswith(cause)
+    # Nothing else is wrong with the record.
+    assert set(error.cause.split("; ")) == {cause}
+
+
+def test_what_is_optional_may_be_missing(store):
+    few = record()
+    del few["attribute_prompts"], few["generation_prompts"]
+    del few["requested_rewrite"]["relation_id"]
+    (case,) = CounterFact(str(store([few]))).cases()
+    assert case.tags == {}
+    assert "attribute" not in {probe.role for probe in case.probes}
+
+
+def test_the_line_in_jsonl(store):
+    path = store("\n".join(["", json.dumps(record()), "[]", ""]), "facts.jsonl")
+    error = complaint(CounterFact(str(path)))
+    assert error.cause == f"{path}:3: record 2 is a list without content, expected an object"
+    assert error.remedy == f"1 problem in {path}"
+
+
+def test_five_problems_are_shown_and_all_are_counted(store):
+    lines = [json.dumps(record(i, subject="")) for i in range(7)]
+    path = store("\n".join(lines), "facts.jsonl")
+    error = complaint(CounterFact(str(path)))
+    places = [problem.split(": ")[0] for problem in error.cause.split("; ")]
+    assert places == [f"{path}:{line}" for line in range(1, 6)]
+    assert error.remedy == f"7 problems in {path}; these are the first 5"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<html>\nSign in", "1: expected a list of records, got '<html>\\nSign in'"),
+        ('{"a": 1}', "1: expected a list of records, got '{\"a\": 1}'"),
+        ("", "1: expected a list of records, got ''"),
+        (" [ ]\n", "1: there are no records"),
+        ('[\n{"a": 1},\n{"b": "x', "3: not JSON: Unterminated string starting at"),
+        ('[\n{"a": 1}\n{"b": 2}]', "3: not JSON: Expecting ',' or ']'"),
+        ("[\n1,\n2,\n", "4: not JSON: Expecting value"),
+        ("[1, 2", "1: not JSON: Expecting ',' or ']'"),
+    ],
+)
+def test_what_is_no_list_of_json(store, text, problem):
+    path = store(text)
+    assert complaint(CounterFact(str(path))).cause == f"{path}:{problem}"
+
+
+def test_what_follows_the_list(store):
+    path = store(json.dumps([record()]) + " oops")
+    assert complaint(CounterFact(str(path))).cause == f"{path}: 'oops' follows the end of the list"
+
+
+def test_a_line_that_is_no_json(store):
+    path = store('{}\n{"a": \n', "facts.jsonl")
+    assert complaint(CounterFact(str(path))).cause == f"{path}:2: not JSON: Expecting value"
+
+
+def test_a_file_that_is_no_text(store):
+    path = store("")
+    path.write_bytes(b"[\xff\xfe")
+    assert complaint(CounterFact(str(path))).cause.startswith(f"{path} is not UTF-8 text")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    error = complaint(CounterFact(str(tmp_path / "no.json")))
+    assert error.cause == f"there is no file {str(tmp_path / 'no.json')!r}"
+
+
+def test_the_checksum_that_the_user_gave(store):
+    path = store([record()])
+    right = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert len(list(CounterFact(str(path), sha256=right.upper()).cases())) == 1
+    error = complaint(CounterFact(str(path), sha256="00"))
+    assert error.cause == f"{path}: expected sha256 00, got {right}"
+    assert path.exists()
+
+
+def test_the_sample_of_the_model_is_used_unless_the_user_says_otherwise(store):
+    sample = str(store([record()]))
+    source = ModelSource("m", data={"counterfact": sample})
+    bound = CounterFactPlus().bind(source)
+    assert isinstance(bound, CounterFactPlus)
+    assert (bound.data, bound.origin, bound.notes) == (sample, "bundled sample", ())
+    assert bound.digest == hashlib.sha256(Path(sample).read_bytes()).hexdigest()
+    assert CounterFact().bind(ModelSource("m")).data == "download"
+    assert CounterFact().bind(ModelSource("m")).origin == "authors' file"
+    own = CounterFact("own.json").bind(source)
+    assert (own.data, own.origin) == ("own.json", "own.json")
+    assert CounterFact("download").bind(source).data == "download"
+
+
+def test_a_download_that_is_right_but_not_the_known_file_is_noted(download):
+    got = download(json.dumps([record(0), record(1)]))
+    task = CounterFact("download")
+    assert len(list(task.cases())) == 2
+    (note,) = task.notes
+    assert counterfact.AUTHORS_SHA256 in note
+    assert got in note
+
+
+def test_the_known_file_needs_no_note(download, monkeypatch):
+    got = download(json.dumps([record(0), record(1)]))
+    monkeypatch.setattr(counterfact, "AUTHORS_SHA256", got)
+    assert CounterFact("download").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (json.dumps([record()]), "has 1 records, not 2"),
+        (json.dumps([record(0), record(1)])[:-40], "not JSON"),
+        ("<html>", "expected a list of records"),
+        (json.dumps([record(0), record(0)]), "case_id 0 is also that of record 1"),
+    ],
+)
+def test_a_download_that_is_not_right_is_moved_aside(download, tmp_path, text, problem):
+    got = download(text)
+    error = complaint(CounterFact("download"))
+    assert problem in error.cause
+    assert f"expected sha256 {counterfact.AUTHORS_SHA256}, got {got}" in error.cause
+    assert str(tmp_path / "counterfact.json.bad") in error.remedy
+    assert not (tmp_path / "counterfact.json").exists()
+
+
+def test_a_download_without_the_checksum_that_the_user_gave(download, tmp_path, monkeypatch):
+    text = json.dumps([record(0), record(1)])
+    got = download(text)
+    error = complaint(CounterFact("download", sha256="00"))
+    assert f"expected sha256 00, got {got}" in error.cause
+    assert not (tmp_path / "counterfact.json").exists()
+    # The paper's own file is not thrown away for a slip of the user's.
+    download(text)
+    monkeypatch.setattr(counterfact, "AUTHORS_SHA256", got)
+    assert f"got {got}" in complaint(CounterFact("download", sha256="00")).cause
+    assert (tmp_path / "counterfact.json").exists()
+
+
+def test_offline_without_the_file(download, monkeypatch):
+    asked = []
+    monkeypatch.setattr(counterfact, "fetch", lambda r: (asked.append(r), real_fetch(r))[1])
+    error = complaint(CounterFact())
+    assert error.cause.startswith("counterfact.json is not in the cache, and HF_HUB_OFFLINE=1")
+    assert "https://rome.baulab.info/data/dsets/counterfact.json" in error.remedy
+    assert asked[0].urls[1] == "https://memit.baulab.info/data/dsets/counterfact.json"
+
+
+def test_a_file_of_the_full_size_is_read_in_seconds(store):
+    one = json.dumps(record(), indent=4)
+    many = ",\n".join(one.replace('"case_id": 0', f'"case_id": {i}') for i in range(21_919))
+    path = store(f"[\n{many}\n]")
+    started = time.process_time()
+    next(iter(CounterFact(str(path)).cases()))
+    assert time.process_time() - started < 10
+
+
+def test_the_genuine_records(counterfact_300):
+    raw = json.loads(counterfact_300.read_text(encoding="utf-8"))
+    cases = list(CounterFactPlus(str(counterfact_300)).cases())
+    assert [case.id for case in cases] == [str(r["case_id"]) for r in raw]
+    for case, source in zip(cases, raw, strict=True):
+        rewrite = source["requested_rewrite"]
+        near = source["neighborhood_prompts"]
+        sentence = rewrite["prompt"].format(rewrite["subject"]) + " " + rewrite["target_new"]["str"]
+        assert case.tags == {"relation": rewrite["relation_id"]}
+        assert prompts(case, "paraphrase", Choose) == source["paraphrase_prompts"]
+        assert prompts(case, "neighborhood", Drift) == near
+        assert prompts(case, "neighborhood-plus", Choose) == [f"{sentence}. {p}" for p in near]
+        assert len(case.probes) == 1 + 2 + 10 + 10 + 10 + 20

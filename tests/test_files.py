@@ -1,0 +1,251 @@
+import errno
+import hashlib
+import os
+import shutil
+import threading
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from edit_harness import files
+from edit_harness.errors import DataError, ResourceError
+from edit_harness.files import Remote, fetch, known_sha256, sha256_of
+
+CONTENT = b"some facts\n" * 10_000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@dataclass
+class Reply:
+    status: int = 200
+    body: bytes = CONTENT
+    headers: dict = field(default_factory=dict)
+
+
+@dataclass
+class Server:
+    """Gives its replies in turn, the last one for ever."""
+
+    url: str
+    replies: list[Reply]
+    asked: list[str] = field(default_factory=list)
+
+    def remote(self, *paths: str, **changes) -> Remote:
+        urls = tuple(self.url + path for path in paths or ("/facts.json",))
+        return replace(Remote(urls, "facts.json", len(CONTENT), SHA256), **changes)
+
+
+@pytest.fixture
+def server():
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            told.asked.append(self.path)
+            reply = told.replies.pop(0) if len(told.replies) > 1 else told.replies[0]
+            self.send_response(reply.status)
+            for name, value in ({"Content-Length": len(reply.body)} | reply.headers).items():
+                self.send_header(name, str(value))
+            self.end_headers()
+            self.wfile.write(reply.body)
+
+        def log_message(self, *_):
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    told = Server(f"http://127.0.0.1:{httpd.server_port}", [Reply()])
+    threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
+    yield told
+    httpd.shutdown()
+    httpd.server_close()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    for name in ("EDIT_HARNESS_OFFLINE", "HF_HUB_OFFLINE", "http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def waits():
+    return []
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_file_is_downloaded_once(server, cache):
+    assert fetch(server.remote()) == cache / "facts.json"
+    assert fetch(server.remote()).read_bytes() == CONTENT
+    assert server.asked == ["/facts.json"]
+    assert names(cache) == {"facts.json", "facts.json.sha256"}
+
+
+def test_the_cache_is_in_the_home_folder_by_default(monkeypatch, tmp_path):
+    monkeypatch.delenv("EDIT_HARNESS_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert files.cache_folder() == tmp_path / ".cache" / "edit-harness"
+
+
+def test_the_checksum_of_an_untouched_file_is_not_computed_again(server, monkeypatch):
+    path = fetch(server.remote())
+    monkeypatch.setattr(files, "sha256_of", lambda path: "computed")
+    assert known_sha256(path) == SHA256
+    stat = path.stat()
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    assert known_sha256(path) == "computed"
+
+
+def test_a_file_put_into_the_cache_by_hand_is_checked_and_used(server, cache):
+    cache.mkdir()
+    (cache / "facts.json").write_bytes(CONTENT)
+    assert fetch(server.remote()) == cache / "facts.json"
+    assert not server.asked
+
+
+@pytest.mark.parametrize("damage", [CONTENT[:-1], b"x" * len(CONTENT), b""])
+def test_a_file_damaged_in_the_cache_is_moved_aside_and_downloaded(server, cache, damage):
+    path = fetch(server.remote())
+    path.write_bytes(damage)
+    assert fetch(server.remote()).read_bytes() == CONTENT
+    assert (cache / "facts.json.bad").read_bytes() == damage
+    assert sha256_of(path) == SHA256
+
+
+def test_without_a_checksum_the_size_still_counts(server, cache):
+    server.replies = [Reply(body=b"<html>Sign in</html>")]
+    with pytest.raises(DataError, match="expected 110,000 bytes, got 20"):
+        fetch(server.remote(sha256=""))
+    assert names(cache) == {"facts.json.bad"}
+
+
+def test_another_file_than_expected_is_moved_aside(server, cache, waits):
+    body = b"<html>Sign in to the network</html>"
+    server.replies = [Reply(body=body)]
+    with pytest.raises(DataError) as caught:
+        fetch(server.remote(), sleep=waits.append)
+    got = hashlib.sha256(body).hexdigest()
+    assert f"expected sha256 {SHA256}, got {got}" in caught.value.cause
+    assert str(cache / "facts.json.bad") in caught.value.remedy
+    assert names(cache) == {"facts.json.bad"}
+    assert not waits
+
+
+def test_a_connection_lost_on_the_way_is_tried_again(server, waits):
+    cut = Reply(body=CONTENT[:5000], headers={"Content-Length": len(CONTENT)})
+    server.replies = [cut, cut, Reply()]
+    assert fetch(server.remote(), sleep=waits.append).read_bytes() == CONTENT
+    assert len(waits) == 2
+    assert 1 <= waits[1] <= 2
+
+
+def test_a_connection_that_is_always_lost_leaves_nothing_behind(server, cache, waits):
+    server.replies = [Reply(body=b"half", headers={"Content-Length": len(CONTENT)})]
+    with pytest.raises(DataError, match="4 of 110,000 bytes arrived") as caught:
+        fetch(server.remote(sha256="", size=0), sleep=waits.append)
+    assert "facts.json could not be downloaded" in caught.value.cause
+    assert str(cache / "facts.json") in caught.value.remedy
+    assert len(server.asked) == 5
+    assert len(waits) == 4
+    assert names(cache) == set()
+
+
+def test_a_busy_server_says_how_long_to_wait(server, waits):
+    server.replies = [Reply(503, headers={"Retry-After": "42"}), Reply(429), Reply()]
+    assert fetch(server.remote(), sleep=waits.append).read_bytes() == CONTENT
+    assert waits[0] == 42
+    assert waits[1] <= 2
+
+
+def test_a_date_to_wait_for_is_understood_and_bounded(server, waits):
+    far = {"Retry-After": "Fri, 31 Dec 2100 23:59:59 GMT"}
+    server.replies = [Reply(503, headers=far), Reply(503, headers={"Retry-After": "?"}), Reply()]
+    fetch(server.remote(), sleep=waits.append)
+    assert waits[0] == files.LONGEST_WAIT
+    assert waits[1] <= 2
+
+
+def test_a_mirror_is_asked_when_the_first_place_has_no_such_file(server, waits):
+    server.replies = [Reply(404, b""), Reply()]
+    assert fetch(server.remote("/gone", "/mirror"), sleep=waits.append).read_bytes() == CONTENT
+    assert server.asked == ["/gone", "/mirror"]
+    assert not waits
+
+
+def test_a_file_that_is_nowhere_is_not_asked_for_again(server, waits):
+    server.replies = [Reply(404, b"")]
+    with pytest.raises(DataError, match="/mirror answered 404 Not Found"):
+        fetch(server.remote("/gone", "/mirror"), sleep=waits.append)
+    assert server.asked == ["/gone", "/mirror"]
+    assert not waits
+
+
+def test_a_server_that_is_not_there_is_an_error_of_data(server, waits):
+    remote = server.remote()
+    with pytest.raises(DataError, match="could not be downloaded"):
+        fetch(replace(remote, urls=("http://127.0.0.1:9/facts.json",)), sleep=waits.append)
+    assert len(waits) == 4
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "EDIT_HARNESS_OFFLINE"])
+def test_offline_and_not_in_the_cache(server, cache, monkeypatch, variable):
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(DataError) as caught:
+        fetch(server.remote())
+    assert caught.value.cause == (
+        f"facts.json is not in the cache, and {variable}=1 forbids downloads"
+    )
+    assert f"put {server.url}/facts.json at {cache / 'facts.json'}" in caught.value.remedy
+    assert not server.asked
+
+
+def test_offline_with_a_damaged_file_says_so(server, monkeypatch):
+    fetch(server.remote()).write_bytes(b"damaged")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(DataError, match=f"was damaged .expected sha256 {SHA256}, got "):
+        fetch(server.remote())
+
+
+def test_offline_and_in_the_cache(server, monkeypatch):
+    fetch(server.remote())
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert fetch(server.remote()).read_bytes() == CONTENT
+
+
+def test_many_threads_that_fetch_at_once_leave_one_good_file(server, cache):
+    caught = []
+
+    def work():
+        try:
+            fetch(server.remote())
+        except Exception as error:
+            caught.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not caught
+    assert names(cache) == {"facts.json", "facts.json.sha256"}
+    assert sha256_of(cache / "facts.json") == SHA256
+
+
+def test_a_cache_that_cannot_be_written_is_an_error_of_resources(server, cache):
+    cache.write_text("a file where the folder should be")
+    with pytest.raises(ResourceError, match="cannot be written") as caught:
+        fetch(server.remote())
+    assert "EDIT_HARNESS_CACHE" in caught.value.remedy
+
+
+def test_a_full_disk_is_not_taken_for_a_bad_connection(server, cache, monkeypatch, waits):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(ResourceError, match="No space left on device"):
+        fetch(server.remote(), sleep=waits.append)
+    assert not waits
+    assert names(cache) == set()
