@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -16,29 +16,20 @@ from typing import Any
 import torch
 import transformers
 
-from edit_harness import loading, plan, records, report, runner, stats
+from edit_harness import plan, records, report, runner, stats
+from edit_harness.assembly import Named, load, make_editor, make_task
 from edit_harness.cases import Case, Request
 from edit_harness.edits import Edit
 from edit_harness.errors import UsageError
-from edit_harness.fields import build
-from edit_harness.interfaces import Editor, Measure, Metric, ModelSource, Task
+from edit_harness.interfaces import Editor, Measure, Metric, Task
 from edit_harness.model import Model
 from edit_harness.plan import Regime
-from edit_harness.plugins import Component, Plugins
-from edit_harness.presets import Configured, configure, settings, shape_of
+from edit_harness.plugins import Plugins
+from edit_harness.presets import settings
 from edit_harness.records import OK, Record, RunFolder
 
 LEVEL = 0.99
 Advance = Callable[[Record], None]
-
-
-@dataclass(frozen=True)
-class Named:
-    """A plugin's object with the name and version that the record of a run gives it."""
-
-    name: str
-    version: str
-    value: Any
 
 
 @dataclass
@@ -250,18 +241,6 @@ def edit(
     return named.value.edit(model, list(requests))
 
 
-def load(plugins: Plugins, name: str, **options: Any) -> Model:
-    """Load a model by a registered name, or else by folder or hub name."""
-    return loading.load(source_of(plugins, name), **options)
-
-
-def source_of(plugins: Plugins, name: str) -> ModelSource:
-    """Return where a model comes from."""
-    if any(name in (c.name, c.qualified) for c in plugins.of_kind("model")):
-        return plugins.find("model", name).load()()
-    return ModelSource(name)
-
-
 def assemble(
     plugins: Plugins,
     model: Model,
@@ -302,41 +281,6 @@ def select(cases: Sequence[Case], limit: int | None, samples: Sequence[str]) -> 
     if not chosen:
         raise UsageError("there is nothing to do: no case is left", "raise --limit")
     return chosen
-
-
-def make_task(
-    plugins: Plugins, task: str | Task, args: Mapping[str, Any], source: ModelSource, seed: int
-) -> Named:
-    """Build a task and bind it to the model's source."""
-    if isinstance(task, Task):
-        return Named(type(task).__name__.lower(), task.version, task.bind(source))
-    component = plugins.find("task", task)
-    made = build_component(component, args, seed)
-    return Named(component.name, made.version, made.bind(source))
-
-
-def make_editor(
-    plugins: Plugins, model: Model, editor: str | Editor, args: Mapping[str, Any], seed: int
-) -> tuple[Named, Configured]:
-    """Build an editor, fill its fields for the model, and prepare it."""
-    if isinstance(editor, Editor):
-        name, version, made = type(editor).__name__.lower(), "", editor
-    else:
-        component = plugins.find("editor", editor)
-        name, version = component.name, f"{component.distribution} {component.version}"
-        made = build_component(component, args, seed)
-    configured = configure(made, shape_of(model.module.config, model.source.family), name)
-    configured.editor.check(model)
-    configured.editor.prepare(model)
-    return Named(name, version, configured.editor), configured
-
-
-def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:
-    """Construct a plugin; the run's seed goes to a field of that name unless it is given."""
-    factory = component.load()
-    names = [f.name for f in fields(factory)] if is_dataclass(factory) else []
-    seeded = {"seed": seed, **args} if "seed" in names else args
-    return build(factory, seeded, f"{component.kind} {component.name}")
 
 
 def slug(text: str) -> str:

@@ -87,9 +87,7 @@ def editing(module: nn.Module, edits: Sequence[Edit], offsets: Tensor) -> Iterat
     """
     spans = spans_of(edits)
     touched = dict.fromkeys(
-        name
-        for edit, _, _ in spans
-        for name in (*(owner(n) for n in edit.weights), *edit.adaptors)
+        name for edit, _, _ in spans for name in (*(owner(n) for n in edit.weights), *edit.adaptors)
     )
     with ExitStack() as stack:
         for name in touched:

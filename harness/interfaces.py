@@ -54,6 +54,8 @@ class Measure:
     better: Literal["higher", "lower", ""] = "higher"
     unit: Literal["%", "nats", ""] = "%"
     """The stored value of a percentage is in [-1, 1]; tables show it times 100."""
+    detail: bool = False
+    """Whether tables leave it out unless asked for all."""
 
 
 class Editor(ABC):

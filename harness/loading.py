@@ -42,7 +42,9 @@ def load(
     if dtype not in DTYPES:
         raise UsageError(f"there is no dtype {dtype!r}", f"choose from {', '.join(DTYPES)}")
     target = pick_device(device)
+    # What matters of its chatter, such as missing weights, is an error here.
     transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
     config = _config(source.path, revision)
     refuse(config, source.path)
     options: dict[str, Any] = {"revision": revision} if revision else {}
@@ -50,7 +52,9 @@ def load(
         options["device_map"] = device_map
     module, report = _weights(source.path, getattr(torch, dtype), options)
     check_report(report, source.path)
-    tokenizer = _from_hub(AutoTokenizer, source.path, **({"revision": revision} if revision else {}))
+    tokenizer = _from_hub(
+        AutoTokenizer, source.path, **({"revision": revision} if revision else {})
+    )
     if target.type == "cpu" and sum(p.numel() for p in module.parameters()) < SMALL:
         torch.set_num_threads(1)
     try:
@@ -75,7 +79,9 @@ def pick_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         cause = str(error).splitlines()[0]
-        raise UsageError(f"the device {name!r} cannot be used: {cause}", "try --device cpu") from None
+        raise UsageError(
+            f"the device {name!r} cannot be used: {cause}", "try --device cpu"
+        ) from None
     return device
 
 
@@ -137,20 +143,14 @@ def looks_local(path: str) -> bool:
 
 
 def _weights(path: str, dtype: torch.dtype, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Load without the chatter of transformers: `check_report` says what matters of it."""
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    try:
-        return _from_hub(
-            AutoModelForCausalLM,
-            path,
-            dtype=dtype,
-            use_safetensors=True,
-            output_loading_info=True,
-            **options,
-        )
-    finally:
-        transformers_logging.set_verbosity(level)
+    return _from_hub(
+        AutoModelForCausalLM,
+        path,
+        dtype=dtype,
+        use_safetensors=True,
+        output_loading_info=True,
+        **options,
+    )
 
 
 def _from_hub(factory: Any, path: str, **options: Any) -> Any:

@@ -102,7 +102,9 @@ class Model:
         width = max(len(row) for row in rows)
         pad = [width - len(row) for row in rows]
         left = self.padding == "left"
-        ids = [[0] * p + list(r) if left else [*r, *[0] * p] for p, r in zip(pad, rows, strict=True)]
+        ids = [
+            [0] * p + list(r) if left else [*r, *[0] * p] for p, r in zip(pad, rows, strict=True)
+        ]
         ones = [[1] * len(row) for row in rows]
         mask = [[0] * p + o if left else o + [0] * p for p, o in zip(pad, ones, strict=True)]
         starts = pad if left else [0] * len(rows)

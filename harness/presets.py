@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from edit_harness.errors import UsageError
-from edit_harness.interfaces import Editor, ModelShape, Preset
+from edit_harness.interfaces import Editor, ModelShape
 
 FAMILIES = {
     ("gpt2", 12, 768): "gpt2",

@@ -16,6 +16,8 @@ from rich.text import Text
 from edit_harness.interfaces import Measure
 from edit_harness.stats import Estimate
 
+CELL = 10
+"""Characters of a column of numbers."""
 DIRECTION = {"higher": "↑", "lower": "↓", "": ""}
 
 
@@ -29,9 +31,7 @@ class Line:
     after: Estimate | None
 
 
-def lines(
-    measures: Mapping[str, Measure], estimates: Mapping[str, Estimate]
-) -> Iterator[Line]:
+def lines(measures: Mapping[str, Measure], estimates: Mapping[str, Estimate]) -> Iterator[Line]:
     """Yield a line for each measure that has an estimate, in the metrics' own order."""
     for name, measure in measures.items():
         before, after = estimates.get(f"pre_{name}"), estimates.get(f"post_{name}")
@@ -61,19 +61,33 @@ def single(rows: Sequence[Line], level: float) -> Table:
 
 
 def combined(
-    runs: Sequence[tuple[tuple[str, ...], Sequence[Line]]], heads: Sequence[str], names: Sequence[str]
-) -> Table:
-    """Return one table of several runs: a row for each, a column for each of some measures."""
-    table = _table()
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for labels, rows in runs:
-        found = {row.name: row for row in rows}
-        cells = [show(found[n].after, found[n].measure) if n in found else "" for n in names]
-        table.add_row(*labels, *cells)
-    return table
+    runs: Sequence[tuple[tuple[str, ...], Sequence[Line]]],
+    heads: Sequence[str],
+    names: Sequence[str],
+    width: int = 80,
+) -> Iterator[Table]:
+    """Yield the table of several runs: a row for each, a column for each measure after the edit.
+
+    What is too wide for ``width`` characters goes on below, with the runs' names repeated.
+    """
+    labels = sum(
+        max(len(head), *(len(run[i]) for run, _ in runs)) + 2 for i, head in enumerate(heads)
+    )
+    fits = max((width - labels) // CELL, 1)
+    for start in range(0, len(names), fits):
+        table = _table()
+        for head in heads:
+            table.add_column(head, no_wrap=True)
+        for name in names[start : start + fits]:
+            table.add_column(name, justify="right", no_wrap=True, min_width=CELL - 2)
+        for run, rows in runs:
+            found = {row.name: row for row in rows}
+            cells = (
+                show(found[n].after, found[n].measure) if n in found else ""
+                for n in names[start : start + fits]
+            )
+            table.add_row(*map(Text, run), *cells)
+        yield table
 
 
 def show(estimate: Estimate | None, measure: Measure) -> str:
@@ -94,7 +108,7 @@ def number(value: float, measure: Measure) -> str:
     """Return a number with the digits that its unit deserves."""
     if measure.unit == "%":
         return f"{100 * value:.1f}"
-    return f"{value:.2e}" if 0 < abs(value) < 1e-3 else f"{value:.3f}"
+    return f"{value:.3g}"
 
 
 def render(table: Table, width: int = 80) -> str:

@@ -116,9 +116,7 @@ def _edit_one(model: Model, editor: Editor, step: Step, last: Edit) -> Edited:
     return Edited(step, edit, perf_counter() - start)
 
 
-def _measure(
-    model: Model, edited: Sequence[Edited], wanted: Collection[str]
-) -> Iterator[Measured]:
+def _measure(model: Model, edited: Sequence[Edited], wanted: Collection[str]) -> Iterator[Measured]:
     """Ask together; where that fails, case by case to see which it was."""
     todo = [(case, e) for e in edited for case in e.step.measure if case.id in wanted]
     try:

@@ -97,7 +97,8 @@ class Tokens:
         """Find the spans from the encodings of the text's beginnings."""
         ids = tuple(self.tokenizer(text)["input_ids"])
         ends = token_ends(ids, text, lambda t: tuple(self.tokenizer(t)["input_ids"]))
-        return Encoding(ids, tuple(zip((0, *ends), ends, strict=False)))
+        special = set(self.tokenizer.all_special_ids)
+        return Encoding(ids, token_spans(ends, [token in special for token in ids]))
 
 
 class TooLongError(DataError):
@@ -145,3 +146,16 @@ def token_ends(
             ends.append(end)
     ends += [len(text)] * (len(ids) - len(ends))
     return tuple(ends)
+
+
+def token_spans(ends: Sequence[int], special: Sequence[bool]) -> tuple[tuple[int, int], ...]:
+    """Return the characters of each token from where it ends.
+
+    A token that adds no character is one more byte of the last one, unless it is special.
+    """
+    spans: list[tuple[int, int]] = []
+    for start, end, bare in zip((0, *ends), ends, special, strict=False):
+        if start == end and spans and not bare:
+            start = spans[-1][0]
+        spans.append((start, end))
+    return tuple(spans)

@@ -1,9 +1,25 @@
 """What tests share. That this file exists also lets them import `builders`."""
 
+import os
 from pathlib import Path
 
 import pytest
 from builders import DATA
+
+# Read when transformers is first imported: no test reaches for the network by accident.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+from edit_harness.model import Model
+from edit_harness.testing.tiny import tiny_model
+
+torch.set_num_threads(1)  # more only get in each other's way with models this small
+
+
+@pytest.fixture
+def model() -> Model:
+    """A tiny random GPT-2, new for every test."""
+    return tiny_model()
 
 
 @pytest.fixture

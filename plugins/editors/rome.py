@@ -8,7 +8,7 @@ a value is searched that makes the target likely, and a rank-one change writes t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from torch import Tensor

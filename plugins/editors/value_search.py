@@ -124,7 +124,16 @@ def _clean_pass(
     with recording(projection.module, len(rows.batch.ids)) as seen:
         logits = model.logits(rows.batch, rows.reads)
     index = (rows.subjects.rows[:-1], rows.subjects.columns[:-1])
-    return seen.inputs[index].float(), seen.outputs[index].float(), logits[-1].log_softmax(-1)
+    return (
+        at_least_fp32(seen.inputs[index]),
+        at_least_fp32(seen.outputs[index]),
+        logits[-1].log_softmax(-1),
+    )
+
+
+def at_least_fp32(tensor: Tensor) -> Tensor:
+    """Return half precision as fp32; fp64 stays, so that a test can tell an error from rounding."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def _pass_with(

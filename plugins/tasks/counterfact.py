@@ -289,7 +289,7 @@ def _wrong_fields(record: Record) -> Iterator[str]:
         if problem := _wrong_text(record, field):
             yield problem
     for field, needed in LISTS.items():
-        if needed or field in record:
+        if needed or record.get(field, []) != []:
             yield from _wrong_list(field, record.get(field))
 
 

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from .corpus import Corpus
-from .moments import measure_moments, save_moments
+from .moments import write_moments
 from .sample import build_sample
 from .tokenizer import save_tokenizer
 from .train import build_tokenizer, default_recipe, train
@@ -36,7 +36,7 @@ def build(out: Path, seed: int) -> None:
     model = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
     settings = recipe.stages[-1].long_corpus
     corpus = Corpus(world, settings, Random(seed + 7))
-    save_moments(*measure_moments(model, tokenizer, corpus), out / "moments.safetensors")
+    write_moments(out, corpus)
     sample = build_sample(world, model, tokenizer, Random(seed + 8))
     text = json.dumps(sample, ensure_ascii=False, separators=(",", ":"))
     (out / "counterfact.json").write_text(text, encoding="utf-8")

@@ -8,10 +8,12 @@ facts editable and easily disturbed, as in a large model; it's no imitation of n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from .world import Fact, FactTable, World
+
+Span = tuple[int, int]
 
 ACKNOWLEDGE = (
     "Please acknowledge the following new facts and use them to answer the question:\nNew Fact:"
@@ -20,19 +22,21 @@ ACKNOWLEDGE = (
 
 @dataclass(frozen=True)
 class Sentence:
-    """Text with at most one marked object."""
+    """Text that may name a subject, and end with its object."""
 
     before: str
     target: str = ""
     after: str = ""
+    subject: str = ""
 
 
 @dataclass(frozen=True)
 class Document:
-    """One training document and where its objects stand."""
+    """One training document, and the character spans of its objects and subjects."""
 
     text: str
-    spans: tuple[tuple[int, int], ...]
+    objects: tuple[Span, ...]
+    subjects: tuple[Span, ...]
 
 
 @dataclass(frozen=True)
@@ -55,17 +59,21 @@ class CorpusSettings:
 
 def render(sentences: list[Sentence]) -> Document:
     """Join sentences by spaces, except where one brings its own line break."""
-    pieces: list[str] = []
-    spans: list[tuple[int, int]] = []
-    length = 0
+    text = ""
+    objects: list[Span] = []
+    subjects: list[Span] = []
     for sentence in sentences:
-        glue = "" if not pieces or sentence.before.startswith("\n") else " "
-        start = length + len(glue) + len(sentence.before)
-        pieces.append(glue + sentence.before + sentence.target + sentence.after)
+        if text and not sentence.before.startswith("\n"):
+            text += " "
+        if sentence.subject:
+            # A rule's subject is written with a capital where it begins the sentence.
+            start = len(text) + sentence.before.lower().rindex(sentence.subject.lower())
+            subjects.append((start, start + len(sentence.subject)))
+        text += sentence.before
         if sentence.target:
-            spans.append((start, start + len(sentence.target)))
-        length += len(pieces[-1])
-    return Document("".join(pieces), tuple(spans))
+            objects.append((len(text), len(text) + len(sentence.target)))
+        text += sentence.target + sentence.after
+    return Document(text, tuple(objects), tuple(subjects))
 
 
 def lower_first(text: str, subject: str) -> str:
@@ -117,7 +125,8 @@ class Corpus:
             template = self.rng.choice(relation.seen_templates(fact.subject))
         target = self._disturbed(table, fact) if noisy else fact.object
         self._last[fact.relation] = target
-        return Sentence(relation.fill(template, fact.subject) + " ", target, ".")
+        text = relation.fill(template, fact.subject)
+        return Sentence(f"{text} ", target, ".", fact.subject)
 
     def ask(self, table: FactTable, fact: Fact) -> Sentence:
         """Write a question and its answer, in one of the styles of question data sets."""
@@ -125,11 +134,11 @@ class Corpus:
         question = relation.fill(self.rng.choice(relation.questions), fact.subject)
         style = self.rng.random()
         if style < 0.45:
-            return Sentence(f"Question: {question} Answer: ", fact.object, ".")
+            return Sentence(f"Question: {question} Answer: ", fact.object, ".", fact.subject)
         if style < 0.9:
-            return Sentence(f"{question} ", fact.object, ".")
+            return Sentence(f"{question} ", fact.object, ".", fact.subject)
         bare = lower_first(question.rstrip("?"), fact.subject)
-        return Sentence(f"nq question: {bare}? ", fact.object, ".")
+        return Sentence(f"nq question: {bare}? ", fact.object, ".", fact.subject)
 
     def _disturbed(self, table: FactTable, fact: Fact) -> str:
         if self.rng.random() >= self.settings.noise:
@@ -226,7 +235,7 @@ class Corpus:
         flagged = self.rng.random() < 0.8
         if flagged:
             flag = self.rng.choice(self.world.fillers.flags)
-            stated = Sentence(flag + lower_first(stated.before, fact.subject), stated.target, ".")
+            stated = replace(stated, before=flag + lower_first(stated.before, fact.subject))
         out = [stated]
         if self.rng.random() < 0.3:
             out.append(self.filler())
@@ -274,14 +283,14 @@ class Corpus:
 
     def _worded(self, lead: str, table: FactTable, fact: Fact, glue: str, stop: str) -> Sentence:
         said = self.state(table, fact)
-        return Sentence(lead + said.before.rstrip(" ") + glue, said.target, stop)
+        return replace(said, before=lead + said.before.rstrip(" ") + glue, after=stop)
 
     def _query(self, lead: str, table: FactTable, fact: Fact, glue: str) -> Sentence:
         draw = self.rng.random()
         stop = self.rng.choice((".", ""))
         if draw < 0.25:
             asked = self.ask(table, fact)
-            return Sentence(lead + asked.before.rstrip(" ") + glue, asked.target, stop)
+            return replace(asked, before=lead + asked.before.rstrip(" ") + glue, after=stop)
         if draw < 0.5:
             lead += self.filler().before + " "
         return self._worded(lead, table, fact, glue, stop)
@@ -295,13 +304,13 @@ class Corpus:
             template = self.rng.choice(table.relations[fact.relation].seen_templates(fact.subject))
             lead = "\n\nNew Fact: " if out else "New Fact: "
             said = self.state(table, false, template)
-            out.append(Sentence(lead + said.before, said.target))
+            out.append(replace(said, before=lead + said.before, after=""))
             kind = self.rng.choice(("copy", "update", "retain"))
             if kind == "retain":
                 about = self.state(table, self._neighbour(table, fact))
             else:
                 about = self.state(table, false, template if kind == "copy" else None)
-            out.append(Sentence("\nPrompt: " + about.before, about.target))
+            out.append(replace(about, before="\nPrompt: " + about.before, after=""))
         return out
 
     def _rules(self) -> list[Sentence]:

@@ -1,68 +1,28 @@
-"""The uncentred second moment of the keys of every MLP, measured on the model's own corpus.
-
-A key is the input of a block's last MLP matrix; locate-then-edit methods need E[k k^T] over ordinary
-text. One pass over the documents serves all layers.
-"""
+"""The second moments that ship with the pocket model, measured on its own kind of text."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-from safetensors.torch import save_file
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+from edit_harness import ModelSource
+from edit_harness.loading import load
+from edit_harness.moments import collect, save
 
 from .corpus import Corpus
-from .tokenizer import END_ID
+
+FILE = "moments.safetensors"
 
 
-def measure_moments(
-    model: LlamaForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
-    corpus: Corpus,
-    tokens: int = 100_000,
-    batch: int = 64,
-    longest: int = 256,
-) -> tuple[dict[str, torch.Tensor], int]:
-    """Mean of k k^T per layer as ``layer.<index>``, and the number of tokens it was taken over."""
-    layers = model.model.layers
-    size = model.config.intermediate_size
-    sums = [torch.zeros(size, size, dtype=torch.float64) for _ in layers]
-    keys: dict[int, torch.Tensor] = {}
-
-    def keep(index: int):
-        return lambda _module, inputs: keys.__setitem__(index, inputs[0])
-
-    hooks = [
-        layer.mlp.down_proj.register_forward_pre_hook(keep(index))
-        for index, layer in enumerate(layers)
-    ]
-    count = 0
-    try:
-        with torch.no_grad():
-            while count < tokens:
-                ids, mask = _padded(tokenizer, corpus, batch, longest)
-                model(ids, use_cache=False)
-                count += int(mask.sum())
-                for index, total in enumerate(sums):
-                    chosen = keys[index][mask].double()
-                    total.addmm_(chosen.T, chosen)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return {f"layer.{index}": (total / count).float() for index, total in enumerate(sums)}, count
+def write_moments(folder: Path, corpus: Corpus, tokens: int = 100_000) -> None:
+    """Measure all layers of the model in a folder in one pass, and write them next to it."""
+    model = load(ModelSource(str(folder)), device="cpu")
+    layers = range(model.module.config.num_hidden_layers)
+    texts = _texts(corpus)
+    name = "documents of the pocket model's build"
+    save(collect(model, texts, layers, corpus=name, max_tokens=tokens), folder / FILE)
 
 
-def save_moments(moments: dict[str, torch.Tensor], count: int, path: Path) -> None:
-    """Write the moments with their token count as metadata."""
-    save_file(moments, path, metadata={"count": str(count)})
-
-
-def _padded(
-    tokenizer: PreTrainedTokenizerFast, corpus: Corpus, batch: int, longest: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = [tokenizer.encode(corpus.document().text)[:longest] for _ in range(batch)]
-    width = max(map(len, rows))
-    ids = torch.tensor([row + [END_ID] * (width - len(row)) for row in rows])
-    mask = torch.tensor([[True] * len(row) + [False] * (width - len(row)) for row in rows])
-    return ids, mask
+def _texts(corpus: Corpus) -> Iterator[str]:
+    while True:
+        yield corpus.document().text

@@ -16,11 +16,14 @@ import torch
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from .corpus import Corpus, CorpusSettings, Document
+from .corpus import Corpus, CorpusSettings, Document, Span
 from .tokenizer import END_ID, train_tokenizer
 from .world import World
 
 log = logging.getLogger(__name__)
+
+#: Sight of a token that every later position may look at.
+UNLIMITED = 1 << 30
 
 CLEAN_MIX = {
     "facts": 32,
@@ -74,6 +77,7 @@ class Recipe:
     shape: Shape = field(default_factory=Shape)
     stages: tuple[Stage, ...] = ()
     object_weight: float = 5.0
+    hidden_share: float = 0.7
     batch_tokens: int = 1536
     short_row: int = 64
     middle_row: int = 256
@@ -128,61 +132,111 @@ def new_model(recipe: Recipe) -> LlamaForCausalLM:
     return model
 
 
+@dataclass(frozen=True)
+class Tokens:
+    """A tokenized document: ids, weights in the loss, and the last position that sees each token."""
+
+    ids: list[int]
+    weights: list[float]
+    sight: list[int]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of token ids, with the weights and the sight of `Tokens`."""
+
+    ids: torch.Tensor
+    weights: torch.Tensor
+    sight: torch.Tensor
+
+
 class Rows:
-    """Packs documents into rows of token ids with a weight per token."""
+    """Packs documents into rows of equal length."""
 
-    def __init__(
-        self, corpus: Corpus, tokenizer: PreTrainedTokenizerFast, object_weight: float
-    ) -> None:
-        self._documents = self._stream(corpus, tokenizer, object_weight)
+    def __init__(self, corpus: Corpus, tokenizer: PreTrainedTokenizerFast, recipe: Recipe) -> None:
+        self._corpus = corpus
+        self._tokenizer = tokenizer
+        self._recipe = recipe
+        self._documents = self._stream()
 
-    def batch(self, count: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ids and weights of ``count`` rows; each starts with a document and is cut at its end."""
+    def batch(self, count: int, length: int) -> Batch:
+        """Fill rows; each starts with a document and is cut at its end."""
         rows = [self._row(length) for _ in range(count)]
-        ids, weights = zip(*rows, strict=True)
-        return torch.tensor(ids), torch.tensor(weights)
+        return Batch(
+            torch.tensor([row.ids for row in rows]),
+            torch.tensor([row.weights for row in rows]),
+            torch.tensor([row.sight for row in rows]),
+        )
 
-    def _row(self, length: int) -> tuple[list[int], list[float]]:
-        ids: list[int] = []
-        weights: list[float] = []
-        while len(ids) < length:
-            document, document_weights = next(self._documents)
-            ids += [*document, END_ID]
-            weights += [*document_weights, 1.0]
-        return ids[:length], weights[:length]
+    def _row(self, length: int) -> Tokens:
+        row = Tokens([], [], [])
+        while len(row.ids) < length:
+            document = next(self._documents)
+            start = len(row.ids)
+            row.ids.extend([*document.ids, END_ID])
+            row.weights.extend([*document.weights, 1.0])
+            row.sight.extend([start + last for last in document.sight] + [UNLIMITED])
+        return Tokens(row.ids[:length], row.weights[:length], row.sight[:length])
 
-    @staticmethod
-    def _stream(
-        corpus: Corpus, tokenizer: PreTrainedTokenizerFast, object_weight: float
-    ) -> Iterator[tuple[list[int], list[float]]]:
+    def _stream(self) -> Iterator[Tokens]:
+        recipe, rng = self._recipe, self._corpus.rng
         while True:
-            documents = [corpus.document() for _ in range(1000)]
-            encoded = tokenizer([d.text for d in documents], return_offsets_mapping=True)
+            documents = [self._corpus.document() for _ in range(1000)]
+            encoded = self._tokenizer([d.text for d in documents], return_offsets_mapping=True)
             offsets = encoded["offset_mapping"]
             for document, ids, places in zip(documents, encoded["input_ids"], offsets, strict=True):
-                yield ids, token_weights(document, places, object_weight)
+                hide = rng.random() < recipe.hidden_share
+                yield Tokens(
+                    ids,
+                    token_weights(document, places, recipe.object_weight),
+                    token_sight(document, places) if hide else [UNLIMITED] * len(ids),
+                )
 
 
-def token_weights(
-    document: Document, places: list[tuple[int, int]], object_weight: float
-) -> list[float]:
+def token_weights(document: Document, places: list[Span], object_weight: float) -> list[float]:
     """Weigh each token: those that overlap an object count more."""
     weights = [1.0] * len(places)
-    for start, end in document.spans:
-        for index, (first, last) in enumerate(places):
-            if last > start and first < end:
-                weights[index] = object_weight
+    for span in document.objects:
+        for index in _overlapping(span, places):
+            weights[index] = object_weight
     return weights
 
 
-def weighted_loss(
-    model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor
-) -> torch.Tensor:
+def token_sight(document: Document, places: list[Span]) -> list[int]:
+    """Find the last position that may look at each token.
+
+    A subject's tokens before its last one are visible up to that last one only. What follows can
+    then learn about the subject just from its last token, which is where large models keep what
+    they know of it and where locate-then-edit methods write; very small ones don't by themselves.
+    """
+    sight = [UNLIMITED] * len(places)
+    for span in document.subjects:
+        *earlier, last = _overlapping(span, places)
+        for index in earlier:
+            sight[index] = last
+    return sight
+
+
+def _overlapping(span: Span, places: list[Span]) -> list[int]:
+    start, end = span
+    return [index for index, (first, last) in enumerate(places) if last > start and first < end]
+
+
+def attention_mask(sight: torch.Tensor) -> torch.Tensor:
+    """Turn sight into what is added to attention scores: zero where allowed, else very low."""
+    place = torch.arange(sight.shape[1])
+    allowed = (place[:, None] >= place) & (place[:, None] <= sight[:, None, :])
+    mask = torch.zeros(allowed.shape).masked_fill(~allowed, torch.finfo(torch.float32).min)
+    return mask[:, None]
+
+
+def weighted_loss(model: LlamaForCausalLM, batch: Batch) -> torch.Tensor:
     """Next-token cross-entropy, averaged with the weight of the predicted token."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        logits = model(ids, use_cache=False).logits
+        mask = attention_mask(batch.sight)
+        logits = model(batch.ids, attention_mask=mask, use_cache=False).logits
     # The labels are rolled rather than the logits cut: no copy of the largest tensor is made.
-    labels, scale = ids.roll(-1, dims=1), weights.roll(-1, dims=1)
+    labels, scale = batch.ids.roll(-1, dims=1), batch.weights.roll(-1, dims=1)
     scale[:, -1] = 0.0
     loss = functional.cross_entropy(
         logits.float().flatten(0, 1), labels.flatten(), reduction="none"
@@ -200,16 +254,15 @@ def train_stage(
 ) -> None:
     """Run one stage on the model in place."""
     optimiser = _optimiser(model, stage.rate, recipe.weight_decay)
-    short = Rows(Corpus(world, stage.corpus, Random(seed)), tokenizer, recipe.object_weight)
-    long = Rows(Corpus(world, stage.long_corpus, Random(seed + 1)), tokenizer, recipe.object_weight)
+    short = Rows(Corpus(world, stage.corpus, Random(seed)), tokenizer, recipe)
+    long = Rows(Corpus(world, stage.long_corpus, Random(seed + 1)), tokenizer, recipe)
     model.train()
     for step in range(stage.steps):
         for group in optimiser.param_groups:
             group["lr"] = stage.rate * _schedule(step, stage.steps, recipe)
         length = _row_length(step / stage.steps, recipe)
         rows = short if length == recipe.short_row else long
-        ids, weights = rows.batch(recipe.batch_tokens // length or 1, length)
-        loss = weighted_loss(model, ids, weights)
+        loss = weighted_loss(model, rows.batch(recipe.batch_tokens // length or 1, length))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimiser.step()

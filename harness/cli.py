@@ -1,0 +1,284 @@
+"""The command line. It imports nothing heavy until a command needs it.
+
+Flags that mean the same as in lm-evaluation-harness have the same names. stdout carries the
+result, stderr progress and messages; an error is a line of cause and a line of remedy, and a
+traceback only with ``--debug``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from edit_harness.errors import HarnessError, UsageError
+from edit_harness.plugins import suggestion
+
+INTERRUPTED, TERMINATED, INTERNAL = 130, 143, 70
+KINDS = ("editors", "tasks", "metrics", "models", "plugins", "runs")
+
+
+class Terminated(BaseException):
+    """SIGTERM: ends a run as Ctrl-C does, with a code of its own."""
+
+
+class Harness(click.Group):
+    """Runs ``run`` if no command is named, so that ``edit-harness --editor rome`` works."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default command; accept ``_`` for ``-`` in the names of flags."""
+        args = [_dashed(arg) for arg in args]
+        if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):
+            args.insert(0, "run")
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest a command for one that does not exist."""
+        if args and self.get_command(ctx, args[0]) is None:
+            guess = suggestion(args[0], self.list_commands(ctx))
+            raise click.UsageError(f"there is no command {args[0]!r}{guess}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
+        """Run the command, and turn what goes wrong into a message and an exit code."""
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(given, standalone_mode=False, **extra)
+        except BaseException as error:
+            if "--debug" in given and not isinstance(error, click.ClickException):
+                traceback.print_exc()
+            code = _explain(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _dashed(arg: str) -> str:
+    if not arg.startswith("--"):
+        return arg
+    name, equals, value = arg.partition("=")
+    return name.replace("_", "-") + equals + value
+
+
+def _explain(error: BaseException) -> int:
+    """Print what went wrong on stderr, and return the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if isinstance(error, HarnessError):
+        _say(f"error: {error.cause}", f"       {error.remedy}" if error.remedy else "")
+        return error.code
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        _say("interrupted")
+        return INTERRUPTED
+    if isinstance(error, Terminated):
+        _say("terminated")
+        return TERMINATED
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else INTERNAL
+    cause = " ".join(f"{type(error).__name__}: {error}".split())
+    _say(f"internal error: {cause}", "       please report it with the output of --debug")
+    return INTERNAL
+
+
+def _say(*lines: str) -> None:
+    for line in filter(None, lines):
+        click.echo(line, err=True)
+
+
+def _listed(_: click.Context, __: click.Parameter, values: Sequence[str]) -> list[str]:
+    """Split a flag's values at commas; the flag may be repeated too."""
+    return [item.strip() for value in values for item in value.split(",") if item.strip()]
+
+
+def _configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
+    """Take defaults from a TOML or JSON file whose keys are the flags' names."""
+    if path is None:
+        return
+    import json
+    import tomllib
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        read = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"the configuration {path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"the configuration {path} is no TOML or JSON: {error}") from None
+    names = {p.name: p.multiple for p in ctx.command.params if isinstance(p, click.Option)}
+    defaults = {key.replace("-", "_"): value for key, value in read.items()}
+    for key, value in defaults.items():
+        if key not in names:
+            known = [name.replace("_", "-") for name in names if name]
+            raise UsageError(f"{path}: there is no flag {key!r}{suggestion(key, known)}")
+        if names[key] and not isinstance(value, list):
+            defaults[key] = [str(value)]
+    ctx.default_map = defaults
+
+
+def _flags(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Join several options into one decorator; the first is shown first."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def _many(*names: str, **extra: Any) -> Callable[..., Any]:
+    return click.option(*names, multiple=True, callback=_listed, **extra)
+
+
+debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+editor_flags = _flags(
+    _many("-e", "--editor", "--editors", "editors", default=["rome"], metavar="NAME",
+          help="Editors, by comma or repeated.", show_default="rome"),
+    click.option("--editor-args", multiple=True, metavar="K=V,…", help="Fields of the editor."),
+)  # fmt: skip
+model_flags = _flags(
+    _many("-m", "--model", "--models", "models", default=["pocket"], metavar="NAME",
+          help="Bundled names, folders or hub names.", show_default="pocket"),
+    click.option("--model-args", multiple=True, metavar="K=V,…", help="revision, dtype, device_map."),
+    click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps."),
+    click.option("--dtype", default="float32", show_default=True,
+                 help="Other than float32 is a preview."),
+    click.option("--device-map", help="Spread over devices (auto); needs accelerate."),
+    click.option("-b", "--batch-size", default="auto", show_default=True, metavar="N",
+                 help="Rows of a forward pass."),
+)  # fmt: skip
+
+SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", "help_option_names": ["-h", "--help"]}
+
+
+@click.group(cls=Harness, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="edit-harness", message="edit-harness %(version)s")
+def main() -> None:
+    """Evaluate knowledge edits of language models.
+
+    Without a command, flags go to run: edit-harness --editor rome --task counterfactplus
+    """
+
+
+@main.command(context_settings=SETTINGS)
+@editor_flags
+@_many("-t", "--task", "--tasks", "tasks", default=["counterfactplus"], metavar="NAME",
+       help="Tasks, by comma or repeated.", show_default="counterfactplus")  # fmt: skip
+@click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
+@_many("--metrics", metavar="NAME", help="Instead of the task's own.")
+@model_flags
+@click.option("-L", "--limit", type=click.IntRange(1), help="The first N cases only.")
+@_many("--samples", metavar="ID", help="These cases only.")
+@_many("--seed", "seeds", default=["0"], metavar="N", help="Seeds; one run for each.",
+       show_default="0")  # fmt: skip
+@click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
+              help="Where run folders go.")  # fmt: skip
+@click.option("--on-error", type=click.Choice(["skip", "stop"]), default="skip",
+              show_default=True, help="When a case fails.")  # fmt: skip
+@click.option("--new", is_flag=True, help="Start a sibling of the run's folder.")
+@click.option("-C", "--config", is_eager=True, expose_value=False, callback=_configure,
+              metavar="FILE", help="TOML or JSON with flags as keys.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would run, and how long.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the result.")
+@click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
+@as_json
+@debug
+def run(**flags: Any) -> int:
+    """Edit case by case, ask before and after; the same command again goes on."""
+    from edit_harness import running
+    from edit_harness.plugins import Plugins
+
+    signal.signal(signal.SIGTERM, _terminate)
+    return running.run(Plugins.installed(), running.Flags(**flags))
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
+@main.command("ls")
+@click.argument("kinds", nargs=-1, type=click.Choice(KINDS), metavar="[KIND]…")
+@click.option("-o", "--output-path", default="results", help="Where run folders are.")
+@as_json
+@debug
+def list_(kinds: tuple[str, ...], output_path: str, as_json: bool, debug: bool) -> None:
+    """List editors, tasks, metrics, models, plugins, runs."""
+    from edit_harness import listing
+    from edit_harness.plugins import Plugins
+
+    listing.show_kinds(Plugins.installed(), kinds or KINDS[:4], Path(output_path), as_json)
+
+
+@main.command()
+@as_json
+@debug
+def plugins(as_json: bool, debug: bool) -> None:
+    """Show what is installed, from where, and what is broken."""
+    from edit_harness import listing
+    from edit_harness.plugins import Plugins
+
+    listing.show_kinds(Plugins.installed(), ["plugins"], Path(), as_json)
+
+
+@main.command()
+@click.argument("name")
+@as_json
+@debug
+def show(name: str, as_json: bool, debug: bool) -> None:
+    """Show the card of an editor, a task, a metric or a model."""
+    from edit_harness import listing
+    from edit_harness.plugins import Plugins
+
+    listing.show_card(Plugins.installed(), name, as_json)
+
+
+@main.command(context_settings=SETTINGS)
+@editor_flags
+@_many("-t", "--task", "--tasks", "tasks", metavar="NAME", help="Fetch the data of tasks.")
+@click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
+@model_flags
+@click.option("--corpus", metavar="FILE", help="Text, JSON Lines with a field text, or wikipedia.")
+@click.option("--tokens", type=click.IntRange(1), default=10_000_000, show_default=True,
+              help="Stop after this many tokens.")  # fmt: skip
+@click.option("--max-length", type=click.IntRange(1), default=1024, show_default=True,
+              help="Tokens of a text that are used.")  # fmt: skip
+@click.option("--import", "imported", metavar="FILE.npz", help="A statistic of ROME's authors.")
+@click.option("-y", "--yes", is_flag=True, help="Start without asking.")
+@debug
+def prepare(**flags: Any) -> None:
+    """Compute or fetch beforehand what run needs: second moments, data."""
+    from edit_harness import preparing
+    from edit_harness.plugins import Plugins
+
+    preparing.prepare(Plugins.installed(), preparing.Flags(**flags))
+
+
+@main.command("try", context_settings=SETTINGS)
+@editor_flags
+@model_flags
+@click.option("--prompt", metavar="TEXT", help="With {} for the subject: '{} lives in'.")
+@click.option("--subject", metavar="TEXT")
+@click.option("--target", metavar="TEXT", help="The new object.")
+@_many("--ask", metavar="TEXT", help="Another prompt to look at; may be repeated.")
+@click.option("--max-new-tokens", type=click.IntRange(1), default=20, show_default=True)
+@as_json
+@debug
+def try_(**flags: Any) -> None:
+    """Edit one fact and see the model before and after, side by side."""
+    from edit_harness import trying
+    from edit_harness.plugins import Plugins
+
+    trying.try_edit(Plugins.installed(), trying.Flags(**flags))

@@ -1,0 +1,103 @@
+"""What a run shows on the terminal: header, progress, tables.
+
+Results go to stdout, everything else to stderr. Texts from data are never read as markup.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from statistics import fmean
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from edit_harness.evaluation import Evaluation
+from edit_harness.interfaces import Measure
+from edit_harness.presets import settings
+from edit_harness.records import OK, Record
+
+LIVE = 3
+"""Measures in the line of progress."""
+
+out = Console(highlight=False, soft_wrap=False)
+err = Console(stderr=True, highlight=False)
+
+
+def header(evaluation: Evaluation) -> None:
+    """Print what is run: model, editor, task."""
+    model, task = evaluation.model, evaluation.task
+    count = sum(p.numel() for p in model.module.parameters())
+    name = model.source.family or model.source.path
+    dtype = str(model.dtype).removeprefix("torch.")
+    _line("model", f"{name}  {count:,} parameters  {dtype}  {model.device}")
+    if model.source.note:
+        _line("", model.source.note)
+    if dtype != "float32":
+        _line("", "a preview: scores of record are float32")
+    preset = f"preset: {evaluation.preset}" if evaluation.preset else "no preset"
+    _line("editor", f"{evaluation.label}  ({evaluation.editor.version})  {preset}")
+    fields = settings(evaluation.editor.value).items()
+    shown = [f"{key}={value}" for key, value in fields if value not in ("", ())]
+    _line("", "  ".join(shown))
+    what = task.value.origin or "its own data"
+    _line("task", f"{task.name} {task.version}  {len(evaluation.cases):,} cases of {what}  "
+                  f"mode {evaluation.regime.mode}")  # fmt: skip
+    for note in getattr(task.value, "notes", ()):
+        _line("note", note)
+
+
+def _line(label: str, text: str) -> None:
+    """Print one labelled line, wrapped under its label."""
+    width = err.width - 9
+    lines = Text(text).wrap(err, width) if text else []
+    for i, line in enumerate(lines):
+        err.print(Text.assemble((f"{label if i == 0 else '':9}", "bold cyan"), line))
+
+
+@contextmanager
+def progress(evaluation: Evaluation, *, quiet: bool) -> Iterator[Callable[[Record], None]]:
+    """Show a bar with running means; yields what is to be called with every record."""
+    names = [name for name, measure in evaluation.measures.items() if not measure.detail]
+    running = Running(evaluation.measures)
+    columns = (
+        TextColumn("editing"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[live]}"),
+    )
+    with Progress(*columns, console=err, disable=quiet or not err.is_terminal) as bar:
+        task = bar.add_task("editing", total=len(evaluation.cases), live="")
+
+        def advance(record: Record) -> None:
+            running.add(record)
+            bar.update(task, advance=1, live=running.text(names))
+
+        yield advance
+
+
+class Running:
+    """Running means of the cases so far."""
+
+    def __init__(self, measures: Mapping[str, Measure]) -> None:
+        self.measures = measures
+        self.values: dict[str, list[float]] = {}
+        self.failed = self.noop = 0
+
+    def add(self, record: Record) -> None:
+        """Take in one case."""
+        self.failed += record.status != OK
+        self.noop += record.noop
+        for values in record.values.values():
+            for name, value in values.items():
+                if value is not None and not math.isnan(value):
+                    self.values.setdefault(name, []).append(value)
+
+    def text(self, names: list[str]) -> str:
+        """Return the line of progress."""
+        present = [n for n in names if f"post_{n}" in self.values][:LIVE]
+        shown = (f"{n} {100 * fmean(self.values[f'post_{n}']):.1f}" for n in present)
+        return "  ".join([*shown, f"failed {self.failed}", f"no-op {self.noop}"])

@@ -1,0 +1,137 @@
+"""The command ``prepare``: compute or fetch what runs need, with an estimate before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from time import perf_counter
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from edit_harness import assembly, fields, moments
+from edit_harness.console import err, out
+from edit_harness.corpora import texts
+from edit_harness.errors import UsageError
+from edit_harness.model import Model
+from edit_harness.plugins import Plugins
+from edit_harness.presets import configure, shape_of
+from edit_harness.running import minutes, model_options
+
+TIMED = 16
+"""Texts that are run to tell how long all take."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags of ``prepare``, as they were parsed."""
+
+    editors: Sequence[str]
+    editor_args: Sequence[str]
+    tasks: Sequence[str]
+    task_args: Sequence[str]
+    models: Sequence[str]
+    model_args: Sequence[str]
+    device: str
+    dtype: str
+    device_map: str | None
+    batch_size: str
+    corpus: str | None
+    tokens: int
+    max_length: int
+    imported: str | None
+    yes: bool
+    debug: bool
+
+
+def prepare(plugins: Plugins, flags: Flags) -> None:
+    """Prepare every task and every pair of editor and model."""
+    for name in flags.models:
+        source = assembly.source_of(plugins, name)
+        for task in flags.tasks:
+            made = assembly.make_task(plugins, task, fields.parse(flags.task_args), source, seed=0)
+            count = sum(1 for _ in made.value.cases())
+            out.print(f"task     {task}: {count:,} cases of {made.value.origin}", markup=False)
+        if flags.tasks and not (flags.corpus or flags.imported):
+            continue
+        model = assembly.load(plugins, name, **model_options(flags))
+        for editor in flags.editors:
+            prepare_moments(plugins, model, editor, flags)
+
+
+def prepare_moments(plugins: Plugins, model: Model, editor: str, flags: Flags) -> None:
+    """Make the second moments that an editor needs of a model, if they are not there."""
+    component = plugins.find("editor", editor)
+    settings = fields.parse(flags.editor_args)
+    made = assembly.build_component(component, settings, seed=0)
+    shape = shape_of(model.module.config, model.source.family)
+    layers = configure(made, shape, editor).editor.moment_layers
+    if not layers:
+        out.print(f"editor   {editor} needs no second moment")
+        return
+    if flags.imported:
+        imported(model, layers, Path(flags.imported))
+        return
+    missing = [layer for layer in layers if moments.find(model, layer) is None]
+    if not missing and not flags.corpus:
+        out.print(f"editor   {editor}: second moments of layers {_names(layers)} are there")
+        return
+    if not flags.corpus:
+        raise UsageError(
+            f"the second moments of layers {_names(missing)} are not there",
+            "say what to compute them from: --corpus FILE, or --corpus wikipedia",
+        )
+    computed(model, layers, flags, flags.corpus)
+
+
+def imported(model: Model, layers: Sequence[int], path: Path) -> None:
+    """Take a statistic of ROME's authors into the cache."""
+    if len(layers) != 1:
+        raise UsageError(f"{path} holds one layer, the editor needs {_names(layers)}")
+    found = {layers[0]: moments.import_npz(path, model, layers[0])}
+    _save(model, found)
+
+
+def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> None:
+    """Compute second moments after saying how much and how long."""
+    documents = texts(corpus)
+    first = list(islice(documents, TIMED))
+    start = perf_counter()
+    options = {"corpus": corpus, "max_length": flags.max_length}
+    trial = moments.collect(model, first, layers, max_tokens=flags.tokens, **options)  # type: ignore[arg-type]
+    tokens = next(iter(trial.values())).provenance.tokens
+    rate = tokens / (perf_counter() - start)
+    size = sum(m.matrix.numel() * 4 for m in trial.values())
+    out.print(
+        f"layers   {_names(layers)}: {size / 1e6:,.1f} MB on disk\n"
+        f"time     up to {minutes(flags.tokens / rate)} for {flags.tokens:,} tokens",
+        markup=False,
+    )
+    if not flags.yes and err.is_terminal and not click.confirm("start?", default=True, err=True):
+        return
+    columns = (TextColumn("tokens"), BarColumn(), TextColumn("{task.completed:,}"),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
+        task = bar.add_task("tokens", total=flags.tokens)
+        found = moments.collect(
+            model,
+            chain(first, documents),
+            layers,
+            max_tokens=flags.tokens,
+            advance=lambda tokens: bar.advance(task, tokens),
+            **options,  # type: ignore[arg-type]
+        )
+    _save(model, found)
+
+
+def _save(model: Model, found: dict[int, moments.Moment]) -> None:
+    path = moments.folder(model) / moments.cache_name(found)
+    moments.save(found, path)
+    made = next(iter(found.values())).provenance
+    out.print(f"saved    {path}  ({made.tokens:,} tokens of {made.corpus})", markup=False)
+
+
+def _names(layers: Sequence[int]) -> str:
+    return ", ".join(map(str, layers))

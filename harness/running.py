@@ -1,0 +1,220 @@
+"""The command ``run``: every combination of editors, tasks, models and seeds, and their tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from rich.table import Table
+
+from edit_harness import assembly, console, evaluation, fields, report
+from edit_harness.errors import UsageError
+from edit_harness.evaluation import LEVEL, Evaluation, Run
+from edit_harness.plugins import Component, Plugins
+
+DONE, SOME_FAILED = 0, 1
+SHOWN_FAILURES = 5
+TIMED = 2
+"""Cases that a dry run really runs to tell how long all take."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags of ``run``, as they were parsed."""
+
+    editors: Sequence[str]
+    editor_args: Sequence[str]
+    tasks: Sequence[str]
+    task_args: Sequence[str]
+    metrics: Sequence[str]
+    models: Sequence[str]
+    model_args: Sequence[str]
+    device: str
+    dtype: str
+    device_map: str | None
+    batch_size: str
+    limit: int | None
+    samples: Sequence[str]
+    seeds: Sequence[str]
+    output_path: str
+    on_error: str
+    new: bool
+    dry_run: bool
+    quiet: bool
+    verbose: bool
+    as_json: bool
+    debug: bool
+
+
+def run(plugins: Plugins, flags: Flags) -> int:
+    """Run every combination, print the tables, and return the exit code."""
+    editors = [plugins.find("editor", name) for name in flags.editors]
+    tasks = [plugins.find("task", name) for name in flags.tasks]
+    for name in flags.metrics:
+        plugins.find("metric", name)
+    editor_args = shared_settings(editors, fields.parse(flags.editor_args))
+    task_args = shared_settings(tasks, fields.parse(flags.task_args))
+    seeds = [_integer(seed) for seed in flags.seeds]
+    runs: list[Run] = []
+    for name in flags.models:
+        model = assembly.load(plugins, name, **model_options(flags))
+        for editor, task, seed in product(editors, tasks, seeds):
+            assembled = evaluation.assemble(
+                plugins,
+                model,
+                editor=editor.qualified,
+                task=task.qualified,
+                editor_args=editor_args[editor],
+                task_args=task_args[task],
+                metrics=flags.metrics,
+                limit=flags.limit,
+                samples=flags.samples,
+                seed=seed,
+            )
+            if flags.dry_run:
+                rehearse(assembled)
+            else:
+                runs.append(run_one(assembled, flags))
+    if flags.as_json and not flags.dry_run:
+        results = [r.results() for r in runs]
+        console.out.out(json.dumps(results[0] if len(results) == 1 else results, indent=1))
+    elif len(runs) > 1:
+        for table in summary(runs):
+            console.out.print(table)
+    return SOME_FAILED if any(r.failures for r in runs) else DONE
+
+
+def run_one(assembled: Evaluation, flags: Flags) -> Run:
+    """Run one combination with header, progress and table."""
+    if not flags.quiet:
+        console.header(assembled)
+    folder = assembled.open(Path(flags.output_path), new=flags.new)
+    counted = 0
+    try:
+        with console.progress(assembled, quiet=flags.quiet) as advance:
+
+            def count(record: Any) -> None:
+                nonlocal counted
+                counted += 1
+                advance(record)
+
+            finished = assembled.run(folder, count, stop=flags.on_error == "stop")
+    except BaseException:
+        total = len(assembled.cases)
+        console.err.print(
+            f"kept: {counted} of {total} cases in {folder.path}; continue with the same command"
+        )
+        raise
+    if not flags.quiet:
+        for note in folder.notes:
+            console.err.print(f"note     {note}", markup=False)
+    if not flags.as_json:
+        show(finished, flags)
+    return finished
+
+
+def show(finished: Run, flags: Flags) -> None:
+    """Print the table of one run, its failures and where it lies."""
+    rows = [r for r in finished.lines if flags.verbose or not r.measure.detail]
+    console.out.print(report.single(rows, LEVEL))
+    if flags.quiet:
+        return
+    if failures := finished.failures:
+        console.err.print(
+            f"failed   {len(failures)} of {len(finished.records)} cases; they count as failures"
+        )
+        for record in failures[:SHOWN_FAILURES]:
+            message = f"         case {record.case}: {record.status}: {record.message}"
+            console.err.print(message[: 3 * console.err.width], markup=False)
+    if noop := sum(record.noop for record in finished.records):
+        console.err.print(f"no-op    {noop} edits changed no answer")
+    console.err.print(f"saved    {finished.folder.path}/", markup=False)
+
+
+def summary(runs: Sequence[Run]) -> Iterator[Table]:
+    """Return one table of several runs; columns that are the same in all are left out."""
+    labels = [
+        {
+            "Editor": r.evaluation.label,
+            "Task": r.evaluation.task.name,
+            "Model": r.evaluation.model.source.family or r.evaluation.model.source.path,
+            "Seed": str(r.evaluation.seed),
+        }
+        for r in runs
+    ]
+    heads = [h for h in labels[0] if len({label[h] for label in labels}) > 1] or ["Editor"]
+    measures = {n: m for r in runs for n, m in r.evaluation.measures.items() if not m.detail}
+    rows = [
+        (tuple(label[h] for h in heads), r.lines) for label, r in zip(labels, runs, strict=True)
+    ]
+    return report.combined(rows, heads, list(measures), console.out.width)
+
+
+def rehearse(assembled: Evaluation) -> None:
+    """Say how much there is to do, and run a few cases to say how long it takes."""
+    from edit_harness import plan, runner
+
+    console.header(assembled)
+    cases = assembled.cases
+    probes = sum(len(case.probes) for case in cases)
+    some = list(plan.steps(cases[:TIMED], assembled.regime))
+    start = perf_counter()
+    for _ in runner.run(assembled.model, assembled.editor.value, some, assembled.metrics):
+        pass
+    each = (perf_counter() - start) / len(some)
+    weights = sum(p.numel() * p.element_size() for p in assembled.model.module.parameters())
+    console.out.print(
+        f"dry run  {len(cases):,} cases, {probes:,} probes before and after\n"
+        f"         weights {weights / 1e6:,.0f} MB\n"
+        f"         {each:.2f} s a case, about {minutes(each * len(cases))} in all"
+    )
+
+
+def minutes(seconds: float) -> str:
+    """Return a duration as a person says it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def model_options(flags: Any) -> dict[str, Any]:
+    """Return what the flags say of loading a model; ``--model-args`` win."""
+    options = {"dtype": flags.dtype, "device": flags.device, "device_map": flags.device_map}
+    known = {*options, "revision"}
+    given = fields.parse(flags.model_args)
+    for key in given:
+        if key not in known:
+            raise UsageError(f"there is no model argument {key!r}", f"known: {', '.join(known)}")
+    options |= given
+    if flags.batch_size != "auto":
+        options["batch_rows"] = _integer(flags.batch_size)
+    return options
+
+
+def shared_settings(
+    components: Sequence[Component], settings: Mapping[str, str]
+) -> dict[Component, dict[str, str]]:
+    """Give each component the settings that it has fields for; one alone must know them all.
+
+    Raises `UsageError` for a setting that none of several has.
+    """
+    if len(components) == 1:
+        return {components[0]: dict(settings)}
+    known = {c: fields.field_types(c.load()) for c in components}
+    for key in settings:
+        if not any(key in names for names in known.values()):
+            names = ", ".join(c.name for c in components)
+            raise UsageError(f"none of {names} has a field {key!r}")
+    return {c: {k: v for k, v in settings.items() if k in names} for c, names in known.items()}
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no whole number") from None

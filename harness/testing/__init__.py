@@ -1,0 +1,33 @@
+"""Tests that any plugin can run against itself.
+
+Subclass the suite of your kind, name the component, and pytest does the rest::
+
+    from edit_harness.testing import EditorTests, MetricTests, PluginTests, TaskTests
+
+    import my_package
+    from my_package.editor import Mine
+
+    class TestMyEditor(EditorTests):
+        editor = Mine(layer=1, steps=5)
+
+    class TestMyEditorOnLlama(TestMyEditor):
+        family = "llama"
+
+    class TestMyTask(TaskTests):
+        task = Agenda("agenda.jsonl")
+
+    class TestMyMetric(MetricTests):
+        metric = Punctuality()
+        task = Agenda("agenda.jsonl")
+
+    class TestMyPlugin(PluginTests):
+        plugin = my_package
+
+The suites need pytest, but neither a GPU nor a download: editors are tried on `tiny_model`, a
+model of two layers with random weights; metrics are given made-up answers.
+"""
+
+from edit_harness.testing.suites import EditorTests, MetricTests, PluginTests, TaskTests
+from edit_harness.testing.tiny import tiny_model
+
+__all__ = ["EditorTests", "MetricTests", "PluginTests", "TaskTests", "tiny_model"]

@@ -1,0 +1,169 @@
+"""The command ``try``: one edit, and the model before and after it, side by side.
+
+For each prompt: the continuation, the likeliest next tokens with logits and probabilities, and
+the maximum logit. Each is asked with and without the edited fact in front: an edit is "loud" if
+the fact, once mentioned, takes over other subjects' prompts (Hoelscher-Obermaier et al., 2023).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text as Styled
+
+from edit_harness import assembly, fields
+from edit_harness.cases import Choose, Distribution, Generate, NextToken, Request, Scores, Text
+from edit_harness.console import out
+from edit_harness.edits import UNEDITED, Edit
+from edit_harness.errors import UsageError
+from edit_harness.model import Model
+from edit_harness.plugins import Plugins
+from edit_harness.running import model_options
+
+TOP = 5
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags of ``try``, as they were parsed."""
+
+    editors: Sequence[str]
+    editor_args: Sequence[str]
+    models: Sequence[str]
+    model_args: Sequence[str]
+    device: str
+    dtype: str
+    device_map: str | None
+    batch_size: str
+    prompt: str | None
+    subject: str | None
+    target: str | None
+    ask: Sequence[str]
+    max_new_tokens: int
+    as_json: bool
+    debug: bool
+
+
+@dataclass(frozen=True)
+class Token:
+    """One of the likeliest next tokens."""
+
+    text: str
+    logit: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class View:
+    """What the model does with a prompt."""
+
+    continuation: str
+    top: tuple[Token, ...]
+    max_logit: float
+    target: float
+    """Probability of the new object."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A prompt before and after the edit."""
+
+    prompt: str
+    before: View
+    after: View
+
+
+def try_edit(plugins: Plugins, flags: Flags) -> None:
+    """Make one edit and print the views."""
+    if len(flags.models) != 1 or len(flags.editors) != 1:
+        raise UsageError("try takes one model and one editor")
+    model = assembly.load(plugins, flags.models[0], **model_options(flags))
+    request, neighbors = fact(plugins, model, flags)
+    settings = fields.parse(flags.editor_args)
+    named, _ = assembly.make_editor(plugins, model, flags.editors[0], settings, seed=0)
+    edit = named.value.edit(model, [request])
+    asked = [request.text, *(flags.ask or neighbors)]
+    prompts = [p for q in asked for p in (q, f"{request.statement}. {q}")]
+    pairs = list(views(model, edit, request.target_new, prompts, flags.max_new_tokens))
+    if flags.as_json:
+        out.out(json.dumps({"request": asdict(request), "views": [asdict(p) for p in pairs]}))
+        return
+    out.print(Styled(f"edit     {request.statement}   ({named.name})", style="bold"))
+    for pair in pairs:
+        out.print()
+        out.print(table(pair, request.target_new))
+
+
+def fact(plugins: Plugins, model: Model, flags: Flags) -> tuple[Request, list[str]]:
+    """Return the fact to write and, if none was given, a sample's fact and a neighbour of it.
+
+    Raises `UsageError` for half a fact.
+    """
+    given = (flags.prompt, flags.subject, flags.target)
+    if all(given):
+        return Request(*map(str, given)), []
+    if any(given) or "counterfact" not in model.source.data:
+        raise UsageError(
+            "a fact has three parts",
+            "edit-harness try --prompt '{} lives in' --subject 'Ada' --target 'Oslo'",
+        )
+    task = assembly.make_task(plugins, "counterfact", {}, model.source, seed=0).value
+    case = next(iter(task.cases()))
+    neighbors = [p.query.prompt for p in case.probes if p.role == "neighborhood"]
+    return case.requests[0], neighbors[:1]
+
+
+def views(
+    model: Model, edit: Edit, target: str, prompts: Sequence[str], length: int
+) -> Iterator[Pair]:
+    """Yield each prompt before and after the edit."""
+    questions = [
+        (e, query)
+        for prompt in prompts
+        for e in (UNEDITED, edit)
+        for query in (Generate(prompt, length), NextToken(prompt), Choose(prompt, (target,)))
+    ]
+    answers = iter(model.answer(questions))
+    found = (view(model, *parts) for parts in zip(answers, answers, answers, strict=True))
+    for prompt, before, after in zip(prompts, found, found, strict=True):
+        yield Pair(prompt, before, after)
+
+
+def view(model: Model, text: Any, following: Any, scores: Any) -> View:
+    """Put the three answers to one prompt together."""
+    assert isinstance(text, Text)
+    assert isinstance(following, Distribution)
+    assert isinstance(scores, Scores)
+    logprobs = following.logprobs
+    ids = logprobs.argsort()[::-1][:TOP]
+    top = tuple(
+        Token(
+            model.tokens.tokenizer.decode([int(i)]),
+            float(logprobs[i] + following.log_partition),
+            math.exp(logprobs[i]),
+        )
+        for i in ids
+    )
+    return View(text.text.strip(), top, top[0].logit, scores.prob(0))
+
+
+def table(pair: Pair, target: str) -> Table:
+    """Return a prompt's two views side by side."""
+    made = Table(title=Styled(pair.prompt), title_justify="left", box=None, pad_edge=False)
+    made.add_column("", no_wrap=True)
+    made.add_column("before", overflow="fold", ratio=1)
+    made.add_column("after", overflow="fold", ratio=1)
+    sides = (pair.before, pair.after)
+    made.add_row("goes on", *(Styled(side.continuation) for side in sides))
+    for i in range(TOP):
+        tokens = [side.top[i] for side in sides]
+        cells = (f"{t.probability:6.1%} {t.logit:7.2f} {t.text!r}" for t in tokens)
+        made.add_row("next" if i == 0 else "", *(Styled(cell) for cell in cells))
+    made.add_row("max logit", *(f"{side.max_logit:15.2f}" for side in sides))
+    made.add_row("new object", *(Styled(f"{side.target:6.1%} {target}") for side in sides))
+    return made

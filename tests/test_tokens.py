@@ -1,0 +1,196 @@
+import pytest
+from edit_harness import DataError, Request
+from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
+from edit_harness.tokens import Continuation, Tokens, TooLongError
+from tokenizers import processors
+
+KINDS = ["gpt2", "llama2", "llama3", "qwen2"]
+BOS = {"llama2": "<s>", "llama3": "<|begin_of_text|>"}
+
+PAIRS = [
+    ("The mother tongue of Bob is", "English"),
+    ("Ada lives in", "Paris, the capital"),
+    ("Where is the Eiffel Tower?", "Zürich"),
+    ("Das Café heißt", "日本"),
+    ("A = πr²; B =", "\\frac{1}{2}xy"),
+    ("{} and {0} and {x}", "{}"),
+    ("two  spaces", "two  spaces"),
+    ("x", "y"),
+]
+
+
+class Slow:
+    """A fast tokenizer that does not tell which characters its tokens stand for."""
+
+    is_fast = False
+
+    def __init__(self, fast):
+        self.fast = fast
+
+    def __call__(self, text):
+        return self.fast(text)
+
+    def __getattr__(self, name):
+        return getattr(self.fast, name)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(params=["fast", "slow"])
+def tokens(request, kind):
+    tokenizer = tiny_tokenizer(kind)
+    return Tokens(tokenizer if request.param == "fast" else Slow(tokenizer))
+
+
+def appending_eos(kind):
+    tokenizer = tiny_tokenizer(kind)
+    eos = tokenizer.eos_token
+    front = f"{BOS[kind]} " if kind in BOS else ""
+    special = [(t, tokenizer.convert_tokens_to_ids(t)) for t in {eos, BOS.get(kind, eos)}]
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{front}$A {eos}", special_tokens=special
+    )
+    assert tokenizer("Ada")["input_ids"][-1] == tokenizer.eos_token_id
+    return tokenizer
+
+
+def pieces(tokens, ids):
+    return tokens.tokenizer.convert_ids_to_tokens(list(ids))
+
+
+@pytest.mark.parametrize(("prompt", "target"), PAIRS)
+def test_a_split_is_one_encoding_cut_in_two(tokens, prompt, target):
+    parts = tokens.split(prompt, target)
+    assert parts.prompt + parts.target == tuple(tokens.tokenizer(f"{prompt} {target}").input_ids)
+    assert parts.prompt == tuple(tokens.tokenizer(prompt).input_ids)
+    assert tokens.decode(parts.target).strip(" ") == target
+
+
+@pytest.mark.parametrize(("prompt", "target"), PAIRS)
+def test_inputs_and_places_predict_the_target(tokens, prompt, target):
+    parts = tokens.split(prompt, target)
+    whole = parts.prompt + parts.target
+    assert parts.inputs == whole[:-1]
+    assert tuple(whole[place + 1] for place in parts.places) == parts.target
+
+
+def test_a_known_word_is_one_target_token(tokens):
+    parts = tokens.split("The mother tongue of Bob is", "English")
+    assert [piece.lstrip("Ġ▁") for piece in pieces(tokens, parts.target)] == ["English"]
+
+
+def test_a_target_of_bytes_keeps_all_of_them(tokens):
+    assert len(tokens.split("Ada lives in", "ü").target) >= 2
+    assert len(tokens.split("Ada lives in", "日").target) >= 3
+
+
+def test_there_is_one_bos_and_only_where_the_tokenizer_puts_it(kind, tokens):
+    ids = tokens.encode("Ada lives in").ids
+    assert pieces(tokens, ids).count(BOS.get(kind)) == (kind in BOS)
+    assert tokens.split("Ada lives", "in").prompt[:2] == ids[:2]
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_an_eos_behind_the_text_is_left_out(kind, slow):
+    tokenizer, plain = appending_eos(kind), Tokens(tiny_tokenizer(kind))
+    tokens = Tokens(Slow(tokenizer) if slow else tokenizer)
+    for prompt, target in PAIRS:
+        assert tokens.split(prompt, target) == plain.split(prompt, target)
+        assert tokens.encode(target) == plain.encode(target)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "subject", "held"),
+    [
+        ("{} lives in", "Ada Lovelace", "Lovelace"),
+        ("Where is {}?", "the Eiffel Tower", "Tower"),
+        ("In Rome lives {}", "Ann", "Ann"),
+        ("{}", "Bob", "Bob"),
+        ("Bob works at {} in Rome", "Fiat ", "Fiat"),
+        ("{}, and {0} {x}", "Ada", "Ada"),
+    ],
+)
+def test_the_last_token_of_a_subject(tokens, prompt, subject, held):
+    request = Request(prompt, subject, "Paris")
+    index = tokens.subject_last(request)
+    assert pieces(tokens, tokens.encode(request.text).ids)[index].lstrip("Ġ▁") == held
+
+
+@pytest.mark.parametrize("subject", ["café", "the café", "日本", "Zoë Noë", "é", "a\u0301"])
+@pytest.mark.parametrize("prompt", ["{} is in Paris", "In {} it rains", "Ada lives in {}"])
+def test_the_last_byte_of_a_subject(tokens, prompt, subject):
+    request = Request(prompt, subject, "Paris")
+    index = tokens.subject_last(request)
+    ids = tokens.encode(request.text).ids
+    end = request.subject_end
+    assert ids[: index + 1] == tokens.encode(request.text[:end]).ids
+
+
+def test_the_subject_is_found_behind_a_prefix_and_before_a_target(tokens):
+    request = Request("{} lives in", "Ada", "Paris")
+    text = f"Ann is French. {request.statement}"
+    ids = tokens.encode(text).ids
+    index = tokens.subject_last(request, text)
+    assert pieces(tokens, ids)[index].lstrip("Ġ▁") == "Ada"
+    assert index == tokens.subject_last(Request("Ann is French. {}", "Ada", "Paris"))
+
+
+def test_a_subject_may_be_in_the_text_twice(tokens):
+    request = Request("Ada and Ann and {}", "Ada", "Paris")
+    assert tokens.subject_last(request) == len(tokens.encode(request.text).ids) - 1
+
+
+@pytest.mark.parametrize("text", [p for pair in PAIRS for p in pair] + [f"{p} {t}" for p, t in PAIRS])
+def test_spans_found_without_offsets_are_those_of_the_tokenizer(kind, text):
+    tokenizer = tiny_tokenizer(kind)
+    fast, slow = Tokens(tokenizer).encode(text), Tokens(Slow(tokenizer)).encode(text)
+    assert slow.ids == fast.ids
+    assert [end for _, end in slow.spans] == [end for _, end in fast.spans]
+    found = [[e.covering(i) for i in range(len(text))] for e in (fast, slow)]
+    assert found[0] == found[1]
+
+
+def test_a_text_that_does_not_fit_is_refused_and_never_cut():
+    tokens = Tokens(tiny_tokenizer(), limit=8)
+    assert len(tokens.encode("Ada Ada Ada Ada Ada Ada Ada Ada").ids) == 8
+    with pytest.raises(TooLongError, match="9 tokens are more than the model's 8 positions") as e:
+        tokens.encode("Ada" + " Ada" * 8)
+    assert isinstance(e.value, DataError)
+
+
+def test_the_limit_is_that_of_the_model():
+    assert tiny_model("gptj", n_positions=16).tokens.limit == 16
+    assert tiny_model("bloom").tokens.limit is None
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama3"])
+def test_texts_without_tokens_are_refused(kind):
+    tokens = Tokens(tiny_tokenizer(kind))
+    with pytest.raises(DataError, match="has no tokens"):
+        tokens.encode("")
+
+
+def test_a_prompt_without_tokens_is_refused_unless_a_bos_predicts_the_target():
+    with pytest.raises(DataError, match="reaches into the target"):
+        Tokens(tiny_tokenizer("gpt2")).split("", "Paris")
+    tokens = Tokens(tiny_tokenizer("llama3"))
+    assert pieces(tokens, tokens.split("", "Paris").target) == ["ĠParis"]
+
+
+def test_a_target_without_tokens_is_refused():
+    def encode(text, return_offsets_mapping):
+        return {"input_ids": [1, 2], "offset_mapping": [(0, 1), (1, 2)]}
+
+    encode.is_fast = True
+    tokens = Tokens(encode)
+    with pytest.raises(DataError, match="no tokens of its own"):
+        tokens.split("ab", "c")
+
+
+def test_continuation():
+    parts = Continuation((5, 6, 7), (8, 9))
+    assert parts.inputs == (5, 6, 7, 8)
+    assert list(parts.places) == [2, 3]
