@@ -91,13 +91,13 @@ class Architecture:
             raise PluginError(
                 f"the model has no layer {layer}", f"its layers are 0 to {self.layers - 1}"
             )
-        if self._relative_down is None:
+        name = f"{self.blocks[layer]}.{self._relative_down}"
+        if self._relative_down is None or not self._has(name):
             kind = self.module.config.model_type
             raise PluginError(
-                f"no MLP output projection was found in the blocks of this {kind} model",
+                f"no MLP output projection was found in block {layer} of this {kind} model",
                 "choose an editor that needs none, such as prompt",
             )
-        name = f"{self.blocks[layer]}.{self._relative_down}"
         return Projection(name, self.module.get_submodule(name))
 
     def block(self, layer: int) -> nn.Module:
@@ -108,6 +108,10 @@ class Architecture:
     def max_positions(self) -> int | None:
         """How many tokens fit, or None where the configuration does not say."""
         return getattr(self.module.config.get_text_config(), "max_position_embeddings", None)
+
+    def _has(self, name: str) -> bool:
+        """Tell whether there is a module; blocks may differ, as where only some have experts."""
+        return any(name == known for known, _ in self.module.named_modules())
 
     def _blocks(self) -> tuple[str, ...]:
         lists = [
@@ -170,22 +174,27 @@ class Architecture:
 
     def _post_norm(self) -> bool:
         """Add a vector to the projection's output and see whether the block's output moves by it."""
+        if self._relative_down is None:
+            return False
         down, block = self.projection(0).module, self.block(0)
         noise = torch.Generator().manual_seed(0)
         with recording(block, 1) as plain:
             self._logits()
-        added = torch.randn(self.hidden, generator=noise).to(plain.outputs)
+        # As large as the block's output, or rounding in bfloat16 would pass for a norm.
+        size = plain.outputs.abs().max()
+        added = size * torch.randn(self.hidden, generator=noise).to(plain.outputs)
         with _shifting(down, added), recording(block, 1) as shifted:
             self._logits()
-        moved = shifted.outputs - plain.outputs
-        return float((moved - added).abs().max()) > 1e-2 * float(added.abs().max())
+        moved = shifted.outputs.float() - plain.outputs.float()
+        return float((moved - added.float()).abs().max()) > 5e-2 * float(added.abs().max())
 
     def _scaled_logits(self) -> bool:
         """Compare the head on the last norm that runs with the model's own logits."""
+        inside = self.blocks[0].removesuffix("0")
         norms = [
             child
             for name, child in self.module.named_modules()
-            if "norm" in type(child).__name__.lower() and not name.startswith(self.blocks[0][:-2])
+            if "norm" in type(child).__name__.lower() and not name.startswith(inside)
         ]
         ran = self._executed(norms)
         if not ran:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from edit_harness import loading
+from edit_harness.cases import Case
+from edit_harness.errors import UsageError
 from edit_harness.fields import build
 from edit_harness.interfaces import Editor, ModelSource, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins
 from edit_harness.presets import Configured, configure, shape_of
+from edit_harness.records import cases_digest
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,26 @@ class Named:
     name: str
     version: str
     value: Any
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A task with all its cases, which are data that were read and checked."""
+
+    task: Named
+    cases: Sequence[Case]
+    digest: str
+
+    def selected(self, limit: int | None, samples: Sequence[str] = ()) -> list[Case]:
+        """Return the first ``limit`` cases, or those with the given ids. Raises `UsageError`."""
+        by_id = {case.id: case for case in self.cases}
+        if unknown := [sample for sample in samples if sample not in by_id]:
+            first = next(iter(by_id), "")
+            raise UsageError(f"the task has no case {unknown[0]!r}", f"its ids look like {first!r}")
+        chosen = [by_id[sample] for sample in samples] or list(self.cases[:limit])
+        if not chosen:
+            raise UsageError("there is nothing to do: no case is left", "raise --limit")
+        return chosen
 
 
 def load(plugins: Plugins, name: str, **options: Any) -> Model:
@@ -44,6 +67,15 @@ def make_task(
     component = plugins.find("task", task)
     made = build_component(component, args, seed)
     return Named(component.name, made.version, made.bind(source))
+
+
+def make_benchmark(
+    plugins: Plugins, task: str | Task, args: Mapping[str, Any], source: ModelSource, seed: int = 0
+) -> Benchmark:
+    """Build a task and read its cases, before any model is loaded. Raises `DataError`."""
+    named = make_task(plugins, task, args, source, seed)
+    cases = list(named.value.cases())
+    return Benchmark(named, cases, cases_digest(cases))
 
 
 def make_editor(

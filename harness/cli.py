@@ -116,14 +116,16 @@ def _configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None
         raise UsageError(f"the configuration {path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"the configuration {path} is no TOML or JSON: {error}") from None
-    names = {p.name: p.multiple for p in ctx.command.params if isinstance(p, click.Option)}
-    defaults = {key.replace("-", "_"): value for key, value in read.items()}
-    for key, value in defaults.items():
-        if key not in names:
-            known = [name.replace("_", "-") for name in names if name]
-            raise UsageError(f"{path}: there is no flag {key!r}{suggestion(key, known)}")
-        if names[key] and not isinstance(value, list):
-            defaults[key] = [str(value)]
+    options = [p for p in ctx.command.params if isinstance(p, click.Option)]
+    flags = {name.lstrip("-"): option for option in options for name in option.opts}
+    defaults: dict[str, Any] = {}
+    for key, value in read.items():
+        if (name := key.replace("_", "-")) not in flags:
+            guess = suggestion(name, list(flags))
+            raise UsageError(f"{path}: there is no flag {key!r}{guess}")
+        option = flags[name]
+        listed = option.multiple and not isinstance(value, list)
+        defaults[str(option.name)] = [str(value)] if listed else value
     ctx.default_map = defaults
 
 
@@ -145,12 +147,12 @@ def _many(*names: str, **extra: Any) -> Callable[..., Any]:
 debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 editor_flags = _flags(
-    _many("-e", "--editor", "--editors", "editors", default=["rome"], metavar="NAME",
+    _many("-e", "--editor", "--editors", "editor", default=["rome"], metavar="NAME",
           help="Editors, by comma or repeated.", show_default="rome"),
     click.option("--editor-args", multiple=True, metavar="K=V,…", help="Fields of the editor."),
 )  # fmt: skip
 model_flags = _flags(
-    _many("-m", "--model", "--models", "models", default=["pocket"], metavar="NAME",
+    _many("-m", "--model", "--models", "model", default=["pocket"], metavar="NAME",
           help="Bundled names, folders or hub names.", show_default="pocket"),
     click.option("--model-args", multiple=True, metavar="K=V,…", help="revision, dtype, device_map."),
     click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps."),
@@ -175,14 +177,14 @@ def main() -> None:
 
 @main.command(context_settings=SETTINGS)
 @editor_flags
-@_many("-t", "--task", "--tasks", "tasks", default=["counterfactplus"], metavar="NAME",
+@_many("-t", "--task", "--tasks", "task", default=["counterfactplus"], metavar="NAME",
        help="Tasks, by comma or repeated.", show_default="counterfactplus")  # fmt: skip
 @click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
 @_many("--metrics", metavar="NAME", help="Instead of the task's own.")
 @model_flags
 @click.option("-L", "--limit", type=click.IntRange(1), help="The first N cases only.")
 @_many("--samples", metavar="ID", help="These cases only.")
-@_many("--seed", "seeds", default=["0"], metavar="N", help="Seeds; one run for each.",
+@_many("--seed", "seed", default=["0"], metavar="N", help="Seeds; one run for each.",
        show_default="0")  # fmt: skip
 @click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
               help="Where run folders go.")  # fmt: skip
@@ -247,7 +249,7 @@ def show(name: str, as_json: bool, debug: bool) -> None:
 
 @main.command(context_settings=SETTINGS)
 @editor_flags
-@_many("-t", "--task", "--tasks", "tasks", metavar="NAME", help="Fetch the data of tasks.")
+@_many("-t", "--task", "--tasks", "task", metavar="NAME", help="Fetch the data of tasks.")
 @click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
 @model_flags
 @click.option("--corpus", metavar="FILE", help="Text, JSON Lines with a field text, or wikipedia.")

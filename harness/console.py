@@ -11,7 +11,15 @@ from contextlib import contextmanager
 from statistics import fmean
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from edit_harness.evaluation import Evaluation
@@ -66,6 +74,7 @@ def progress(evaluation: Evaluation, *, quiet: bool) -> Iterator[Callable[[Recor
         TextColumn("editing"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
+        SpeedColumn(),
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[live]}"),
     )
@@ -77,6 +86,15 @@ def progress(evaluation: Evaluation, *, quiet: bool) -> Iterator[Callable[[Recor
             bar.update(task, advance=1, live=running.text(names))
 
         yield advance
+
+
+class SpeedColumn(ProgressColumn):
+    """Cases a second."""
+
+    def render(self, task: Task) -> Text:
+        """Return the speed over the last cases."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:.1f}/s" if speed else "")
 
 
 class Running:

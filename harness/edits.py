@@ -32,6 +32,11 @@ class LowRank:
     left: Tensor
     right: Tensor
 
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the change."""
+        return torch.Size([self.left.shape[0], self.right.shape[1]])
+
     def dense(self) -> Tensor:
         """Return the change as one matrix."""
         return self.left @ self.right
@@ -61,6 +66,11 @@ class Dense:
     """The change ``tensor`` of a parameter: a matrix or, for a bias, a vector."""
 
     tensor: Tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the change."""
+        return self.tensor.shape
 
     def dense(self) -> Tensor:
         """Return the change as one tensor."""
@@ -148,7 +158,10 @@ class Edit:
         tensors = {}
         for name, delta in self.weights.items():
             for part, tensor in vars(delta).items():
-                tensors[f"{name}/{part}"] = tensor.contiguous()
+                # A copy of its own, since safetensors refuses tensors that share memory.
+                tensors[f"{name}/{part}"] = tensor.detach().clone(
+                    memory_format=torch.contiguous_format
+                )
         info = json.dumps(dict(self.info), allow_nan=False)
         save_file(tensors, path, {"format": FORMAT, "prefix": self.prefix, "info": info})
 
@@ -167,8 +180,11 @@ class Edit:
         for key, tensor in tensors.items():
             name, _, part = key.rpartition("/")
             parts.setdefault(name, {})[part] = tensor
-        weights = {n: Dense(**p) if "tensor" in p else LowRank(**p) for n, p in parts.items()}
-        return cls(weights, prefix=metadata["prefix"], info=json.loads(metadata["info"]))
+        try:
+            weights = {n: Dense(**p) if "tensor" in p else LowRank(**p) for n, p in parts.items()}
+            return cls(weights, prefix=metadata["prefix"], info=json.loads(metadata["info"]))
+        except (TypeError, KeyError, ValueError) as error:
+            raise DataError(f"{path} is damaged: {error}") from None
 
 
 UNEDITED = Edit()

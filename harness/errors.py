@@ -21,6 +21,12 @@ class HarnessError(Exception):
         return f"{self.cause}\n{self.remedy}" if self.remedy else self.cause
 
 
+class CaseError(HarnessError):
+    """A case failed, and the run was told to stop there."""
+
+    code = 1
+
+
 class UsageError(HarnessError):
     """A flag or an argument that makes no sense."""
 

@@ -9,7 +9,6 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ import torch
 import transformers
 
 from edit_harness import plan, records, report, runner, stats
-from edit_harness.assembly import Named, load, make_editor, make_task
+from edit_harness.assembly import Benchmark, Named, load, make_benchmark, make_editor
 from edit_harness.cases import Case, Request
 from edit_harness.edits import Edit
-from edit_harness.errors import UsageError
+from edit_harness.errors import CaseError
 from edit_harness.interfaces import Editor, Measure, Metric, Task
 from edit_harness.model import Model
 from edit_harness.plan import Regime
@@ -120,7 +119,7 @@ class Evaluation:
             known[record.case] = record
             advance(record)
             if stop and record.status != OK:
-                raise UsageError(
+                raise CaseError(
                     f"case {record.case} failed ({record.status}): {record.message}",
                     "go on with the same command and --on-error skip",
                 )
@@ -212,13 +211,13 @@ def evaluate(
     """
     plugins = Plugins.installed()
     loaded = model if isinstance(model, Model) else load(plugins, model, **model_args)
+    benchmark = make_benchmark(plugins, task, task_args or {}, loaded.source, seed)
     evaluation = assemble(
         plugins,
         loaded,
+        benchmark,
         editor=editor,
-        task=task,
         editor_args=editor_args or {},
-        task_args=task_args or {},
         metrics=metrics,
         limit=limit,
         seed=seed,
@@ -244,43 +243,29 @@ def edit(
 def assemble(
     plugins: Plugins,
     model: Model,
+    benchmark: Benchmark,
     *,
     editor: str | Editor,
-    task: str | Task,
     editor_args: Mapping[str, Any],
-    task_args: Mapping[str, Any],
     metrics: Sequence[str] | None = None,
     limit: int | None = None,
     samples: Sequence[str] = (),
     seed: int = 0,
 ) -> Evaluation:
     """Build and check everything that a run needs. Raises `HarnessError`."""
-    named_task = make_task(plugins, task, task_args, model.source, seed)
-    everything = list(named_task.value.cases())
-    names = list(metrics or named_task.value.metrics)
+    names = metrics or benchmark.task.value.metrics
     measuring = {name: plugins.find("metric", name).load()() for name in names}
-    named_editor, configured = make_editor(plugins, model, editor, editor_args, seed)
+    named, configured = make_editor(plugins, model, editor, editor_args, seed)
     return Evaluation(
         model=model,
-        editor=named_editor,
+        editor=named,
         preset=configured.source,
-        task=named_task,
-        cases=select(everything, limit, samples),
+        task=benchmark.task,
+        cases=benchmark.selected(limit, samples),
         metrics=measuring,
         seed=seed,
-        data_digest=records.cases_digest(everything),
+        data_digest=benchmark.digest,
     )
-
-
-def select(cases: Sequence[Case], limit: int | None, samples: Sequence[str]) -> list[Case]:
-    """Return the first ``limit`` cases, or those with the given ids. Raises `UsageError`."""
-    by_id = {case.id: case for case in cases}
-    if unknown := [sample for sample in samples if sample not in by_id]:
-        raise UsageError(f"the task has no case {unknown[0]!r}", f"its first is {cases[0].id!r}")
-    chosen = [by_id[sample] for sample in samples] if samples else list(islice(cases, limit))
-    if not chosen:
-        raise UsageError("there is nothing to do: no case is left", "raise --limit")
-    return chosen
 
 
 def slug(text: str) -> str:

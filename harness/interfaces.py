@@ -152,7 +152,7 @@ class Metric(ABC):
     def failed(self, case: Case, before: Sequence[Answer]) -> Mapping[str, float]:
         """Return the values of a case whose edit failed; what is left out is not counted.
 
-        By default nothing of the case is counted.
+        ``before`` is empty if the case could not be asked at all. By default nothing is counted.
         """
         return {}
 

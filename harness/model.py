@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -29,6 +30,8 @@ from edit_harness.tokens import Tokens
 from edit_harness.worksheet import Reading, Row, Worksheet
 
 BATCH_TOKENS = 4096
+NOT_THE_MODEL = ("_name_or_path", "transformers_version")
+"""Entries of a configuration that change with where and by what the model was saved."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,10 @@ class Model:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the names, types, shapes and bits of all weights and buffers, and config."""
-        digest = hashlib.sha256()
+        """SHA-256 over the names, types, shapes and bits of all weights, and the configuration."""
+        config = self.module.config.to_dict()
+        ours = {key: value for key, value in config.items() if key not in NOT_THE_MODEL}
+        digest = hashlib.sha256(json.dumps(ours, sort_keys=True, default=str).encode())
         for name, tensor in sorted(self.module.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
             flat = tensor.detach().cpu().contiguous().flatten()
@@ -121,18 +126,21 @@ class Model:
         if self._takes_positions:
             inputs["position_ids"] = batch.position_ids
         inputs["use_cache"] = False
-        with ExitStack() as stack:
-            if self.architecture.gathers:
-                stack.enter_context(gathering(self.architecture.head, read))
+        head = self.architecture.head
+        # An edit of the head finds its rows in whole rows only.
+        gathers = self.architecture.gathers and not head._forward_hooks
+        with gathering(head, read) if gathers else nullcontext():
             out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
-        return (out[0] if self.architecture.gathers else out[read.rows, read.columns]).float()
+        return (out[0] if gathers else out[read.rows, read.columns]).float()
 
     @contextmanager
     def applied(self, edit: Edit) -> Iterator[None]:
         """Write the edit's weights into the model for a while; restores the very bits.
 
-        The edit's adaptors and prefix are left to the queries: see `Edit.without_weights`.
+        The edit's adaptors and prefix are left to the queries: see `Edit.without_weights`. Raises
+        `PluginError` for an edit that does not fit the model.
         """
+        self.check(edit)
         originals: dict[str, Tensor] = {}
         try:
             with ExitStack() as stack:
@@ -146,7 +154,8 @@ class Model:
                 yield
         finally:
             with torch.no_grad():
-                for name, original in originals.items():
+                # Backwards: two names may be of one tied parameter.
+                for name, original in reversed(originals.items()):
                     self.parameter(name).copy_(original)
 
     def parameter(self, name: str) -> nn.Parameter:
@@ -155,6 +164,20 @@ class Model:
             return self.module.get_parameter(name)
         except AttributeError:
             raise PluginError(f"the model has no parameter {name!r}") from None
+
+    def check(self, edit: Edit) -> None:
+        """Raise `PluginError` if the edit is of parameters or modules that this model has not."""
+        for name, delta in edit.weights.items():
+            if (shape := self.parameter(name).shape) != delta.shape:
+                raise PluginError(
+                    f"the edit of {name} has the shape {tuple(delta.shape)}, not {tuple(shape)}",
+                    "make it with Projection.low_rank or Projection.dense",
+                )
+        for name in edit.adaptors:
+            try:
+                self.module.get_submodule(name)
+            except AttributeError:
+                raise PluginError(f"the model has no module {name!r}") from None
 
     def carries(self, edit: Edit) -> bool:
         """Tell whether rows of this edit can share a batch with rows of others, by hooks."""
@@ -199,7 +222,8 @@ class Model:
 
         ``alone`` says that the weights hold the rows' edit already.
         """
-        rows = sorted(rows, key=lambda row: id(row.edit))
+        order = {key: i for i, key in enumerate(dict.fromkeys(id(row.edit) for row in rows))}
+        rows = sorted(rows, key=lambda row: order[id(row.edit)])
         batch = self.batch([row.ids for row in rows])
         reads = [(i, read) for i, row in enumerate(rows) for read in row.reads.values()]
         places = batch.places([i for i, _ in reads], [read.position for _, read in reads])
@@ -216,6 +240,8 @@ class Model:
         self, batch: Batch, edits: Sequence[Edit], prompt_lengths: Sequence[int]
     ) -> Iterator[None]:
         """Give each row of the coming passes over a batch the effect of its own edit."""
+        for edit in {id(edit): edit for edit in edits}.values():
+            self.check(edit)
         columns = torch.arange(batch.ids.shape[1], device=self.device)
         last = batch.starts + torch.tensor(prompt_lengths, device=self.device) - 1
         with editing(self.module, edits, columns[None] - last[:, None]):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -111,7 +112,7 @@ def _token_rows(
     rows: list[tuple[int, ...]] = []
     read = b""
     for text in texts:
-        ids = tuple(model.tokens.tokenizer(text)["input_ids"][:limit])
+        ids = tuple(model.tokens.tokenizer(text, truncation=True, max_length=limit)["input_ids"])
         read += text.encode() + b"\0"
         if ids:
             rows.append(ids)
@@ -212,7 +213,10 @@ def load(path: Path, model: Model, layer: int) -> Moment:
         raise DataError(f"{path} has no second moment of layer {layer}")
     with safe_open(path, framework="pt") as file:
         matrix = file.get_tensor(f"layer.{layer}")
-        made = Provenance(**json.loads((file.metadata() or {}).get("provenance", "{}")))
+        try:
+            made = Provenance(**json.loads((file.metadata() or {}).get("provenance", "{}")))
+        except (TypeError, ValueError):
+            raise DataError(f"{path} does not say what it was made of") from None
     width = model.architecture.projection(layer).matrix.shape[0]
     if made.model != model.digest:
         raise DataError(
@@ -232,7 +236,7 @@ def import_npz(path: Path, model: Model, layer: int) -> Moment:
     try:
         with np.load(path, allow_pickle=False) as file:
             total, count = file["mom2.mom2"], int(file["mom2.count"])
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
         raise DataError(f"{path} is no second moment of ROME's layout: {error}") from None
     width = model.architecture.projection(layer).matrix.shape[0]
     if total.shape != (width, width) or count <= 0:

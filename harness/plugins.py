@@ -158,10 +158,15 @@ def suggestion(name: str, known: list[str]) -> str:
 def entry_points() -> Iterator[tuple[Distribution, EntryPoint]]:
     """Yield the entry points of our group, each with its distribution, sorted by name."""
     only = os.environ.get("EDIT_HARNESS_PLUGINS")
-    allowed = None if only is None else {name.strip() for name in only.split(",")}
-    first_on_path = {d.name: d for d in reversed(list(distributions())) if d.name}
+    allowed = None if only is None else {normal(name) for name in only.split(",")}
+    first_on_path = {normal(d.name): d for d in reversed(list(distributions())) if d.name}
     for name in sorted(first_on_path):
         if allowed is None or name in allowed:
             distribution = first_on_path[name]
             for entry in distribution.entry_points.select(group=hookspecs.GROUP):
                 yield distribution, entry
+
+
+def normal(name: str) -> str:
+    """Return a distribution's name as package indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()

@@ -28,11 +28,11 @@ TIMED = 16
 class Flags:
     """The flags of ``prepare``, as they were parsed."""
 
-    editors: Sequence[str]
+    editor: Sequence[str]
     editor_args: Sequence[str]
-    tasks: Sequence[str]
+    task: Sequence[str]
     task_args: Sequence[str]
-    models: Sequence[str]
+    model: Sequence[str]
     model_args: Sequence[str]
     device: str
     dtype: str
@@ -48,16 +48,16 @@ class Flags:
 
 def prepare(plugins: Plugins, flags: Flags) -> None:
     """Prepare every task and every pair of editor and model."""
-    for name in flags.models:
+    for name in flags.model:
         source = assembly.source_of(plugins, name)
-        for task in flags.tasks:
+        for task in flags.task:
             made = assembly.make_task(plugins, task, fields.parse(flags.task_args), source, seed=0)
             count = sum(1 for _ in made.value.cases())
             out.print(f"task     {task}: {count:,} cases of {made.value.origin}", markup=False)
-        if flags.tasks and not (flags.corpus or flags.imported):
+        if flags.task and not (flags.corpus or flags.imported):
             continue
         model = assembly.load(plugins, name, **model_options(flags))
-        for editor in flags.editors:
+        for editor in flags.editor:
             prepare_moments(plugins, model, editor, flags)
 
 

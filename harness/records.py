@@ -89,6 +89,24 @@ def cases_digest(cases: Iterable[Case]) -> str:
     return digest.hexdigest()
 
 
+def check_writable(parent: Path) -> None:
+    """Raise `ResourceError` if no run folder can be made there."""
+    probe = parent / f".probe.{os.getpid()}"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise _unwritable(parent, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> ResourceError:
+    return ResourceError(
+        f"the run folder {path} cannot be written: {error.strerror}",
+        "name another place: --output-path DIR",
+    )
+
+
 def columns(records: Sequence[Record], metric: str) -> dict[str, np.ndarray]:
     """Return one metric's values as columns; a case without a value has NaN."""
     rows = [record.values.get(metric, {}) for record in records]
@@ -121,10 +139,7 @@ class RunFolder:
             with open(folder.samples, "ab"):
                 pass
         except OSError as error:
-            raise ResourceError(
-                f"the run folder {path} cannot be written: {error.strerror}",
-                "name another place: --output-path DIR",
-            ) from None
+            raise _unwritable(path, error) from None
         known = folder.manifest().get("fingerprint", mark)
         if known != mark:
             raise RunFolderError(

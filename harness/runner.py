@@ -22,8 +22,8 @@ from edit_harness.records import OK, Record, encode_answer
 from edit_harness.tokens import TooLongError
 
 LOG = logging.getLogger(__name__)
-CHUNK = 16
-"""Edits that share forward passes."""
+CHUNK = 4
+"""Edits that share forward passes; what an interruption can lose."""
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,7 @@ def record(measured: Measured, metrics: Mapping[str, Metric]) -> Record:
             "check the weights, or load it with --dtype float32",
         )
     status, message = _status(measured)
-    if status == OK:
-        values = {name: dict(m.measure(case, before, after)) for name, m in metrics.items()}
-    else:
-        values = {name: dict(m.failed(case, before)) for name, m in metrics.items()}
+    values = {name: _values(name, m, measured, status == OK) for name, m in metrics.items()}
     raw_before, raw_after = (list(map(encode_answer, answers)) for answers in (before, after))
     return Record(
         case=case.id,
@@ -174,6 +171,18 @@ def record(measured: Measured, metrics: Mapping[str, Metric]) -> Record:
         seconds={"edit": measured.edited.seconds, "evaluate": measured.seconds},
         message=message,
     )
+
+
+def _values(name: str, metric: Metric, measured: Measured, valid: bool) -> dict[str, float]:
+    """Return what a metric says of a case. Raises `PluginError` that names it if it fails."""
+    case, before, after = measured.case, measured.before, measured.after
+    try:
+        return dict(metric.measure(case, before, after) if valid else metric.failed(case, before))
+    except Exception as error:
+        raise PluginError(
+            f"metric {name} failed on case {case.id}: {type(error).__name__}: {error}",
+            "leave it out with --metrics, or ask its author",
+        ) from error
 
 
 def _status(measured: Measured) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
-from edit_harness import assembly, console, evaluation, fields, report
+from edit_harness import assembly, console, evaluation, fields, records, report
 from edit_harness.errors import UsageError
 from edit_harness.evaluation import LEVEL, Evaluation, Run
 from edit_harness.plugins import Component, Plugins
@@ -27,12 +27,12 @@ TIMED = 2
 class Flags:
     """The flags of ``run``, as they were parsed."""
 
-    editors: Sequence[str]
+    editor: Sequence[str]
     editor_args: Sequence[str]
-    tasks: Sequence[str]
+    task: Sequence[str]
     task_args: Sequence[str]
     metrics: Sequence[str]
-    models: Sequence[str]
+    model: Sequence[str]
     model_args: Sequence[str]
     device: str
     dtype: str
@@ -40,7 +40,7 @@ class Flags:
     batch_size: str
     limit: int | None
     samples: Sequence[str]
-    seeds: Sequence[str]
+    seed: Sequence[str]
     output_path: str
     on_error: str
     new: bool
@@ -53,24 +53,33 @@ class Flags:
 
 def run(plugins: Plugins, flags: Flags) -> int:
     """Run every combination, print the tables, and return the exit code."""
-    editors = [plugins.find("editor", name) for name in flags.editors]
-    tasks = [plugins.find("task", name) for name in flags.tasks]
+    editors = [plugins.find("editor", name) for name in flags.editor]
+    tasks = [plugins.find("task", name) for name in flags.task]
     for name in flags.metrics:
         plugins.find("metric", name)
     editor_args = shared_settings(editors, fields.parse(flags.editor_args))
     task_args = shared_settings(tasks, fields.parse(flags.task_args))
-    seeds = [_integer(seed) for seed in flags.seeds]
+    seeds = [_integer(seed) for seed in flags.seed]
+    for editor in editors:
+        assembly.build_component(editor, editor_args[editor], seed=0)
+    records.check_writable(Path(flags.output_path))
     runs: list[Run] = []
-    for name in flags.models:
+    for name in flags.model:
+        source = assembly.source_of(plugins, name)
+        benchmarks = {
+            (task, seed): assembly.make_benchmark(
+                plugins, task.qualified, task_args[task], source, seed
+            )
+            for task, seed in product(tasks, seeds)
+        }
         model = assembly.load(plugins, name, **model_options(flags))
-        for editor, task, seed in product(editors, tasks, seeds):
+        for editor, ((_, seed), benchmark) in product(editors, benchmarks.items()):
             assembled = evaluation.assemble(
                 plugins,
                 model,
+                benchmark,
                 editor=editor.qualified,
-                task=task.qualified,
                 editor_args=editor_args[editor],
-                task_args=task_args[task],
                 metrics=flags.metrics,
                 limit=flags.limit,
                 samples=flags.samples,

@@ -22,8 +22,13 @@ class Encoding:
     spans: tuple[tuple[int, int], ...]
 
     def covering(self, character: int) -> int:
-        """Return the index of the last token that holds a character of the text."""
-        found = [i for i, (start, end) in enumerate(self.spans) if start <= character < end]
+        """Return the index of the last token that holds a character of the text.
+
+        A character that normalisation merged with the one before it is held by that one's token.
+        """
+        found = [
+            i for i, (start, end) in enumerate(self.spans) if start <= character and start < end
+        ]
         if not found:
             raise DataError(f"no token holds character {character} of the text")
         return found[-1]

@@ -32,9 +32,9 @@ TOP = 5
 class Flags:
     """The flags of ``try``, as they were parsed."""
 
-    editors: Sequence[str]
+    editor: Sequence[str]
     editor_args: Sequence[str]
-    models: Sequence[str]
+    model: Sequence[str]
     model_args: Sequence[str]
     device: str
     dtype: str
@@ -80,12 +80,12 @@ class Pair:
 
 def try_edit(plugins: Plugins, flags: Flags) -> None:
     """Make one edit and print the views."""
-    if len(flags.models) != 1 or len(flags.editors) != 1:
+    if len(flags.model) != 1 or len(flags.editor) != 1:
         raise UsageError("try takes one model and one editor")
-    model = assembly.load(plugins, flags.models[0], **model_options(flags))
+    model = assembly.load(plugins, flags.model[0], **model_options(flags))
     request, neighbors = fact(plugins, model, flags)
     settings = fields.parse(flags.editor_args)
-    named, _ = assembly.make_editor(plugins, model, flags.editors[0], settings, seed=0)
+    named, _ = assembly.make_editor(plugins, model, flags.editor[0], settings, seed=0)
     edit = named.value.edit(model, [request])
     asked = [request.text, *(flags.ask or neighbors)]
     prompts = [p for q in asked for p in (q, f"{request.statement}. {q}")]

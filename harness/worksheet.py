@@ -143,22 +143,20 @@ class Worksheet:
                     tuple(self.readings[spot].argmax for spot, _ in part) for part in parts
                 ),
             )
-        wholes = [self.readings[part[0][0]] for part in parts]
+        found = [self.readings[part[0][0]] for part in parts]
+        wholes = [reading.whole for reading in found if reading.whole is not None]
         if isinstance(query, Drift):
-            base, edited = (reading.whole for reading in wholes)
-            assert base is not None and edited is not None
-            return divergence(base, edited)
-        (reading,) = wholes
-        assert reading.whole is not None
-        return Distribution(reading.whole.numpy(), reading.log_partition)
+            return divergence(*wholes)
+        return Distribution(wholes[0].numpy(), found[0].log_partition)
 
 
 def divergence(base: Tensor, edited: Tensor) -> Divergence:
-    """Return both divergences of two log-distributions, in nats, summed in float64.
+    """Return both divergences of two log-distributions, in nats, in float64.
 
-    Rounding can take a divergence of nearly equal distributions below 0; it is cut off there.
+    They are normalised anew, or rounding of the partition would drown small divergences. What it
+    may still take below 0 is cut off there.
     """
-    p, q = base.double(), edited.double()
+    p, q = (log.double().log_softmax(-1) for log in (base, edited))
     forward = torch.clamp((p.exp() * (p - q)).sum(), min=0.0)
     reverse = torch.clamp((q.exp() * (q - p)).sum(), min=0.0)
     return Divergence(float(forward), float(reverse), len(base))

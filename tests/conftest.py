@@ -10,6 +10,7 @@ from builders import DATA
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
+
 from edit_harness.model import Model
 from edit_harness.testing.tiny import tiny_model
 

@@ -2,6 +2,7 @@ import math
 
 import pytest
 from builders import scores
+
 from edit_harness import DataError, Request
 
 

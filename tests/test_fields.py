@@ -3,6 +3,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import pytest
+
 from edit_harness import UsageError
 from edit_harness.fields import build, convert, defaults, field_types, parse
 

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
 from edit_harness import files
 from edit_harness.errors import DataError, ResourceError
 from edit_harness.files import Remote, fetch, known_sha256, sha256_of
@@ -220,7 +221,7 @@ def test_many_threads_that_fetch_at_once_leave_one_good_file(server, cache):
     def work():
         try:
             fetch(server.remote())
-        except Exception as error:
+        except (DataError, ResourceError, OSError) as error:
             caught.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(8)]

@@ -1,7 +1,9 @@
 import importlib
+import sys
 
 import pytest
 from builders import distribution
+
 from edit_harness import PluginError
 from edit_harness.plugins import Plugins, entry_points
 
@@ -35,7 +37,7 @@ def install(tmp_path, monkeypatch):
 
     yield put
     for module in modules:
-        monkeypatch.delitem(importlib.sys.modules, module, raising=False)
+        sys.modules.pop(module, None)
 
 
 def names(plugins, kind="task"):
@@ -164,7 +166,7 @@ def test_the_first_of_two_versions_on_the_path_counts(install, tmp_path, monkeyp
     older = tmp_path / "older"
     older.mkdir()
     distribution(older, "quiz-good", "1 / 0", version="1.0")
-    monkeypatch.setattr("sys.path", [*importlib.sys.path, str(older)])
+    monkeypatch.setattr("sys.path", [*sys.path, str(older)])
     plugins = Plugins.installed()
     assert plugins.find("task", "quiz-night").version == "2.0"
     assert not plugins.failures

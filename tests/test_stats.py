@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+
 from edit_harness.stats import bootstrap, column_means, harmonic_mean
 
 NAN = float("nan")

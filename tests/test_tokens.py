@@ -1,8 +1,9 @@
 import pytest
+from tokenizers import processors
+
 from edit_harness import DataError, Request
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
 from edit_harness.tokens import Continuation, Tokens, TooLongError
-from tokenizers import processors
 
 KINDS = ["gpt2", "llama2", "llama3", "qwen2"]
 BOS = {"llama2": "<s>", "llama3": "<|begin_of_text|>"}
@@ -143,7 +144,9 @@ def test_a_subject_may_be_in_the_text_twice(tokens):
     assert tokens.subject_last(request) == len(tokens.encode(request.text).ids) - 1
 
 
-@pytest.mark.parametrize("text", [p for pair in PAIRS for p in pair] + [f"{p} {t}" for p, t in PAIRS])
+@pytest.mark.parametrize(
+    "text", [p for pair in PAIRS for p in pair] + [f"{p} {t}" for p, t in PAIRS]
+)
 def test_spans_found_without_offsets_are_those_of_the_tokenizer(kind, text):
     tokenizer = tiny_tokenizer(kind)
     fast, slow = Tokens(tokenizer).encode(text), Tokens(Slow(tokenizer)).encode(text)

@@ -287,7 +287,9 @@ def same_weights(one: Edit, two: Edit) -> bool:
     """Tell whether two edits change the same weights by the same bits."""
     return one.weights.keys() == two.weights.keys() and all(
         type(delta) is type(two.weights[name])
-        and all(bits(t) == bits(getattr(two.weights[name], part)) for part, t in vars(delta).items())
+        and all(
+            bits(t) == bits(getattr(two.weights[name], part)) for part, t in vars(delta).items()
+        )
         for name, delta in one.weights.items()
     )
 

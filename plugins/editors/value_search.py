@@ -117,9 +117,7 @@ def search(model: Model, projection: Projection, rows: Rows, settings: Settings)
 
 
 @torch.no_grad()
-def _clean_pass(
-    model: Model, projection: Projection, rows: Rows
-) -> tuple[Tensor, Tensor, Tensor]:
+def _clean_pass(model: Model, projection: Projection, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
     """Return keys and values of the contexts, and the essence prompt's log-probabilities."""
     with recording(projection.module, len(rows.batch.ids)) as seen:
         logits = model.logits(rows.batch, rows.reads)

@@ -30,7 +30,9 @@ def _values(answer: Divergence) -> dict[str, float]:
 def _measures() -> dict[str, Measure]:
     formulas = {"": "KL(P || P*)", "-reverse": "KL(P* || P)", "-paper": "KL(P* || P) / vocabulary"}
     return {
-        f"NKL{plus}{kind}": Measure(f"mean of {formula}{PLUS if plus else ''}", "lower", "nats")
+        f"NKL{plus}{kind}": Measure(
+            f"mean of {formula}{PLUS if plus else ''}", "lower", "nats", detail=kind != ""
+        )
         for kind, formula in formulas.items()
         for plus in SUFFIXES.values()
     }

@@ -60,7 +60,7 @@ class Preference(Metric):
 
     def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
         """Count a failed edit as a failure everywhere, in the neighbourhood too."""
-        values = self._means("pre", case, before)
+        values = self._means("pre", case, before) if before else {}
         if self.failure is not None:
             for probe in case.probes:
                 if _concerns(probe):
@@ -90,10 +90,14 @@ def _answered(case: Case, answers: Sequence[Answer]) -> Iterator[tuple[Role, Sco
             yield ROLES[probe.role], answer
 
 
-def _measures(letter: str, formulas: tuple[str, str]) -> dict[str, Measure]:
+def _measures(
+    letter: str, formulas: tuple[str, str], *, detail: bool = False
+) -> dict[str, Measure]:
     """Return what stands in tables, given the formula where each of the objects is right."""
     return {
-        f"{role.letter}{letter}{role.suffix}": Measure(f"{formulas[role.right]}, {role.prompts}")
+        f"{role.letter}{letter}{role.suffix}": Measure(
+            f"{formulas[role.right]}, {role.prompts}", detail=detail or role.letter == "A"
+        )
         for role in ROLES.values()
     }
 
@@ -145,7 +149,7 @@ class Accuracy(Preference):
     """Is every token of the right object the likeliest in its place? Under teacher forcing."""
 
     letter = "A"
-    measures = _measures("A", ("new object is argmax", "true object is argmax"))
+    measures = _measures("A", ("new object is argmax", "true object is argmax"), detail=True)
 
     def score(self, answer: Scores, right: int) -> float:
         """Return 1 if every token of the right object is the likeliest in its place, else 0."""

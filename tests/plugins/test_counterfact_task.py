@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import record
+
 from edit_harness import Choose, DataError, Drift, ModelSource
 from edit_harness.files import fetch as real_fetch
 from edit_harness_plugins.tasks import counterfact

@@ -2,6 +2,7 @@ import math
 
 import pytest
 from builders import case, scores
+
 from edit_harness import Choose, Divergence, Drift, Probe
 from edit_harness_plugins.metrics.drift import NeighborhoodKL
 

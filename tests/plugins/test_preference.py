@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 from builders import case, scores
+
 from edit_harness import Choose, Divergence, Drift, Probe
 from edit_harness.stats import bootstrap
 from edit_harness_plugins.metrics.preference import ROLES, Accuracy, Magnitude, Success

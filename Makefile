@@ -1,0 +1,45 @@
+# make demo: the first numbers on a fresh machine.  make test, make lint: what CI runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip
+SETTINGS := setup.cfg pyproject.toml constraints.txt
+SOURCES := $(shell find harness plugins -type f ! -name '*.pyc')
+
+.PHONY: demo test lint clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.package
+	$(BIN)/edit-harness --editor rome --task counterfactplus --limit 100
+
+test: $(VENV)/.test $(VENV)/.package
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.test $(VENV)/.package
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build
+	$(PIP) install --quiet --no-deps --no-build-isolation --target build/site .
+	MYPYPATH=build/site $(BIN)/mypy -p edit_harness -p edit_harness_plugins
+	$(BIN)/lint-imports --no-logo
+
+clean:
+	rm -rf $(VENV) build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache *.egg-info
+
+# Stamp files say what is installed. `build` goes first each time: setuptools would pack modules
+# from it that are no longer in the sources.
+$(VENV)/.base: $(SETTINGS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	rm -rf build
+	$(PIP) install -c constraints.txt .
+	touch $@ $(VENV)/.package
+
+$(VENV)/.test: $(VENV)/.base
+	rm -rf build
+	$(PIP) install -c constraints.txt '.[test]'
+	touch $@ $(VENV)/.package
+
+$(VENV)/.package: $(VENV)/.base $(SOURCES)
+	rm -rf build
+	$(PIP) install --no-deps --force-reinstall .
+	touch $@

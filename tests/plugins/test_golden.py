@@ -1,0 +1,230 @@
+"""Our numbers against those of the published reference implementations, on tiny models.
+
+The limits are for fp32 against float64 references, with a margin of 5 to 10 over what the
+references themselves lose in fp32. See tests/golden/README.md.
+"""
+
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from builders import DATA, ROOT
+from safetensors.torch import load_file
+
+from edit_harness import Choose, Drift, Request
+from edit_harness.edits import UNEDITED
+from edit_harness.interfaces import ModelSource
+from edit_harness.loading import load
+from edit_harness.moments import Moment, Provenance, save
+from edit_harness_plugins.editors import rome as rome_module
+from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.rome import Rome
+
+OWN, SHARED = ROOT / "tests" / "golden", DATA / "golden"
+FILES = {
+    "subset": (OWN / "subset.json", OWN),
+    "open": (SHARED / "open.json", SHARED / "models"),
+}
+SETS = [("subset", "gpt2-tiny"), ("open", "gpt2-tiny"), ("open", "llama-tiny")]
+ROMES = {
+    "rome_identity": {"covariance": False},
+    "rome_cov": {"covariance": True},
+    "rome_earlystop": {"covariance": False},
+    "r_rome_identity": {"covariance": False, "key_mode": "mean"},
+}
+TUNERS = {"ft": FineTuning, "ft_l": ConstrainedFineTuning}
+
+
+class Golden:
+    """One set of reference numbers for one model."""
+
+    def __init__(self, which, name):
+        torch.set_num_threads(1)
+        file, self.models = FILES[which]
+        self.data = json.loads(file.read_text(encoding="utf-8"))
+        self.folder = self.models / name
+        self.model = load(ModelSource(str(self.folder)), device="cpu")
+        self.part = self.data[name]
+        self.records = self.data["records"]
+        self.requests = [
+            Request(r["prompt"], r["subject"], r["target_new"]["str"], r["target_true"]["str"])
+            for r in (record["requested_rewrite"] for record in self.records)
+        ]
+
+    def results(self, kind):
+        """Return the requests with the records and the reference's results."""
+        if kind not in self.part["results"]:
+            pytest.skip(f"the reference has no {kind} for this model")
+        found = self.part["results"][kind]
+        assert len(found) == len(self.records) > 1
+        return list(zip(self.requests, self.records, found, strict=True))
+
+    def hparams(self, kind):
+        own = self.part["hparams"]
+        return own[kind] if kind in own else own["rome"]
+
+
+@cache
+def opened(which, name):
+    return Golden(which, name)
+
+
+@pytest.fixture(params=SETS, ids=lambda pair: "-".join(pair))
+def golden(request):
+    if not FILES[request.param[0]][0].exists():
+        pytest.skip(f"{FILES[request.param[0]][0]} is not here")
+    return opened(*request.param)
+
+
+def relative(ours, theirs):
+    ours, theirs = (np.asarray(x, dtype=float) for x in (ours, theirs))
+    return np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
+
+
+def check_scores(golden, edit, request, record, scores, *, nll, kl=3e-4, paper=3e-7):
+    """Compare all scores of one record under an edit; numbers are absolute limits."""
+    near = record["neighborhood_prompts"]
+    prompts = {
+        "rewrite": [request.text],
+        "paraphrase": record["paraphrase_prompts"],
+        "neighborhood": near,
+        "neighborhood_plus": [f"{request.statement}. {prompt}" for prompt in near],
+    }
+    objects = (request.target_new, request.target_true)
+    for role, texts in prompts.items():
+        theirs = scores[role]
+        assert len(texts) == len(theirs["nll_new"]) > 0
+        right = 1 if role.startswith("neighborhood") else 0
+        answers = golden.model.answer([(edit, Choose(text, objects)) for text in texts])
+        assert [a.nll(0) for a in answers] == pytest.approx(theirs["nll_new"], abs=nll), role
+        assert [a.nll(1) for a in answers] == pytest.approx(theirs["nll_true"], abs=nll), role
+        assert [a.exact(right) for a in answers] == theirs["correct"], role
+        if right and edit is not UNEDITED:
+            moved = golden.model.answer([(edit, Drift(text)) for text in texts])
+            reverse = [m.reverse for m in moved]
+            assert reverse == pytest.approx(theirs["kl_edited_base"], abs=kl), role
+            assert [m.forward for m in moved] == pytest.approx(theirs["kl_base_edited"], abs=kl)
+            published = [m.reverse / m.vocabulary for m in moved]
+            assert published == pytest.approx(theirs["nkl_paper"], abs=paper), role
+
+
+def test_tokens(golden):
+    tokens = golden.model.tokens
+    for request, expected in zip(golden.requests, golden.part["tokens"], strict=True):
+        new, true = (
+            tokens.split(request.text, target)
+            for target in (request.target_new, request.target_true)
+        )
+        assert list(new.prompt) == list(true.prompt) == expected["rewrite_prompt_ids"]
+        assert list(new.target) == expected["target_new_ids"]
+        assert list(true.target) == expected["target_true_ids"]
+        assert tokens.subject_last(request) == expected["subject_last_index"]
+
+
+def test_scores_of_the_unedited_model(golden):
+    for request, record, scores in golden.results("unedited"):
+        check_scores(golden, UNEDITED, request, record, scores, nll=5e-5)
+
+
+@pytest.mark.parametrize("kind", ROMES)
+def test_rome(golden, kind, tmp_path, monkeypatch):
+    results = golden.results(kind)
+    h = golden.hparams(kind)
+    (layer,) = h["layers"]
+    fields = dict(ROMES[kind])
+    if fields["covariance"]:
+        fields["moments"] = str(tmp_path / "moments.safetensors")
+        matrix = load_file(golden.folder / "cov.safetensors")[f"C.{layer}"]
+        made = Provenance(golden.model.digest, "golden", "", 1, 128)
+        save({layer: Moment(matrix, made, "")}, tmp_path / "moments.safetensors")
+    editor = Rome(
+        layer=layer,
+        steps=h["v_num_grad_steps"],
+        lr=h["v_lr"],
+        weight_decay=h["v_weight_decay"],
+        clamp=h["clamp_norm_factor"],
+        kl_factor=h["kl_factor"],
+        contexts=tuple(golden.data["context_templates"]["rome"]),
+        **fields,
+    )
+    editor.prepare(golden.model)
+    seen = []
+    search = rome_module.search
+    monkeypatch.setattr(rome_module, "search", lambda *a: seen.append(search(*a)) or seen[-1])
+    for request, record, theirs in results:
+        edit = editor.edit(golden.model, [request])
+        (delta,) = edit.weights.values()
+        projection = golden.model.architecture.projection(layer)
+        u, v = (delta.right[0], delta.left[:, 0]) if projection.out_in else (
+            delta.left[:, 0], delta.right[0],
+        )  # fmt: skip
+        found = seen[-1]
+        key = found.keys.mean(0) if kind.startswith("r_rome") else found.keys[0]
+        assert edit.info["steps"] == theirs["adam_steps"] == len(found.losses) - 1
+        np.testing.assert_allclose(found.losses, theirs["loss"], rtol=0, atol=5e-5)
+        assert edit.info["loss"] == found.losses[-1][0]
+        assert relative(u, theirs["u"]) < 1e-5
+        assert float(u.norm()) == pytest.approx(1, abs=1e-6)
+        assert relative(v, theirs["v"]) < 2e-4
+        assert relative(found.values[0] + found.delta, theirs["v_star"]) < 2e-4
+        assert float(key @ u) == pytest.approx(theirs["key_dot_u"], rel=1e-5)
+        assert edit.info["value_norm"] == pytest.approx(theirs["target_init_norm"], rel=1e-5)
+        assert edit.info["delta_norm"] == pytest.approx(theirs["delta_norm"], rel=2e-4)
+        assert float(delta.dense().norm()) == pytest.approx(theirs["delta_fro"], rel=2e-4)
+        check_scores(golden, edit, request, record, theirs["scores"], nll=3e-4)
+
+
+def test_the_early_stop_of_the_reference_is_among_the_records():
+    steps = [r["adam_steps"] for *_, r in opened("subset", "gpt2-tiny").results("rome_earlystop")]
+    assert min(steps) < 19 == max(steps)
+
+
+FT_LIMITS = {
+    "ft": {"loss": 2e-3, "fro": 1e-3, "entries": 1e-2, "nll": 1e-2, "kl": 1e-2, "paper": 1e-5},
+    "ft_l": {"loss": 1e-4, "fro": 1e-4, "entries": 1e-3, "nll": 3e-4, "kl": 3e-4, "paper": 3e-7},
+}
+
+
+@pytest.mark.parametrize("kind", TUNERS)
+def test_fine_tuning(golden, kind, monkeypatch):
+    results = golden.results(kind)
+    h, limits = golden.hparams(kind), FT_LIMITS[kind]
+    box = {"epsilon": h["norm_constraint"]} if kind == "ft_l" else {}
+    editor = TUNERS[kind](layer=h["layers"][0], steps=h["num_steps"], lr=h["lr"], bias=True, **box)
+    losses = []
+    loss_of = FineTuning._loss
+
+    def noting(self, *args):
+        loss = loss_of(self, *args)
+        losses.append(loss.item())
+        return loss
+
+    monkeypatch.setattr(FineTuning, "_loss", noting)
+    for request, record, theirs in results:
+        losses.clear()
+        edit = editor.edit(golden.model, [request])
+        assert losses == pytest.approx(theirs["loss"], abs=limits["loss"])
+        assert edit.info["steps"] == len(theirs["loss"])
+        assert edit.weights.keys() == theirs["params"].keys()
+        for name, expected in theirs["params"].items():
+            delta = edit.weights[name].dense()
+            grid = delta.reshape(expected["shape"]).double()
+            fro = math.sqrt(float((grid**2).sum()))
+            assert fro == pytest.approx(expected["fro"], rel=limits["fro"])
+            assert len(expected["entries"]) == 20
+            for row, column, value in expected["entries"]:
+                limit = limits["entries"] * expected["max_abs"]
+                assert float(grid[row, column]) == pytest.approx(value, abs=limit), (row, column)
+        check_scores(
+            golden,
+            edit,
+            request,
+            record,
+            theirs["scores"],
+            nll=limits["nll"],
+            kl=limits["kl"],
+            paper=limits["paper"],
+        )

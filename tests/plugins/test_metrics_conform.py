@@ -1,0 +1,36 @@
+"""The bundled metrics pass the suite that third parties run."""
+
+import json
+
+import pytest
+from builders import record
+
+from edit_harness.testing import MetricTests
+from edit_harness_plugins.metrics.drift import NeighborhoodKL
+from edit_harness_plugins.metrics.preference import Accuracy, Magnitude, Success
+from edit_harness_plugins.tasks.counterfact import CounterFactPlus
+
+
+class OnCounterFactPlus(MetricTests):
+    @pytest.fixture(autouse=True)
+    def _stored(self, tmp_path, monkeypatch):
+        path = tmp_path / "facts.json"
+        records = [record(i, subject=f"Ada {i}") for i in range(12)]
+        path.write_text(json.dumps(records), encoding="utf-8")
+        monkeypatch.setattr(self, "task", CounterFactPlus(str(path)), raising=False)
+
+
+class TestSuccess(OnCounterFactPlus):
+    metric = Success()
+
+
+class TestMagnitude(OnCounterFactPlus):
+    metric = Magnitude()
+
+
+class TestAccuracy(OnCounterFactPlus):
+    metric = Accuracy()
+
+
+class TestNeighborhoodKL(OnCounterFactPlus):
+    metric = NeighborhoodKL()

@@ -1,0 +1,52 @@
+"""The bundled tasks pass the suite that third parties run, and so do the plugin modules."""
+
+import json
+
+import pytest
+from builders import record
+
+import edit_harness_plugins.editors
+import edit_harness_plugins.metrics
+import edit_harness_plugins.models
+import edit_harness_plugins.tasks
+from edit_harness.testing import PluginTests, TaskTests
+from edit_harness_plugins.tasks.counterfact import CounterFact, CounterFactPlus
+
+
+class TestCounterFact(TaskTests):
+    kind = CounterFact
+
+    @pytest.fixture(autouse=True)
+    def _stored(self, tmp_path, monkeypatch):
+        path = tmp_path / "facts.json"
+        records = [record(i, subject=f"Ada {i}") for i in (2, 0, 1)]
+        path.write_text(json.dumps(records), encoding="utf-8")
+        monkeypatch.setattr(self, "task", self.kind(str(path)), raising=False)
+
+
+class TestCounterFactPlus(TestCounterFact):
+    kind = CounterFactPlus
+
+
+class TestGenuineCounterFactPlus(TaskTests):
+    sample = 300
+
+    @pytest.fixture(autouse=True)
+    def _genuine(self, counterfact_300, monkeypatch):
+        monkeypatch.setattr(self, "task", CounterFactPlus(str(counterfact_300)), raising=False)
+
+
+class TestEditorPlugins(PluginTests):
+    plugin = edit_harness_plugins.editors
+
+
+class TestMetricPlugins(PluginTests):
+    plugin = edit_harness_plugins.metrics
+
+
+class TestModelPlugins(PluginTests):
+    plugin = edit_harness_plugins.models
+
+
+class TestTaskPlugins(PluginTests):
+    plugin = edit_harness_plugins.tasks

@@ -1,0 +1,195 @@
+import pytest
+import torch
+from torch import nn
+from transformers import BertConfig, BertLMHeadModel
+from transformers.pytorch_utils import Conv1D
+
+from edit_harness import DataError, PluginError
+from edit_harness.architectures import Architecture
+from edit_harness.testing.tiny import randomize, tiny_model, tiny_module, tiny_tokenizer
+
+# Family, its blocks, the projection in a block, the keys' width, and the flags.
+TABLE = [
+    ("gpt2", "transformer.h", "mlp.c_proj", 128, ()),
+    ("gpt_neo", "transformer.h", "mlp.c_proj", 128, ()),
+    ("gpt_bigcode", "transformer.h", "mlp.c_proj", 128, ()),
+    ("gptj", "transformer.h", "mlp.fc_out", 128, ()),
+    ("codegen", "transformer.h", "mlp.fc_out", 128, ()),
+    ("gpt_neox", "gpt_neox.layers", "mlp.dense_4h_to_h", 64, ()),
+    ("opt", "model.decoder.layers", "fc2", 64, ()),
+    ("bloom", "transformer.h", "mlp.dense_4h_to_h", 128, ()),
+    ("falcon", "transformer.h", "mlp.dense_4h_to_h", 64, ()),
+    ("mpt", "transformer.blocks", "ffn.down_proj", 128, ()),
+    ("llama", "model.layers", "mlp.down_proj", 64, ()),
+    ("mistral", "model.layers", "mlp.down_proj", 64, ()),
+    ("qwen2", "model.layers", "mlp.down_proj", 64, ()),
+    ("qwen3", "model.layers", "mlp.down_proj", 64, ()),
+    ("phi3", "model.layers", "mlp.down_proj", 64, ()),
+    ("gemma", "model.layers", "mlp.down_proj", 64, ()),
+    ("olmo", "model.layers", "mlp.down_proj", 64, ()),
+    ("stablelm", "model.layers", "mlp.down_proj", 64, ()),
+    ("cohere", "model.layers", "mlp.down_proj", 64, ("scaled_logits",)),
+    ("gemma2", "model.layers", "mlp.down_proj", 64, ("post_norm", "scaled_logits")),
+    ("gemma3_text", "model.layers", "mlp.down_proj", 64, ("post_norm",)),
+    ("olmo2", "model.layers", "mlp.down_proj", 64, ("post_norm",)),
+    ("phi", "model.layers", "mlp.fc2", 64, ()),
+    ("starcoder2", "model.layers", "mlp.c_proj", 64, ()),
+]
+LLAMA = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 64,
+    "max_position_embeddings": 64,
+}
+GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+OTHERS = {
+    "codegen": {**GPT, "n_embd": 64, "rotary_dim": 8},
+    "gpt_bigcode": GPT,
+    "mpt": {"d_model": 32, "n_layers": 2, "n_heads": 4, "expansion_ratio": 4},
+}
+
+
+def module_of(family, **options):
+    """Every family: those of `tiny_model`, and more that only this test needs."""
+    from edit_harness.testing.tiny import CONFIGS
+
+    known = {} if family in CONFIGS else OTHERS.get(family, LLAMA)
+    return tiny_module(family, vocab_size=300, **{**known, **options})
+
+
+@pytest.mark.parametrize(("family", "blocks", "down", "width", "flags"), TABLE)
+def test_the_parts_of_every_family(family, blocks, down, width, flags):
+    module = module_of(family)
+    found = Architecture(module)
+    hidden = module.config.hidden_size
+    assert found.layers == 2
+    assert found.blocks == (f"{blocks}.0", f"{blocks}.1")
+    assert found.block(1) is module.get_submodule(f"{blocks}.1")
+    for layer in range(2):
+        projection = found.projection(layer)
+        assert projection.name == f"{blocks}.{layer}.{down}"
+        assert projection.matrix.shape == (width * hidden // 32, hidden)
+    assert found.head is module.get_output_embeddings()
+    assert found.flags == flags
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({"final_logit_softcapping": None}, ("post_norm",)),
+        ({"final_logit_softcapping": 1.0}, ("post_norm", "scaled_logits")),
+    ],
+)
+def test_a_cap_of_the_logits_is_found_by_trial(options, flags):
+    assert tiny_model("gemma2", **options).architecture.flags == flags
+
+
+def test_a_scale_of_the_logits_is_found_by_trial():
+    assert Architecture(module_of("granite", logits_scaling=1.0)).flags == ()
+    assert Architecture(module_of("granite", logits_scaling=4.0)).flags == ("scaled_logits",)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_flags_do_not_depend_on_the_precision(dtype):
+    assert tiny_model("gpt2", dtype).architecture.flags == ()
+    assert tiny_model("olmo2", dtype).architecture.flags == ("post_norm",)
+
+
+def test_where_there_are_as_many_other_lists_the_shallowest_are_the_blocks():
+    module = tiny_module("llama", vocab_size=300)
+    module.model.layers[0].mlp.extras = nn.ModuleList([nn.Identity(), nn.Identity()])
+    assert Architecture(module).blocks == ("model.layers.0", "model.layers.1")
+
+
+@pytest.mark.parametrize("layer", [-1, 2])
+def test_a_layer_that_is_not_there(layer, model):
+    with pytest.raises(PluginError, match=f"no layer {layer}") as e:
+        model.architecture.projection(layer)
+    assert "0 to 1" in e.value.remedy
+
+
+@pytest.mark.parametrize("family", ["mixtral", "qwen2_moe"])
+def test_a_mixture_of_experts_has_no_projection_but_answers(family):
+    found = tiny_model(family).architecture
+    assert found.flags == ()
+    with pytest.raises(PluginError, match=f"no MLP output projection .* {family} model") as e:
+        found.projection(0)
+    assert e.value.code == 3
+    assert e.value.remedy
+
+
+def test_where_only_some_blocks_have_experts_these_have_no_projection():
+    found = tiny_model("qwen2_moe", mlp_only_layers=[0], intermediate_size=64).architecture
+    assert found.projection(0).name == "model.layers.0.mlp.down_proj"
+    with pytest.raises(PluginError, match="no MLP output projection was found in block 1"):
+        found.projection(1)
+
+
+@pytest.mark.parametrize(("family", "stored"), [("gpt2", Conv1D), ("gptj", nn.Linear)])
+def test_the_matrix_of_a_projection_is_inputs_by_outputs(family, stored):
+    projection = tiny_model(family).architecture.projection(0)
+    inputs = torch.randn(3, 128)
+    assert type(projection.module) is stored
+    assert projection.out_in == (stored is nn.Linear)
+    expected = projection.module(inputs) - projection.module.bias
+    torch.testing.assert_close(inputs @ projection.matrix, expected)
+    assert projection.matrix.data_ptr() == projection.module.weight.data_ptr()
+    assert set(projection.parameters) == {f"{projection.name}.{n}" for n in ("weight", "bias")}
+
+
+def bert(**options):
+    config = BertConfig(
+        vocab_size=300,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        **options,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return BertLMHeadModel(config).eval()
+
+
+@pytest.mark.parametrize("random", [True, False])
+def test_a_model_that_sees_later_tokens_is_refused(random):
+    module = bert(is_decoder=False)
+    if random:
+        randomize(module)
+    with pytest.raises(DataError, match="not causal") as e:
+        Architecture(module)
+    assert e.value.code == 4
+    assert "causal language model" in e.value.remedy
+
+
+def test_the_same_model_as_a_decoder_is_taken():
+    module = bert(is_decoder=True)
+    randomize(module)
+    assert Architecture(module).blocks == ("bert.encoder.layer.0", "bert.encoder.layer.1")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_broken_weights_are_refused(family, value):
+    module = tiny_module(family, vocab_size=300)
+    with torch.no_grad():
+        Architecture(module).projection(1).module.weight[3, 5] = value
+    with pytest.raises(DataError, match="NaN or infinity before any edit") as e:
+        Architecture(module)
+    assert "--dtype float32" in e.value.remedy
+
+
+def test_a_model_without_a_head_is_refused():
+    with pytest.raises(DataError, match="no language-model head"):
+        Architecture(tiny_module("gpt2", vocab_size=300).transformer)
+
+
+def test_hooks_of_the_trials_are_gone():
+    module = tiny_module("gemma2", vocab_size=len(tiny_tokenizer("llama2")))
+    found = Architecture(module)
+    assert found.flags
+    assert found.projection(0)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())

@@ -1,0 +1,386 @@
+"""Every command as a user types it: what it prints, and its exit code."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from builders import record
+from click.testing import CliRunner
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+
+from edit_harness.cli import main
+from edit_harness.testing.tiny import tiny_model
+
+FAST = "steps=3,context_count=1"
+
+
+@pytest.fixture
+def tell(monkeypatch, tmp_path):
+    """Run a command in an empty folder; return its result with stdout and stderr apart."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+
+    def tell(*args):
+        return CliRunner().invoke(main, [str(arg) for arg in args])
+
+    return tell
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A tiny random GPT-2 on disk."""
+    path = tmp_path / "tiny"
+    model = tiny_model()
+    model.module.save_pretrained(path)
+    model.tokens.tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def facts(tmp_path) -> Path:
+    """Three records of CounterFact's schema."""
+    path = tmp_path / "facts.json"
+    names = ("Ada", "Bob", "Ann")
+    path.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(names)]))
+    return path
+
+
+def failed(result, code: int, *parts: str) -> None:
+    """The command failed with a code, a cause and a remedy, and without a traceback."""
+    assert result.exit_code == code, result.stderr
+    assert "Traceback" not in result.output
+    assert result.stderr.startswith(("error: ", "Usage: ")), result.stderr
+    for part in parts:
+        assert part in " ".join(result.stderr.split()), result.stderr
+
+
+def rome(tell, *args):
+    return tell("--editor", "rome", "--editor-args", FAST, "--limit", 2, *args)
+
+
+def test_the_main_job(tell, tmp_path):
+    result = tell("--editor", "rome", "--task", "counterfactplus", "--editor-args", FAST, "-L", 3)
+    assert result.exit_code == 0, result.stderr
+    names = [line.split()[0] for line in result.stdout.splitlines()]
+    assert names == ["Metric", "ES", "PS", "NS", "NS+", "S", "EM", "PM", "NM", "NM+", "NKL", "NKL+"]
+    assert "99% CI" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "numbers are a demonstration" in result.stderr
+    (run,) = (tmp_path / "results").iterdir()
+    assert len((run / "samples.jsonl").read_text().splitlines()) == 3
+    assert {p.name for p in run.iterdir()} == {"manifest.json", "samples.jsonl", "results.json"}
+
+
+def test_the_same_command_goes_on_and_reads_back(tell, tmp_path):
+    first = rome(tell)
+    (run,) = (tmp_path / "results").iterdir()
+    lines = (run / "samples.jsonl").read_text().splitlines(keepends=True)
+    (run / "samples.jsonl").write_text(lines[0] + lines[1][:100])
+    (run / "results.json").unlink()
+    again = rome(tell)
+    assert again.stdout == first.stdout
+    assert "removed 100 bytes of an unfinished line" in " ".join(again.stderr.split())
+    rows = [json.loads(line) for line in (run / "samples.jsonl").read_text().splitlines()]
+    old = [json.loads(line) for line in lines]
+    for row in (*rows, *old):
+        row.pop("seconds")
+    assert rows == old
+
+
+def test_a_larger_limit_goes_on(tell, tmp_path):
+    rome(tell)
+    (run,) = (tmp_path / "results").iterdir()
+    before = (run / "samples.jsonl").read_text()
+    assert tell("-e", "rome", "--editor-args", FAST, "-L", 3).exit_code == 0
+    after = (run / "samples.jsonl").read_text()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == 3
+
+
+def test_new_starts_a_sibling(tell, tmp_path):
+    rome(tell)
+    rome(tell, "--new")
+    assert len(list((tmp_path / "results").iterdir())) == 2
+
+
+def test_combinations_end_in_one_table(tell, tmp_path):
+    args = ("-t", "counterfact", "-t", "counterfactplus", "-L", 2, "--seed", "0,1")
+    result = tell("-e", "none,prompt", *args)
+    assert result.exit_code == 0, result.stderr
+    table = result.stdout[result.stdout.index("Editor") :]
+    rows = [line.split()[:3] for line in table.splitlines() if line.startswith(("none", "prompt"))]
+    pairs = [(e, t, s) for e in ("none", "prompt") for t in ("counterfact", "counterfactplus")
+             for s in "01"]  # fmt: skip
+    assert sorted({tuple(row) for row in rows}) == pairs
+    assert len(list((tmp_path / "results").iterdir())) == len(pairs)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_settings_reach_the_editors_that_have_them(tell):
+    result = tell("-e", "none,rome", "--editor-args", FAST, "-L", 1)
+    assert result.exit_code == 0, result.stderr
+    failed(tell("-e", "none,prompt", "--editor-args", "layer=1"), 2, "none of none, prompt has")
+
+
+def test_json_is_all_there_is_on_stdout(tell):
+    result = rome(tell, "--json")
+    found = json.loads(result.stdout)
+    assert found["cases"] == 2
+    assert found["failed"] == {}
+    estimate = {k: v for k, v in found["results"].items() if k.startswith("post_NS+")}
+    assert sorted(estimate) == ["post_NS+,single", "post_NS+_high,single", "post_NS+_low,single",
+                                "post_NS+_n,single"]  # fmt: skip
+    assert estimate["post_NS+_low,single"] <= estimate["post_NS+,single"]
+
+
+def test_quiet_says_nothing_but_the_table(tell):
+    assert rome(tell, "-q").stderr == ""
+
+
+def test_verbose_shows_every_measure(tell):
+    assert "NKL-paper" not in rome(tell).stdout
+    assert "NKL-paper" in rome(tell, "-v").stdout
+
+
+def test_without_statistics_the_editor_is_renamed(tell):
+    result = tell("-e", "rome", "--editor-args", f"{FAST},covariance=false", "-L", 1, "--json")
+    assert json.loads(result.stdout)["editor"] == "rome[C=I]"
+
+
+def test_samples_and_metrics_are_chosen(tell):
+    result = tell("-e", "none", "--samples", "1,0", "--metrics", "success", "--json")
+    found = json.loads(result.stdout)
+    assert found["cases"] == 2
+    assert not any("NKL" in key for key in found["results"])
+    failed(tell("-e", "none", "--samples", "no-such"), 2, "the task has no case 'no-such'")
+
+
+def test_flags_come_from_a_file_and_the_environment(tell, tmp_path, monkeypatch):
+    (tmp_path / "c.toml").write_text('editor = "none"\nlimit = 1\noutput-path = "elsewhere"\n')
+    result = tell("-C", "c.toml", "--limit", 2, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["cases"] == 2
+    assert (tmp_path / "elsewhere").is_dir()
+    monkeypatch.setenv("EDIT_HARNESS_LIMIT", "3")
+    assert json.loads(tell("-C", "c.toml", "--json").stdout)["cases"] == 3
+    (tmp_path / "c.toml").write_text("edtor = 'none'\n")
+    failed(tell("run", "-C", "c.toml"), 2, "no flag 'edtor'; did you mean editor")
+
+
+def test_underscores_work_in_flags(tell):
+    assert tell("--editor", "none", "--output_path", "here", "-L", 1).exit_code == 0
+
+
+def test_a_dry_run_writes_nothing(tell, tmp_path):
+    result = rome(tell, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert "2 cases" in result.stdout
+    assert not list((tmp_path / "results").iterdir())
+
+
+def test_a_model_of_ones_own(tell, folder, facts):
+    result = tell("-e", "ft", "-m", folder, "--task-args", f"data={facts}", "-t", "counterfact")
+    assert result.exit_code == 0, result.stderr
+    assert "preset: guess" in " ".join(result.stderr.split())
+    assert "demonstration" not in result.stderr
+
+
+def test_failed_cases_are_listed_and_give_code_1(tell, folder, tmp_path):
+    rows = [record(0), record(1, subject="Bob " * 600)]
+    (tmp_path / "facts.json").write_text(json.dumps(rows))
+    result = tell("-e", "ft", "-m", folder, "--task-args", "data=facts.json", "-t", "counterfact")
+    assert result.exit_code == 1
+    assert "failed 1 of 2 cases" in " ".join(result.stderr.split())
+    assert "case 1: too_long" in " ".join(result.stderr.split())
+    stopped = tell("-e", "ft", "-m", folder, "--task-args", "data=facts.json", "-t", "counterfact",
+                   "--on-error", "stop", "--new")  # fmt: skip
+    assert stopped.exit_code == 1
+    assert "case 1 failed (too_long)" in " ".join(stopped.stderr.split())
+
+
+# What is wrong, and what to do
+
+
+def test_unknown_names(tell):
+    failed(tell("-e", "romme"), 3, "no editor 'romme'; did you mean rome?", "installed: ft, ft-l")
+    failed(tell("-t", "counterfacts"), 3, "did you mean counterfact")
+    failed(tell("--metrics", "sucess"), 3, "did you mean success?")
+    failed(tell("-e", "rome", "--editor-args", "lyer=3"), 2, "did you mean layer", "its fields:")
+    failed(tell("-e", "rome", "--editor-args", "layer=x"), 2, "layer='x' is not of type int")
+    failed(tell("-e", "rome", "--editor-args", "layer"), 2, "KEY=VALUE")
+    assert "did you mean plugins?" in tell("plugin").stderr
+    assert tell("plugin").exit_code == 2
+    assert tell("--no-such-flag").exit_code == 2
+    failed(tell("show", "roem"), 3, "did you mean rome")
+
+
+def test_layers_that_do_not_exist(tell):
+    failed(rome(tell, "--editor-args", "layer=99"), 3, "no layer 99", "0 to 5")
+
+
+def test_data_that_is_not_right(tell, tmp_path):
+    failed(rome(tell, "--task-args", "data=no.json"), 4, "there is no file 'no.json'")
+    lines = [json.dumps(record(0)), json.dumps(record(1, subject=""))]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    failed(rome(tell, "--task-args", "data=a.jsonl"), 4, "a.jsonl:2: record 2", "subject")
+    (tmp_path / "b.jsonl").write_text(json.dumps(record(0, prompt="lives in")))
+    failed(rome(tell, "--task-args", "data=b.jsonl"), 4, "b.jsonl:1:", "prompt has 0 places '{}'")
+    (tmp_path / "c.json").write_text(json.dumps([record(0)]))
+    failed(rome(tell, "--task-args", "data=c.json,sha256=00ff"), 4, "expected sha256 00ff, got")
+    failed(rome(tell, "--task-args", "data=download"), 4, "HF_HUB_OFFLINE=1 forbids downloads")
+
+
+def test_models_that_are_not_right(tell, folder, tmp_path, facts):
+    def ft(path):
+        return tell("-e", "ft", "-m", path, "--task-args", f"data={facts}")
+
+    failed(ft("./nowhere"), 4, "folder ./nowhere does not exist")
+    (tmp_path / "empty").mkdir()
+    failed(ft("./empty"), 4, "has no config.json")
+    failed(ft("someone/some-model"), 4, "not in the cache and HF_HUB_OFFLINE=1")
+    bert = AutoConfig.for_model("bert", hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+                                intermediate_size=32, vocab_size=64)  # fmt: skip
+    AutoModelForMaskedLM.from_config(bert).save_pretrained(tmp_path / "bert")
+    failed(ft("./bert"), 4, "masked language model")
+    weights = load_file(folder / "model.safetensors")
+    weights["transformer.h.0.mlp.c_proj.weight"][:] = float("nan")
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    failed(ft(folder), 4, "NaN")
+
+
+def test_a_model_without_a_projection(tell, tmp_path, facts):
+    config = AutoConfig.for_model("mixtral", hidden_size=32, num_hidden_layers=2,
+                                  num_attention_heads=2, num_key_value_heads=2,
+                                  intermediate_size=32, vocab_size=512,
+                                  num_local_experts=2)  # fmt: skip
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "moe")
+    tiny_model().tokens.tokenizer.save_pretrained(tmp_path / "moe")
+    args = ("-m", tmp_path / "moe", "--task-args", f"data={facts}", "-L", 1)
+    failed(tell("-e", "ft", *args), 3, "no MLP output projection", "mixtral", "such as prompt")
+    assert tell("-e", "prompt", *args).exit_code == 0
+
+
+def test_missing_statistics_name_the_command_that_makes_them(tell, folder, facts, tmp_path):
+    args = ("-m", folder, "--task-args", f"data={facts}", "--editor-args",
+            f"{FAST},layer=1,weight_decay=0,clamp=4", "-L", 1)  # fmt: skip
+    result = tell("-e", "rome", *args)
+    failed(result, 4, "no second moment of layer 1", "edit-harness prepare", "covariance=false")
+    (tmp_path / "corpus.txt").write_text(
+        "\n\n".join(f"Ada {i} lives in Paris." for i in range(200))
+    )
+    made = tell("prepare", "-e", "rome", "-m", folder, "--corpus", "corpus.txt", "--editor-args",
+                "layer=1,steps=3,weight_decay=0,clamp=4", "--tokens", 1500)  # fmt: skip
+    assert made.exit_code == 0, made.stderr
+    assert "MB on disk" in made.stdout
+    assert "saved" in made.stdout
+    assert tell("-e", "rome", *args).exit_code == 0
+    again = tell("prepare", "-m", folder, "--editor-args", "layer=1,steps=3,weight_decay=0,clamp=4")
+    assert "are there" in again.stdout
+
+
+def test_places_that_cannot_be_written(tell, tmp_path):
+    (tmp_path / "file").write_text("")
+    failed(rome(tell, "-o", "file/results"), 5, "cannot be written", "--output-path")
+
+
+def test_devices_and_dtypes(tell):
+    failed(rome(tell, "--device", "cuda:7"), 2, "cuda:7", "--device cpu")
+    failed(rome(tell, "--dtype", "int8"), 2, "no dtype 'int8'", "float32")
+    failed(rome(tell, "--model-args", "revison=x"), 2, "no model argument 'revison'")
+
+
+# The other commands
+
+
+def test_ls_and_plugins_name_everything(tell):
+    listed = tell("ls").stdout
+    for name in ("rome", "ft-l", "counterfactplus", "nkl", "pocket"):
+        assert name in listed
+    assert max(map(len, listed.splitlines())) <= 80
+    editors = json.loads(tell("ls", "editors", "--json").stdout)["editors"]
+    assert [e["name"] for e in editors] == ["ft", "ft-l", "none", "prompt", "rome"]
+    assert "edit-harness" in tell("plugins").stdout
+    rome(tell)
+    assert "2/2" in tell("ls", "runs").stdout
+
+
+@pytest.mark.parametrize("name", ["rome", "ft-l", "counterfactplus", "nkl", "pocket", "none"])
+def test_show_has_a_card(tell, name):
+    result = tell("show", name)
+    assert result.exit_code == 0
+    assert name in result.stdout
+    assert json.loads(tell("show", name, "--json").stdout)["summary"]
+
+
+def test_try_shows_both_sides(tell):
+    result = tell("try", "--editor-args", FAST, "--prompt", "{} is a citizen of", "--subject",
+                  "Sophia Loren", "--target", "Japan", "--ask", "Umberto Eco is a citizen of")  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.count("max logit") == 4
+    assert "before" in result.stdout
+    assert "Sophia Loren is a citizen of Japan. Umberto Eco" in " ".join(result.stdout.split())
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    shown = json.loads(tell("try", "--editor-args", FAST, "--json").stdout)
+    top = shown["views"][0]["before"]["top"]
+    assert (
+        top[0]["logit"] == shown["views"][0]["before"]["max_logit"] == max(t["logit"] for t in top)
+    )
+    failed(tell("try", "--subject", "Ada"), 2, "a fact has three parts", "--target")
+
+
+def test_prepare_fetches_tasks(tell):
+    result = tell("prepare", "-t", "counterfact")
+    assert result.exit_code == 0
+    assert "cases of bundled sample" in result.stdout
+
+
+def test_version_and_help(tell):
+    assert tell("--version").stdout.startswith("edit-harness 0.")
+    assert "--editor rome --task counterfactplus" in " ".join(tell("--help").stdout.split())
+    for command in ("run", "ls", "show", "plugins", "prepare", "try"):
+        assert command in tell("--help").stdout
+        assert tell(command, "--help").exit_code == 0
+
+
+# Interruption
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+)
+def test_an_interrupted_run_keeps_what_is_done(tmp_path, number, code):
+    command = [sys.executable, "-m", "edit_harness", "-e", "ft", "-t", "counterfact", "-o", "out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE,
+                               stdout=subprocess.DEVNULL, text=True)  # fmt: skip
+    samples = None
+    for _ in range(600):
+        time.sleep(0.1)
+        samples = next(tmp_path.glob("out/*/samples.jsonl"), None)
+        if samples and samples.stat().st_size:
+            break
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    kept = len(samples.read_text().splitlines())
+    assert f"kept: {kept} of" in errors
+    assert "same command" in " ".join(errors.split())
+    assert "Traceback" not in errors
+
+
+def test_nothing_is_left_in_the_working_folder(tell, tmp_path):
+    before = set(tmp_path.iterdir())
+    tell("ls")
+    tell("show", "rome")
+    assert set(tmp_path.iterdir()) == before
+    assert shutil.which("edit-harness")
+    assert torch.get_default_dtype() == torch.float32

@@ -1,0 +1,151 @@
+import pytest
+import torch
+from edit_harness import Choose, Generate
+from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.generation import pick, sample
+from edit_harness.testing.tiny import tiny_model
+from edit_harness.tokens import TooLongError
+
+FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "qwen2", "opt", "gemma2", "bloom"]
+PROMPT = "Ada lives in the city of"
+
+
+def edit_of(model, seed=0):
+    noise = torch.Generator().manual_seed(seed)
+    projection = model.architecture.projection(1)
+    left, right = (torch.randn(n, generator=noise) for n in projection.matrix.shape)
+    return Edit(projection.low_rank(left[:, None], right[None]))
+
+
+def uncached(module, ids, query):
+    """Tokens without a cache: every step reads the whole text anew."""
+    new, sampler = [], torch.Generator().manual_seed(query.seed)
+    for _ in range(query.max_new_tokens):
+        logits = module(input_ids=torch.tensor([[*ids, *new]]), use_cache=False).logits
+        new.append(pick(logits[0, -1], query.top_k, sampler))
+    return new
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_cache_changes_nothing(family):
+    model = tiny_model(family)
+    ids = model.tokens.encode(PROMPT).ids
+    assert len(ids) > 4
+    for query in (Generate(PROMPT, 24), Generate(PROMPT, 24, top_k=50, seed=1)):
+        new = sample(model, ids, query)
+        assert new == uncached(model.module, ids, query)
+    assert len(set(new)) > 10
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_edit_holds_at_every_token(family):
+    model = tiny_model(family)
+    edit, ids = edit_of(model), model.tokens.encode(PROMPT).ids
+    for query in (Generate(PROMPT, 12), Generate(PROMPT, 12, top_k=50, seed=1)):
+        new = sample(model, ids, query, edit=edit)
+        with model.applied(edit):
+            assert new == sample(model, ids, query)
+            assert new == uncached(model.module, ids, query)
+        assert new != sample(model, ids, query)
+
+
+def test_an_edit_that_hooks_cannot_carry_holds_too(model):
+    edit = Edit({"transformer.wpe.weight": Dense(torch.eye(512)[:, :32])})
+    assert not model.carries(edit)
+    ids, query = model.tokens.encode(PROMPT).ids, Generate(PROMPT, 12, top_k=50)
+    new = sample(model, ids, query, edit=edit)
+    with model.applied(edit):
+        assert new == uncached(model.module, ids, query)
+    assert new != uncached(model.module, ids, query)
+
+
+def test_texts_come_in_the_order_of_the_questions(model):
+    edit = edit_of(model)
+    questions = [
+        (edit, Generate("Ada", 5)),
+        (edit, Choose("Ada", ("Paris",))),
+        (UNEDITED, Generate("Ada", 5)),
+        (UNEDITED, Generate("Bob is", 5)),
+    ]
+    answers = model.answer(questions)
+    assert answers == [model.answer([question])[0] for question in questions]
+    texts = [answers[i].text for i in (0, 2, 3)]
+    assert len(set(texts)) == 3
+    for text, (held, query) in zip(texts, [questions[i] for i in (0, 2, 3)], strict=True):
+        ids = model.tokens.encode(query.prompt).ids
+        with model.applied(held):
+            assert text == model.tokens.decode(uncached(model.module, ids, query))
+
+
+def test_a_prefix_is_read_but_not_returned(model):
+    prefix = "Ann is French. "
+    (told,) = model.answer([(Edit(prefix=prefix), Generate("Ada", 6))])
+    (plain,) = model.answer([(UNEDITED, Generate(prefix + "Ada", 6))])
+    assert told == plain
+    assert "French" not in told.text
+
+
+def test_a_seed_fixes_the_text_whatever_else_is_drawn(model):
+    def text(seed):
+        return model.answer([(UNEDITED, Generate(PROMPT, 20, top_k=50, seed=seed))])[0].text
+
+    first = text(1)
+    state = torch.get_rng_state()
+    assert text(2) != first
+    torch.rand(3)
+    assert text(1) == first
+    torch.set_rng_state(state)
+    text(3)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_samples_are_among_the_k_likeliest(model):
+    ids = list(model.tokens.encode(PROMPT).ids)
+    for seed in range(5):
+        new = sample(model, ids, Generate(PROMPT, 6, top_k=3, seed=seed))
+        for i, token in enumerate(new):
+            logits = model.module(input_ids=torch.tensor([ids + new[:i]])).logits[0, -1]
+            assert token in logits.topk(3).indices.tolist()
+
+
+def test_a_draw_follows_the_probabilities():
+    logits = torch.tensor([0.1, 0.2, 0.3, 1e-9, 1e-9]).log()
+    sampler = torch.Generator().manual_seed(0)
+    drawn = [pick(logits, 2, sampler) for _ in range(2000)]
+    assert set(drawn) == {1, 2}
+    assert drawn.count(2) / 2000 == pytest.approx(0.6, abs=0.04)
+    assert {pick(logits, 1, sampler) for _ in range(20)} == {2}
+    assert {pick(logits, 99, sampler) for _ in range(500)} == {0, 1, 2}
+
+
+def test_a_text_ends_before_the_stop_token(model):
+    ids = model.tokens.encode(PROMPT).ids
+    free = sample(model, ids, Generate(PROMPT, 20))
+    stop = next(token for token in free if token != free[0])
+    stopped = sample(model, ids, Generate(PROMPT, 20), stop=stop)
+    assert stopped == free[: free.index(stop)]
+    assert stopped
+
+
+def test_the_stop_token_is_the_tokenizers_eos(model):
+    ids = model.tokens.encode(PROMPT).ids
+    free = sample(model, ids, Generate(PROMPT, 20))
+    stop = next(token for token in free if token != free[0])
+    tokenizer = model.tokens.tokenizer
+    tokenizer.eos_token = tokenizer.convert_ids_to_tokens(stop)
+    (answer,) = model.answer([(UNEDITED, Generate(PROMPT, 20))])
+    assert answer.text == model.tokens.decode(free[: free.index(stop)])
+
+
+@pytest.mark.parametrize("room", [0, 1, 3])
+def test_a_text_ends_where_the_model_is_full(room):
+    length = len(tiny_model().tokens.encode(PROMPT).ids)
+    model = tiny_model(n_positions=length + room)
+    ids = model.tokens.encode(PROMPT).ids
+    assert len(sample(model, ids, Generate(PROMPT, 20))) == room
+
+
+def test_a_prompt_that_does_not_fit_is_refused():
+    model = tiny_model(n_positions=4)
+    with pytest.raises(TooLongError):
+        model.answer([(UNEDITED, Generate(PROMPT, 2))])

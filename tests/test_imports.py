@@ -1,0 +1,82 @@
+"""What an import pulls in, and how long the command takes to start."""
+
+import json
+import os
+import subprocess
+import sys
+from statistics import median
+
+import pytest
+
+HEAVY = {"torch", "transformers", "numpy", "scipy", "safetensors", "tokenizers"}
+SECONDS = 0.3
+
+
+def modules_after(code):
+    """Return the top-level modules that are loaded once some code has run."""
+    script = f"import sys\n{code}\nimport json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+
+
+def command(*args):
+    return (
+        "import contextlib, io\nfrom edit_harness.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        f"    main({list(args)!r})"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import edit_harness",
+        "import edit_harness.hookspecs, edit_harness.plugins, edit_harness.fields",
+        "import edit_harness_plugins.editors, edit_harness_plugins.tasks",
+        "import edit_harness_plugins.metrics, edit_harness_plugins.models",
+        "import edit_harness_plugins.tasks.counterfact",
+        "from edit_harness.plugins import Plugins; assert Plugins.installed().components",
+        command("--help"),
+        command("run", "--help"),
+        command("plugins"),
+    ],
+)
+def test_nothing_heavy_is_imported(code):
+    loaded = modules_after(code)
+    assert "edit_harness" in loaded or "edit_harness_plugins" in loaded
+    assert not loaded & HEAVY
+
+
+@pytest.mark.parametrize(
+    "code", ["import edit_harness.records, edit_harness.report", "import edit_harness.stats",
+             "import edit_harness_plugins.metrics.preference, edit_harness_plugins.metrics.drift"]
+)  # fmt: skip
+def test_metrics_and_records_do_without_torch(code):
+    assert not modules_after(code) & {"torch", "transformers", "safetensors"}
+
+
+def test_help_loads_no_plugin():
+    assert "edit_harness_plugins" not in modules_after(command("--help"))
+
+
+def test_the_public_names_load_on_demand():
+    assert "torch" in modules_after("import edit_harness; edit_harness.evaluate")
+    with pytest.raises(subprocess.CalledProcessError):
+        modules_after("import edit_harness; edit_harness.no_such_name")
+
+
+def processor_seconds(*command):
+    """Return the processor time that a command takes, in itself and in the system."""
+    with open(os.devnull, "wb") as nowhere:
+        process = subprocess.Popen(command, stdout=nowhere)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_utime + usage.ru_stime
+
+
+def test_help_is_quick():
+    command = (sys.executable, "-m", "edit_harness", "--help")
+    assert median(processor_seconds(*command) for _ in range(3)) < SECONDS

@@ -1,0 +1,46 @@
+"""Who may import whom: the contracts in .importlinter, also without `make lint`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builders import ROOT
+
+LINTER = Path(sys.executable).with_name("lint-imports")
+FORBIDDEN = """
+[importlinter:contract:false]
+name = What is not so
+type = forbidden
+source_modules = {source}
+forbidden_modules = {target}
+"""
+
+
+def lint(config, tmp_path):
+    command = [LINTER, "--config", config, "--no-cache"]
+    return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+
+def test_the_layers_hold(tmp_path):
+    done = lint(ROOT / ".importlinter", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 kept, 0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("edit_harness.records", "numpy"),
+        ("edit_harness_plugins.editors", "torch"),
+        ("edit_harness_plugins.tasks", "edit_harness"),
+    ],
+)
+def test_the_linter_sees_what_is_imported(source, target, tmp_path):
+    """Both packages are found under their import names, whatever their folders are called."""
+    text = (ROOT / ".importlinter").read_text(encoding="utf-8")
+    config = tmp_path / ".importlinter"
+    config.write_text(text + FORBIDDEN.format(source=source, target=target), encoding="utf-8")
+    done = lint(config, tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "What is not so BROKEN" in done.stdout

@@ -1,0 +1,130 @@
+import json
+import math
+
+import numpy as np
+import pytest
+
+from edit_harness import Distribution, Divergence, ResourceError, RunFolderError, Scores, Text
+from edit_harness.records import (
+    Record,
+    RunFolder,
+    columns,
+    decode_answer,
+    encode_answer,
+    fingerprint,
+    finite,
+)
+
+IDENTITY = {"editor": "x", "seed": 0}
+
+
+def record(case: str, value: float = 1.0) -> Record:
+    return Record(case, "ok", {"success": {"post_ES": value}})
+
+
+def opened(tmp_path) -> RunFolder:
+    folder = RunFolder.open(tmp_path, "run", IDENTITY, new=False)
+    folder.write_manifest({"fingerprint": fingerprint(IDENTITY)})
+    return folder
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Scores(((1, 2), (3,)), ((-0.5, -1.0), (-2.0,)), ((1, 9), (3,))),
+        Divergence(0.25, 0.5, 1000),
+        Text("in Paris {} \u2028 \ud800"),
+    ],
+)
+def test_answers_survive_the_file(answer):
+    assert decode_answer(json.loads(json.dumps(encode_answer(answer)))) == answer
+
+
+def test_whole_distributions_are_not_stored():
+    assert encode_answer(Distribution(np.zeros(3), 0.0)) is None
+    assert decode_answer(None) is None
+
+
+def test_json_has_no_nan():
+    assert finite({"a": [math.nan, math.inf, 1.5], "b": (math.nan,)}) == {
+        "a": [None, None, 1.5],
+        "b": [None],
+    }
+
+
+def test_records_come_back_in_order(tmp_path):
+    folder = opened(tmp_path)
+    written = [record("b"), record("a", 0.0)]
+    assert list(folder.append(written)) == written
+    assert [r.case for r in opened(tmp_path).records()] == ["b", "a"]
+    assert opened(tmp_path).records()[1].values == {"success": {"post_ES": 0.0}}
+
+
+def test_a_line_is_on_disk_before_the_record_is_passed_on(tmp_path):
+    folder = opened(tmp_path)
+    for i, _ in enumerate(folder.append(record(str(i)) for i in range(3)), 1):
+        assert folder.samples.read_text().count("\n") == i
+
+
+def test_an_unfinished_last_line_is_cut_off(tmp_path):
+    folder = opened(tmp_path)
+    list(folder.append([record("a"), record("b")]))
+    whole = folder.samples.read_bytes()
+    for size in range(len(whole) - 1, whole.index(b"\n"), -1):
+        folder.samples.write_bytes(whole[:size])
+        again = opened(tmp_path)
+        assert [r.case for r in again.records()] == ["a"]
+        assert len(again.notes) == (size > whole.index(b"\n") + 1)
+        list(again.append([record("b")]))
+        assert again.samples.read_bytes() == whole
+
+
+def test_a_damaged_line_in_the_middle_is_an_error_and_stays(tmp_path):
+    folder = opened(tmp_path)
+    list(folder.append([record("a"), record("b"), record("c")]))
+    lines = folder.samples.read_bytes().splitlines(keepends=True)
+    damaged = lines[0] + b"{" + lines[1] + lines[2]
+    folder.samples.write_bytes(damaged)
+    with pytest.raises(RunFolderError, match=r"line 2 of .*samples.jsonl is damaged") as error:
+        folder.records()
+    assert error.value.code == 7
+    assert folder.samples.read_bytes() == damaged
+
+
+def test_another_fingerprint_in_the_folder_is_an_error(tmp_path):
+    folder = opened(tmp_path)
+    folder.write_manifest({"fingerprint": "f" * 64})
+    with pytest.raises(RunFolderError, match="another kind") as error:
+        RunFolder.open(tmp_path, "run", IDENTITY, new=False)
+    assert "--new" in error.value.remedy
+
+
+def test_new_makes_a_sibling(tmp_path):
+    first = opened(tmp_path)
+    second = RunFolder.open(tmp_path, "run", IDENTITY, new=True)
+    third = RunFolder.open(tmp_path, "run", IDENTITY, new=True)
+    assert len({first.path, second.path, third.path}) == 3
+    assert second.path.name == f"{first.path.name}-2"
+
+
+def test_other_settings_get_another_folder(tmp_path):
+    assert opened(tmp_path).path != RunFolder.open(tmp_path, "run", {"seed": 1}, new=False).path
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResourceError, match="cannot be written") as error:
+        RunFolder.open(tmp_path / "file", "run", IDENTITY, new=False)
+    assert error.value.code == 5
+    assert "--output-path" in error.value.remedy
+
+
+def test_columns_have_nan_where_a_case_has_no_value():
+    records = [
+        Record("a", "ok", {"m": {"x": 1.0}}),
+        Record("b", "ok", {"m": {"y": 2.0}}),
+        Record("c", "edit_failed", {}),
+    ]
+    found = columns(records, "m")
+    np.testing.assert_array_equal(found["x"], [1.0, np.nan, np.nan])
+    np.testing.assert_array_equal(found["y"], [np.nan, 2.0, np.nan])

@@ -1,0 +1,181 @@
+"""The loop on a tiny random model, with editors that go wrong in every way."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+
+from edit_harness import Case, Choose, DataError, Drift, Editor, Metric, PluginError, Probe, Request
+from edit_harness.edits import Edit, LowRank
+from edit_harness.model import Model
+from edit_harness.plan import Regime, steps
+from edit_harness.records import decode_answer
+from edit_harness.runner import run
+
+PEOPLE = ("Ada", "Bob", "Ann", "Danielle", "Paris")
+
+
+def case(name: str, prompt: str = "") -> Case:
+    request = Request("{} lives in", name, "Paris", "Rome")
+    probes = (
+        Probe("efficacy", Choose(prompt or request.text, ("Paris", "Rome"))),
+        Probe("neighborhood", Drift("Danielle lives in")),
+    )
+    return Case(name, (request,), probes)
+
+
+CASES = [case(name) for name in PEOPLE]
+
+
+@dataclass
+class Probability(Metric):
+    """What the model gives the new object."""
+
+    def measure(self, case, before, after) -> Mapping[str, float]:
+        return {"pre_p": before[0].prob(0), "post_p": after[0].prob(0), "kl": after[1].forward}
+
+    def failed(self, case, before) -> Mapping[str, float]:
+        return {"post_p": 0.0}
+
+
+@dataclass
+class Push(Editor):
+    """A rank-one change whose direction follows from the subject; fails where it is told to."""
+
+    fails: tuple[str, ...] = ()
+    infinite: tuple[str, ...] = ()
+    edited: list[str] = field(default_factory=list)
+
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        projection = model.architecture.projection(0)
+        total = Edit()
+        for request in requests:
+            self.edited.append(request.subject)
+            if request.subject in self.fails:
+                raise ValueError(f"no edit of {request.subject}")
+            seed = torch.Generator().manual_seed(sum(map(ord, request.subject)))
+            inputs, outputs = projection.matrix.shape
+            left = torch.randn(inputs, 1, generator=seed)
+            if request.subject in self.infinite:
+                left = left * float("nan")
+            right = torch.randn(1, outputs, generator=seed)
+            total = total + Edit(projection.low_rank(left, right))
+        return total
+
+
+METRICS = {"probability": Probability()}
+
+
+def ran(model, editor, cases=CASES, **extra):
+    return list(run(model, editor, steps(cases, Regime()), METRICS, **extra))
+
+
+def test_every_case_has_a_record_in_order(model):
+    assert [r.case for r in ran(model, Push())] == list(PEOPLE)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 16])
+def test_the_chunk_changes_no_number(model, chunk):
+    for one, other in zip(ran(model, Push(), chunk=chunk), ran(model, Push()), strict=True):
+        for name, value in one.values["probability"].items():
+            assert value == pytest.approx(other.values["probability"][name], abs=1e-5)
+
+
+def test_values_follow_from_the_stored_answers(model):
+    for case, record in zip(CASES, ran(model, Push()), strict=True):
+        before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
+        assert METRICS["probability"].measure(case, before, after) == record.values["probability"]
+
+
+def test_a_failed_edit_is_a_failure_and_stops_nobody(model):
+    records = ran(model, Push(fails=("Bob", "Ann")))
+    assert [r.status for r in records] == ["ok", "edit_failed", "edit_failed", "ok", "ok"]
+    assert records[1].message == "ValueError: no edit of Bob"
+    assert records[1].values == {"probability": {"post_p": 0.0}}
+    clean = ran(model, Push())
+    assert records[3].values["probability"] == pytest.approx(clean[3].values["probability"])
+
+
+def test_nan_after_an_edit_is_a_failure_and_reaches_no_other_row(model):
+    records = ran(model, Push(infinite=("Bob",)))
+    assert [r.status for r in records] == ["ok", "nonfinite", "ok", "ok", "ok"]
+    clean = ran(model, Push())
+    for i in (0, 2, 3, 4):
+        assert records[i].values["probability"] == pytest.approx(clean[i].values["probability"])
+
+
+def test_nan_before_an_edit_ends_the_run(model):
+    with torch.no_grad():
+        model.module.get_output_embeddings().weight.fill_(float("nan"))
+    with pytest.raises(DataError, match="unedited model answers case Ada with NaN"):
+        ran(model, Push())
+
+
+def test_a_prompt_that_is_too_long_is_a_failure_and_stops_nobody(model):
+    cases = [*CASES[:2], case("Long", "Bob lives in " * 1000), *CASES[2:]]
+    records = ran(model, Push(), cases)
+    assert [r.status for r in records] == ["ok", "ok", "too_long", "ok", "ok", "ok"]
+    assert "tokens are more than" in records[2].message
+
+
+def test_a_metric_that_fails_is_named(model):
+    class Broken(Metric):
+        def measure(self, case, before, after):
+            raise KeyError("x")
+
+    with pytest.raises(PluginError, match="metric mine failed on case Ada: KeyError"):
+        list(run(model, Push(), steps(CASES, Regime()), {"mine": Broken()}))
+
+
+def test_what_is_done_is_not_done_again(model):
+    editor = Push()
+    records = ran(model, editor, done={"Ada", "Bob"}, chunk=2)
+    assert [r.case for r in records] == ["Ann", "Danielle", "Paris"]
+    assert editor.edited == ["Ann", "Danielle", "Paris"]
+
+
+def test_the_rest_of_a_chunk_is_computed_in_the_same_chunk(model):
+    editor = Push()
+    records = ran(model, editor, done={"Ada"}, chunk=2)
+    assert editor.edited == list(PEOPLE)
+    assert [r.case for r in records] == list(PEOPLE[1:])
+
+
+def test_an_edit_that_changes_nothing_is_flagged(model):
+    class Nothing(Editor):
+        def edit(self, model, requests):
+            return Edit()
+
+    assert all(r.noop for r in ran(model, Nothing()))
+    assert not any(r.noop for r in ran(model, Push()))
+
+
+def test_batches_and_sequences_need_no_change_in_a_plugin(model):
+    """A mass edit holds all requests; so does the end of a sequence of single ones."""
+    batch = list(run(model, Push(), steps(CASES, Regime("batch", 5)), METRICS))
+    sequence = list(run(model, Push(), steps(CASES, Regime("sequential")), METRICS))
+    assert [r.case for r in sequence] == [r.case for r in batch] == list(PEOPLE)
+    for one, other in zip(batch, sequence, strict=True):
+        assert one.values["probability"] == pytest.approx(other.values["probability"], abs=1e-4)
+    single = ran(model, Push())
+    assert single[0].values["probability"]["kl"] != pytest.approx(
+        batch[0].values["probability"]["kl"], abs=1e-3
+    )
+
+
+def test_an_interrupted_run_leaves_the_weights(model):
+    class Interrupted(Push):
+        def extend(self, model, previous, requests):
+            with model.applied(previous):
+                raise KeyboardInterrupt
+
+    before = {n: p.clone() for n, p in model.module.named_parameters()}
+    with pytest.raises(KeyboardInterrupt):
+        list(run(model, Interrupted(), steps(CASES, Regime("sequential")), METRICS))
+    assert all(torch.equal(p, before[n]) for n, p in model.module.named_parameters())
+
+
+def test_low_rank_edits_are_what_this_file_makes(model):
+    (delta,) = Push().edit(model, CASES[0].requests).weights.values()
+    assert isinstance(delta, LowRank)
