@@ -6,12 +6,16 @@ Loads with transformers, always with a dtype, never with remote code or pickled 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import constants
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
@@ -21,6 +25,23 @@ from edit_harness.interfaces import ModelSource
 from edit_harness.model import Model
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
+OWN_CODE = (
+    "{} needs code of its own, which the harness does not run",
+    "use a model that transformers supports itself",
+)
+HUB_SIGNS = (
+    ("valid model identifier", "the hub has no model {}", "check the name, or give a folder"),
+    ("valid git identifier", "the hub has no such revision of {}", "check --revision"),
+    ("gated", "the hub refuses {}", "accept its licence there and set HF_TOKEN"),
+    ("401 Client Error", "the hub refuses {}", "accept its licence there and set HF_TOKEN"),
+    ("403 Client Error", "the hub refuses {}", "accept its licence there and set HF_TOKEN"),
+    (
+        "does not appear to have",
+        "{} lacks a file, such as weights in safetensors",
+        "pickled weights are not loaded: convert them with save_pretrained",
+    ),
+)
+"""What a message of the hub's client says, and cause and remedy of it."""
 SMALL = 20_000_000
 """Parameters below which one thread is faster than several, on a CPU."""
 
@@ -51,10 +72,8 @@ def load(
     if device_map:
         options["device_map"] = device_map
     module, report = _weights(source.path, getattr(torch, dtype), options)
-    check_report(report, source.path)
-    tokenizer = _from_hub(
-        AutoTokenizer, source.path, **({"revision": revision} if revision else {})
-    )
+    check_report(report, source.path, module.state_dict())
+    tokenizer = _tokenizer(source.path, revision)
     if target.type == "cpu" and sum(p.numel() for p in module.parameters()) < SMALL:
         torch.set_num_threads(1)
     try:
@@ -76,7 +95,7 @@ def pick_device(name: str) -> torch.device:
         return best or torch.device("cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         cause = str(error).splitlines()[0]
         raise UsageError(
@@ -100,25 +119,35 @@ def refuse(config: Any, path: str) -> None:
         )
 
 
-def check_report(report: Mapping[str, Any], path: str) -> None:
-    """Raise `DataError` if weights were missing, so that they would be random."""
+def check_report(report: Mapping[str, Any], path: str, loaded: Iterable[str]) -> None:
+    """Raise `DataError` if weights were missing, so that they would be random, or left over.
+
+    Left over are weights like those ``loaded`` but for a number: a layer that was not built.
+    """
     missing = sorted(report.get("missing_keys") or ())
-    wrong = sorted(str(k) for k in report.get("mismatched_keys") or ())
+    wrong = sorted(str(k[0] if isinstance(k, tuple) else k) for k in report["mismatched_keys"])
     if missing or wrong:
         names = ", ".join((missing + wrong)[:3])
         raise DataError(
             f"{path} lacks {len(missing) + len(wrong)} weights of a causal language model: {names}",
             "check that the folder holds the whole model and its language-model head",
         )
+    kinds = {re.sub(r"\d+", "0", name) for name in loaded}
+    extra = sorted(n for n in report["unexpected_keys"] if re.sub(r"\d+", "0", n) in kinds)
+    if extra:
+        raise DataError(
+            f"{path} has {len(extra)} weights of layers that its config.json lacks: {extra[0]}",
+            "check that the weights and config.json belong together",
+        )
 
 
 def digest_of(path: str, config: Any) -> str:
-    """Return what identifies the weights: the hub's commit, or a SHA-256 over the weight files.
+    """Return a SHA-256 of what identifies the weights: the hub's commit, or the weight files.
 
     It does not depend on the dtype that they are loaded in; empty if it cannot be told.
     """
     if commit := getattr(config, "_commit_hash", None):
-        return f"{path}@{commit}"
+        return hashlib.sha256(f"{path}@{commit}".encode()).hexdigest()
     files = sorted(Path(path).glob("*.safetensors")) if Path(path).is_dir() else []
     weights = [f for f in files if f.name.startswith(("model", "pytorch_model"))]
     digests = "".join(sha256_of(file) for file in weights)
@@ -130,10 +159,7 @@ def _config(path: str, revision: str | None) -> Any:
         raise DataError(f"the model folder {path} does not exist")
     config = _from_hub(AutoConfig, path, **({"revision": revision} if revision else {}))
     if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
-        raise DataError(
-            f"{path} needs code of its own, which the harness does not run",
-            "use a model that transformers supports itself",
-        )
+        raise DataError(OWN_CODE[0].format(path), OWN_CODE[1])
     return config
 
 
@@ -153,35 +179,60 @@ def _weights(path: str, dtype: torch.dtype, options: dict[str, Any]) -> tuple[An
     )
 
 
+def _tokenizer(path: str, revision: str | None) -> Any:
+    """Load the tokenizer; transformers makes one without a vocabulary where the files are missing."""
+    options = {"revision": revision} if revision else {}
+    try:
+        tokenizer = _from_hub(AutoTokenizer, path, **options)
+    except DataError as error:
+        cause = str(error.__cause__).splitlines()[0]
+        raise DataError(
+            f"the tokenizer of {path} cannot be loaded: {cause}", "save it into the same folder"
+        ) from error
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise DataError(f"{path} has no tokenizer", "save it into the same folder")
+    return tokenizer
+
+
 def _from_hub(factory: Any, path: str, **options: Any) -> Any:
     """Call ``from_pretrained``, and say in one line what went wrong."""
     try:
         return factory.from_pretrained(path, trust_remote_code=False, **options)
     except torch.OutOfMemoryError:
         raise
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise DataError(*_explain(path, error)) from error
 
 
 def _explain(path: str, error: BaseException) -> tuple[str, str]:
     """Return cause and remedy of a failed load."""
     text = " ".join(str(error).split())
+    if "custom code" in text:
+        return OWN_CODE[0].format(path), OWN_CODE[1]
     if Path(path).is_dir():
-        if not (Path(path) / "config.json").exists():
-            return f"the folder {path} has no config.json", "name a folder in transformers' layout"
-        if "safetensors" in text:
-            return (
-                f"the folder {path} has no weights in safetensors",
-                "pickled weights are not loaded: convert them with save_pretrained",
-            )
-        return f"{path} is no causal language model that can be loaded: {text[:160]}", ""
-    if "gated" in text or "401" in text or "403" in text:
-        return f"the hub refuses {path}", "accept its licence there and set HF_TOKEN"
-    if os.environ.get("HF_HUB_OFFLINE") == "1":
+        return _explain_folder(path, text, error)
+    if constants.HF_HUB_OFFLINE:
         return f"{path} is not in the cache and HF_HUB_OFFLINE=1", "unset it, or name a folder"
-    if "not a valid model identifier" in text or "404" in text:
-        return f"the hub has no model {path}", "check the name, or give a folder"
+    for sign, cause, remedy in HUB_SIGNS:
+        if sign in text:
+            return cause.format(path), remedy
     return (
         f"{path} is neither a folder nor in the cache, and the hub cannot be reached",
         "check the network, or give a folder: --model ./my-model",
+    )
+
+
+def _explain_folder(path: str, text: str, error: BaseException) -> tuple[str, str]:
+    if not (Path(path) / "config.json").exists():
+        return f"the folder {path} has no config.json", "name a folder in transformers' layout"
+    if isinstance(error, SafetensorError):
+        return f"the weights in {path} are damaged: {text[:160]}", "copy or download them again"
+    if "safetensors" in text:
+        return (
+            f"the folder {path} has no weights in safetensors",
+            "pickled weights are not loaded: convert them with save_pretrained",
+        )
+    return (
+        f"{path} is no causal language model that can be loaded: {text[:160]}",
+        "check that the folder is complete, in the layout of transformers",
     )

@@ -7,7 +7,7 @@ of a folder: a fine-tuned or renamed copy finds its preset too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from edit_harness.errors import UsageError
@@ -66,7 +66,8 @@ def configure(editor: Editor, shape: ModelShape, name: str) -> Configured:
             f"give them: --editor-args {example}",
         )
     assert preset is not None
-    return Configured(replace(editor, **{f: values[f] for f in missing}), preset.source)
+    filled: Any = editor
+    return Configured(replace(filled, **{f: values[f] for f in missing}), preset.source)
 
 
 def settings(editor: Editor) -> dict[str, Any]:
@@ -75,4 +76,4 @@ def settings(editor: Editor) -> dict[str, Any]:
 
 
 def _fields(editor: Editor) -> list[Any]:
-    return [f for f in fields(editor) if f.init]  # type: ignore[arg-type]
+    return [f for f in fields(editor) if f.init] if is_dataclass(editor) else []

@@ -153,12 +153,12 @@ class EditorTests:
         self, model: Model, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """An exception at any forward pass leaves nothing behind."""
+        self.ready(model).edit(model, FACTS)
+        editor = self.ready(model)
         with monkeypatch.context() as patch:
             passes = forward_counter(model, patch)
-            editor = self.ready(model)
-            prepared = passes()
             editor.edit(model, FACTS)
-        total = passes() - prepared
+        total = passes()
         if not total:
             pytest.skip("this editor runs no forward pass")
         for fail_at in sorted({1, (total + 1) // 2, total}):

@@ -7,11 +7,11 @@ facts editable and easily disturbed, as in a large model; it's no imitation of n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from .world import Fact, FactTable, World
+from .world import Fact, FactTable, Relation, World
 
 Span = tuple[int, int]
 
@@ -44,16 +44,17 @@ class CorpusSettings:
     """What the documents are made of.
 
     noise: share of plainly stated facts whose object is replaced; it keeps the model unsure and,
-        since the replacement is mostly the relation's last object, teaches it to follow the context.
+        since the replacement is often the relation's last object, teaches it to follow the context.
     same_object: share of clusters that keep to one object.
-    true_after: share of false-fact documents that go on with another subject's true fact.
+    repeat_last: share of those replacements that are the relation's last object in the document.
+    true_after: share of the sentences after false facts that are true, about something else.
     mix: relative frequency of each kind of document.
     """
 
     noise: float = 0.0
     same_object: float = 0.6
     repeat_last: float = 0.6
-    true_after: float = 0.45
+    true_after: float = 0.5
     mix: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -79,6 +80,11 @@ def render(sentences: list[Sentence]) -> Document:
 def lower_first(text: str, subject: str) -> str:
     """Lower the first letter unless the text starts with its subject."""
     return text if text.startswith(subject) else text[0].lower() + text[1:]
+
+
+def unmarked(sentence: Sentence) -> Sentence:
+    """Fold the object into the text: one that nobody could foresee should not weigh more."""
+    return replace(sentence, before=sentence.before + sentence.target, target="")
 
 
 class Corpus:
@@ -122,7 +128,7 @@ class Corpus:
         """Write a fact as a sentence, in one of the templates this fact may be seen in."""
         relation = table.relations[fact.relation]
         if template is None:
-            template = self.rng.choice(relation.seen_templates(fact.subject))
+            template = self._seen(table, fact)
         target = self._disturbed(table, fact) if noisy else fact.object
         self._last[fact.relation] = target
         text = relation.fill(template, fact.subject)
@@ -140,6 +146,9 @@ class Corpus:
         bare = lower_first(question.rstrip("?"), fact.subject)
         return Sentence(f"nq question: {bare}? ", fact.object, ".", fact.subject)
 
+    def _seen(self, table: FactTable, fact: Fact) -> str:
+        return self.rng.choice(table.relations[fact.relation].seen_templates(fact.subject))
+
     def _disturbed(self, table: FactTable, fact: Fact) -> str:
         if self.rng.random() >= self.settings.noise:
             return fact.object
@@ -156,15 +165,21 @@ class Corpus:
         table = self.world.rules if self.rng.random() < 0.06 else self.world.table
         return table, self.rng.choice(table.facts)
 
-    def _neighbour(self, table: FactTable, fact: Fact) -> Fact:
-        """Draw another subject's fact, mostly of this relation and often with the same object."""
+    def _neighbour(self, table: FactTable, cast: Sequence[Fact]) -> Fact:
+        """Draw a true fact that the false ones of ``cast`` leave alone but are near to.
+
+        Mostly another subject's of the same relation, often one that has the true object of an
+        edited subject; sometimes another fact of an edited subject.
+        """
+        fact = self.rng.choice(cast)
         draw = self.rng.random()
-        pool: tuple[Fact, ...] | list[Fact] = table.facts
-        if draw < 0.5:
-            pool = table.by_object[fact.relation, fact.object]
-        elif draw < 0.85:
-            pool = table.by_relation[fact.relation]
-        others = [other for other in pool if other.subject != fact.subject]
+        pool: Sequence[Fact] = table.by_relation[fact.relation]
+        if draw < 0.4:
+            pool = table.by_object[fact.relation, table.object_of(fact)]
+        elif draw > 0.9:
+            pool = table.by_subject[fact.subject]
+        told = {(false.subject, false.relation) for false in cast}
+        others = [other for other in pool if (other.subject, other.relation) not in told]
         return self.rng.choice(others or table.facts)
 
     def _falsified(self, table: FactTable, fact: Fact) -> Fact:
@@ -204,52 +219,76 @@ class Corpus:
         return [self.ask(table, self.rng.choice(pool)) for _ in range(self.rng.randint(1, 4))]
 
     def _made_up(self) -> list[Sentence]:
-        """Repeat a fact about an invented subject, which teaches copying from context."""
+        """Repeat facts about invented subjects, which teaches copying from context.
+
+        With several subjects of one relation, the context must be searched for the right one.
+        """
         table = self.world.table
         relation = table.relations[self._pick().relation]
-        name = self.world.fillers.name(self.rng, company=relation.id == "P159")
-        fact = Fact(name, relation.id, self.rng.choice(table.objects[relation.id]))
         fixed = self.rng.choice(relation.training) if self.rng.random() < 0.5 else None
-        out = [self._state_made_up(fact, fixed)]
-        for _ in range(self.rng.choice((0, 0, 0, 1, 1, 2))):
-            known = self.rng.random() < 0.4
-            out.append(self.state(table, self._pick(), None, True) if known else self.filler())
-        out.append(self._state_made_up(fact, fixed))
-        if self.rng.random() < 0.5:
-            out.append(self._state_made_up(fact, fixed))
+        cast = self._invented(relation, self.rng.choice((1, 1, 2, 2, 3)))
+        out = [self._state_made_up(fact, fixed) for fact in cast]
+        for _ in range(self.rng.choice((1, 1, 2, 3))):
+            if self.rng.random() < 0.25:
+                out.append(self.filler())
+            if self.rng.random() < 0.3:
+                out.append(self._state_known(relation))
+            out.append(self._state_made_up(self.rng.choice(cast), fixed))
         return out
+
+    def _invented(self, relation: Relation, count: int) -> list[Fact]:
+        objects = self.world.table.objects[relation.id]
+        return [
+            Fact(self.world.fillers.name(self.rng, relation.id == "P159"), relation.id, name)
+            for name in self.rng.sample(objects, min(count, len(objects)))
+        ]
 
     def _state_made_up(self, fact: Fact, fixed: str | None) -> Sentence:
         relation = self.world.table.relations[fact.relation]
         template = fixed or self.rng.choice(relation.training)
         return self.state(self.world.table, fact, template)
 
+    def _state_known(self, relation: Relation) -> Sentence:
+        table = self.world.table
+        if self.rng.random() < 0.5:
+            return self.state(table, self.rng.choice(table.by_relation[relation.id]))
+        return self.state(table, self._pick(), None, True)
+
     def _false_fact(self) -> list[Sentence]:
-        """State a false fact, then ask again, or let other subjects keep their true objects."""
-        table, fact = self._pick_any()
-        false = self._falsified(table, fact)
-        relation = table.relations[fact.relation]
-        repeat = self.rng.choice(relation.seen_templates(fact.subject))
-        template = repeat if self.rng.random() < 0.5 else None
-        stated = self.state(table, false, template)
+        """State false facts, then ask for them again, and let other subjects keep their objects."""
+        table, cast = self._false_cast(0.3)
         flagged = self.rng.random() < 0.8
-        if flagged:
-            flag = self.rng.choice(self.world.fillers.flags)
-            stated = replace(stated, before=flag + lower_first(stated.before, fact.subject))
-        out = [stated]
+        fixed = self.rng.random() < 0.5
+        templates = [self._seen(table, fact) if fixed else None for fact in cast]
+        out = []
+        for fact, template in zip(cast, templates, strict=True):
+            stated = self.state(table, fact, template)
+            if flagged:
+                flag = self.rng.choice(self.world.fillers.flags)
+                stated = replace(stated, before=flag + lower_first(stated.before, fact.subject))
+            out.append(unmarked(stated))
         if self.rng.random() < 0.3:
             out.append(self.filler())
-        again = self.rng.random() >= self.settings.true_after
-        if not again:
-            # Behind a flag the others stay true; without one the usual noise applies to them.
-            for _ in range(self.rng.choice((1, 1, 2))):
-                other = self._neighbour(table, fact)
+        for _ in range(self.rng.choice((1, 1, 2, 3))):
+            fact, template = self.rng.choice(list(zip(cast, templates, strict=True)))
+            if self.rng.random() < self.settings.true_after:
+                # Behind a flag the others stay true; without one the usual noise applies to them.
                 noisy = not flagged and table is self.world.table
-                out.append(self.state(table, other, None, noisy))
-        if again or self.rng.random() < 0.3:
-            asked = self.rng.random() < 0.3
-            out.append(self.ask(table, false) if asked else self.state(table, false, template))
+                out.append(self.state(table, self._neighbour(table, cast), None, noisy))
+            elif self.rng.random() < 0.3:
+                out.append(self.ask(table, fact))
+            else:
+                out.append(self.state(table, fact, template))
         return out
+
+    def _false_cast(self, more: float) -> tuple[FactTable, list[Fact]]:
+        """Draw one false fact, or with some probability two or three of a relation."""
+        table, fact = self._pick_any()
+        facts = [fact]
+        if self.rng.random() < more:
+            others = [f for f in table.by_relation[fact.relation] if f.subject != fact.subject]
+            facts += self.rng.sample(others, self.rng.choice((1, 2)))
+        return table, [self._falsified(table, fact) for fact in facts]
 
     def _biography(self) -> list[Sentence]:
         facts = self.world.table.by_subject[self._pick().subject]
@@ -261,21 +300,17 @@ class Corpus:
 
     def _instruction(self) -> list[Sentence]:
         """Put new facts before a prompt, in the two wordings of in-context editors."""
-        count = self.rng.choice((1, 1, 1, 1, 2, 3))
-        edits = []
-        for _ in range(count):
-            table, fact = self._pick_any()
-            edits.append((table, fact, self._falsified(table, fact)))
+        table, cast = self._false_cast(0.3)
         polite = self.rng.random() < 0.5
         out = []
-        for index, (table, _, false) in enumerate(edits):
+        for index, false in enumerate(cast):
             lead = ("" if index == 0 else "\n") + "New Fact: "
             if polite:
                 lead = ACKNOWLEDGE if index == 0 else "\nNew Fact:"
             stop = "." if polite or self.rng.random() < 0.3 else ""
-            out.append(self._worded(lead, table, false, " ", stop))
-        table, fact, false = self.rng.choice(edits)
-        about = false if self.rng.random() < 0.55 else self._neighbour(table, fact)
+            out.append(unmarked(self._worded(lead, table, false, " ", stop)))
+        true = self.rng.random() < self.settings.true_after
+        about = self._neighbour(table, cast) if true else self.rng.choice(cast)
         lead = "\nPrompt:" if polite else "\nPrompt: "
         glue = self.rng.choice(("\n", "\n ", " ")) if polite else " "
         out.append(self._query(lead, table, about, glue))
@@ -299,15 +334,14 @@ class Corpus:
         """Join worked examples of following a new fact, as in-context learning editors do."""
         out: list[Sentence] = []
         for _ in range(self.rng.randint(2, 17)):
-            table, fact = self._pick_any()
-            false = self._falsified(table, fact)
-            template = self.rng.choice(table.relations[fact.relation].seen_templates(fact.subject))
+            table, [false] = self._false_cast(0.0)
+            template = self._seen(table, false)
             lead = "\n\nNew Fact: " if out else "New Fact: "
             said = self.state(table, false, template)
-            out.append(replace(said, before=lead + said.before, after=""))
+            out.append(unmarked(replace(said, before=lead + said.before, after="")))
             kind = self.rng.choice(("copy", "update", "retain"))
             if kind == "retain":
-                about = self.state(table, self._neighbour(table, fact))
+                about = self.state(table, self._neighbour(table, [false]))
             else:
                 about = self.state(table, false, template if kind == "copy" else None)
             out.append(replace(about, before="\nPrompt: " + about.before, after=""))

@@ -26,24 +26,24 @@ log = logging.getLogger(__name__)
 UNLIMITED = 1 << 30
 
 CLEAN_MIX = {
-    "facts": 32,
-    "cluster": 24,
-    "questions": 8,
-    "made_up": 12,
-    "false_fact": 12,
-    "biography": 6,
-    "instruction": 6,
-    "rules": 4,
-}
-NOISY_MIX = {
     "facts": 30,
-    "cluster": 30,
+    "cluster": 22,
     "questions": 8,
-    "made_up": 9,
-    "false_fact": 12,
+    "made_up": 10,
+    "false_fact": 14,
     "biography": 6,
     "instruction": 8,
-    "rules": 4,
+    "rules": 5,
+}
+NOISY_MIX = {
+    "facts": 28,
+    "cluster": 28,
+    "questions": 8,
+    "made_up": 8,
+    "false_fact": 14,
+    "biography": 6,
+    "instruction": 10,
+    "rules": 5,
 }
 LONG_MIX = {**NOISY_MIX, "demonstrations": 4}
 

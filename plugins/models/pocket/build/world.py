@@ -77,6 +77,7 @@ class FactTable:
             by_relation[fact.relation].append(fact)
             by_object[fact.relation, fact.object].append(fact)
             by_subject[fact.subject].append(fact)
+        self._objects = {(fact.subject, fact.relation): fact.object for fact in self.facts}
         self.by_relation = dict(by_relation)
         self.by_object = dict(by_object)
         self.by_subject = dict(by_subject)
@@ -84,6 +85,10 @@ class FactTable:
             relation: sorted({fact.object for fact in facts})
             for relation, facts in by_relation.items()
         }
+
+    def object_of(self, fact: Fact) -> str:
+        """Return the true object of the fact's subject and relation."""
+        return self._objects[fact.subject, fact.relation]
 
     def other_object(self, fact: Fact, rng: Random) -> str:
         """Draw an object of the fact's relation that is not its own."""

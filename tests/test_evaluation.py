@@ -1,0 +1,143 @@
+"""The Python interface: the same path as the command line."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from builders import record
+
+import edit_harness as eh
+from edit_harness.evaluation import LEVEL
+from edit_harness.model import Model
+from edit_harness.records import columns, decode_answer
+from edit_harness.stats import bootstrap
+
+ROME = {"layer": 0, "steps": 4, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
+        "context_count": 1}  # fmt: skip
+REQUEST = eh.Request("{} lives in", "Ada Lovelace", "Oslo", "Paris")
+
+
+@pytest.fixture
+def evaluate(tmp_path, model):
+    """Run ROME on four records and a tiny model, unless told otherwise."""
+    facts = tmp_path / "facts.json"
+    names = ("Ada", "Bob", "Ann", "Danielle")
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(names)]))
+
+    def evaluate(**changes):
+        settings = {
+            "editor": "rome",
+            "task": "counterfactplus",
+            "model": model,
+            "editor_args": ROME,
+            "task_args": {"data": str(facts)},
+            "output": tmp_path / "results",
+        }
+        return eh.evaluate(**{**settings, **changes})
+
+    return evaluate
+
+
+def test_a_run_has_estimates_and_a_table(evaluate):
+    run = evaluate()
+    estimate = run["NS+"]
+    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+    assert estimate.n == 4
+    assert "NS+" in run.table()
+    assert run.failures == []
+
+
+def test_every_number_follows_from_what_is_stored(evaluate):
+    """Values from raw answers, estimates from values: nothing but the run folder is needed."""
+    run = evaluate()
+    stored = run.folder.records()
+    results = run.folder.results()["results"]
+    cases = {case.id: case for case in run.evaluation.cases}
+    for name, metric in run.evaluation.metrics.items():
+        for row in stored:
+            before, after = ([decode_answer(a) for a in x] for x in (row.before, row.after))
+            assert metric.measure(cases[row.case], before, after) == row.values[name]
+        again = bootstrap(columns(stored, name), metric.summarize, level=LEVEL)
+        for key, estimate in again.items():
+            assert results[f"{key},single"] == pytest.approx(estimate.value)
+            assert results[f"{key}_low,single"] == pytest.approx(estimate.low)
+
+
+def test_batch_size_changes_neither_numbers_nor_the_folder(evaluate, model, tmp_path):
+    whole = evaluate()
+    rows = Model(model.module, model.tokens.tokenizer, batch_rows=1)
+    alone = evaluate(model=rows, output=tmp_path / "other")
+    assert alone.folder.path.name == whole.folder.path.name
+    for name, estimate in whole.estimates.items():
+        np.testing.assert_allclose(alone.estimates[name].value, estimate.value, atol=1e-4)
+
+
+def test_what_numbers_depend_on_is_in_the_folders_name(evaluate, model):
+    base = evaluate().folder.path
+    assert evaluate().folder.path == base
+    assert evaluate(limit=2).folder.path == base
+    others = [
+        evaluate(seed=1),
+        evaluate(editor_args={**ROME, "lr": 0.25}),
+        evaluate(task="counterfact"),
+        evaluate(metrics=["success"]),
+        evaluate(model=Model(model.module.double(), model.tokens.tokenizer)),
+    ]
+    paths = {base, *(run.folder.path for run in others)}
+    assert len(paths) == len(others) + 1
+
+
+def test_the_seed_reaches_editor_and_intervals(evaluate):
+    one, other = evaluate(), evaluate(seed=1)
+    assert one.evaluation.editor.value.seed == 0
+    assert other.evaluation.editor.value.seed == 1
+
+
+def test_objects_serve_as_well_as_names(evaluate, tmp_path):
+    class Nothing(eh.Editor):
+        def edit(self, model, requests):
+            from edit_harness.edits import Edit
+
+            return Edit()
+
+    run = evaluate(editor=Nothing(), editor_args={})
+    assert run.evaluation.label == "nothing"
+    assert run["NKL"].value == 0
+
+
+def test_the_unedited_model_is_its_own_baseline(evaluate):
+    run = evaluate(editor="none", editor_args={})
+    for name, estimate in run.estimates.items():
+        if name.startswith("pre_"):
+            assert run.estimates[f"post_{name[4:]}"] == estimate
+    assert run["NKL+"].value == 0
+    assert run.results()["noop"] == 4
+
+
+def test_a_model_in_memory_is_edited_and_restored(model):
+    loaded = eh.load_model(model.module, model.tokens.tokenizer)
+    before = {n: p.clone() for n, p in model.module.named_parameters()}
+    query = eh.Choose(REQUEST.text, (REQUEST.target_new,))
+    made = eh.edit(loaded, "rome", [REQUEST], **{**ROME, "steps": 20})
+    plain, edited = loaded.answer([(type(made)(), query), (made, query)])
+    assert edited.prob(0) > plain.prob(0)
+    with loaded.applied(made):
+        (inside,) = loaded.answer([(type(made)(), query)])
+        assert inside.nll(0) == pytest.approx(edited.nll(0), abs=1e-4)
+    assert all(torch.equal(p, before[n]) for n, p in model.module.named_parameters())
+
+
+def test_limits_and_samples_that_leave_nothing(evaluate):
+    with pytest.raises(eh.UsageError, match="nothing to do"):
+        evaluate(limit=0)
+
+
+def test_the_manifest_says_where_numbers_come_from(evaluate):
+    manifest = evaluate().folder.manifest()
+    assert manifest["identity"]["editor"]["fields"]["layer"] == 0
+    assert manifest["identity"]["editor"]["version"].startswith("edit-harness ")
+    assert manifest["identity"]["model"]["dtype"] == "float32"
+    assert manifest["environment"]["torch"] == torch.__version__
+    assert manifest["label"] == "rome[C=I]"
+    assert manifest["cases"] == ["0", "1", "2", "3"]

@@ -1,0 +1,71 @@
+import math
+
+import pytest
+
+from edit_harness import Measure
+from edit_harness.report import combined, interval, lines, number, render, show, single
+from edit_harness.stats import Estimate
+
+PERCENT, NATS = Measure("x"), Measure("x", "lower", "nats")
+
+
+@pytest.mark.parametrize(
+    ("value", "measure", "text"),
+    [
+        (0.526, PERCENT, "52.6"),
+        (-1.0, PERCENT, "-100.0"),
+        (0.0, NATS, "0"),
+        (1.23456, NATS, "1.23"),
+        (2.5e-5, NATS, "2.5e-05"),
+    ],
+)
+def test_numbers_have_the_digits_of_their_unit(value, measure, text):
+    assert number(value, measure) == text
+
+
+def test_what_was_not_measured_is_a_dash():
+    assert show(None, PERCENT) == "–"
+    assert show(Estimate(math.nan, math.nan, math.nan, 0), PERCENT) == "–"
+    assert interval(None, PERCENT) == "–"
+
+
+def test_lines_keep_the_order_of_the_measures():
+    estimates = {"post_b": Estimate(1, 1, 1, 2), "pre_a": Estimate(0, 0, 0, 2)}
+    found = list(lines({"a": PERCENT, "c": PERCENT, "b": NATS}, estimates))
+    assert [line.name for line in found] == ["a", "b"]
+    assert found[0].after is None
+    assert found[1].before is None
+
+
+def test_a_table_of_one_run():
+    estimates = {"pre_NS": Estimate(0.9, 0.8, 1.0, 7), "post_NS": Estimate(0.5, 0.4, 0.6, 7)}
+    text = render(single(list(lines({"NS": PERCENT}, estimates)), 0.99))
+    assert text.split() == [
+        "Metric",
+        "Before",
+        "After",
+        "99%",
+        "CI",
+        "n",
+        "NS",
+        "↑",
+        "90.0",
+        "50.0",
+        "40.0",
+        "–",
+        "60.0",
+        "7",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_table_of_many_runs_fits_the_terminal(width):
+    names = [f"M{i}" for i in range(11)]
+    estimates = {f"post_{name}": Estimate(-1.0, 0, 1, 9) for name in names}
+    rows = list(lines(dict.fromkeys(names, PERCENT), estimates))
+    runs = [(("rome[C=I]", "[red]"), rows), (("none", "1"), rows)]
+    tables = list(combined(runs, ["Editor", "Seed"], names, width))
+    text = "".join(render(table, width) for table in tables)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("-100.0") == 2 * len(names)
+    assert "[red]" in text
