@@ -63,10 +63,11 @@ class Architecture:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
-        config = module.config.get_text_config()
-        self.hidden: int = config.hidden_size
-        self.layers: int = config.num_hidden_layers
-        self.head: nn.Module = module.get_output_embeddings()
+        transformer: Any = module
+        self.config: Any = transformer.config.get_text_config()
+        self.hidden: int = self.config.hidden_size
+        self.layers: int = self.config.num_hidden_layers
+        self.head: nn.Module = transformer.get_output_embeddings()
         if self.head is None:
             raise DataError("the model has no language-model head")
         self.blocks = self._blocks()
@@ -93,7 +94,7 @@ class Architecture:
             )
         name = f"{self.blocks[layer]}.{self._relative_down}"
         if self._relative_down is None or not self._has(name):
-            kind = self.module.config.model_type
+            kind = self.config.model_type
             raise PluginError(
                 f"no MLP output projection was found in block {layer} of this {kind} model",
                 "choose an editor that needs none, such as prompt",
@@ -107,7 +108,7 @@ class Architecture:
     @property
     def max_positions(self) -> int | None:
         """How many tokens fit, or None where the configuration does not say."""
-        return getattr(self.module.config.get_text_config(), "max_position_embeddings", None)
+        return getattr(self.config, "max_position_embeddings", None)
 
     def _has(self, name: str) -> bool:
         """Tell whether there is a module; blocks may differ, as where only some have experts."""
@@ -133,7 +134,7 @@ class Architecture:
         block = self.block(0)
         if any("expert" in name for name, _ in block.named_parameters()):
             return None
-        candidates = {
+        candidates: dict[nn.Module, str] = {
             child: name
             for name, child in block.named_modules()
             if isinstance(child, LINEAR)
@@ -207,7 +208,7 @@ class Architecture:
 
     @torch.no_grad()
     def _logits(self, last: int = 2) -> Tensor:
-        size = self.module.config.get_text_config().vocab_size
+        size = self.config.vocab_size
         device = next(self.module.parameters()).device
         ids = torch.tensor([[1 % size, 2 % size, last + 1]], device=device)
         return self.module(input_ids=ids, use_cache=False).logits.float()

@@ -63,20 +63,22 @@ def load(
     if dtype not in DTYPES:
         raise UsageError(f"there is no dtype {dtype!r}", f"choose from {', '.join(DTYPES)}")
     target = pick_device(device)
+    if device_map and not importlib.util.find_spec("accelerate"):
+        raise UsageError("a device map needs accelerate", "pip install 'edit-harness[device-map]'")
     # What matters of its chatter, such as missing weights, is an error here.
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
     config = _config(source.path, revision)
     refuse(config, source.path)
     options: dict[str, Any] = {"revision": revision} if revision else {}
+    tokenizer = _tokenizer(source.path, options)
     if device_map:
         options["device_map"] = device_map
-    module, report = _weights(source.path, getattr(torch, dtype), options)
-    check_report(report, source.path, module.state_dict())
-    tokenizer = _tokenizer(source.path, revision)
-    if target.type == "cpu" and sum(p.numel() for p in module.parameters()) < SMALL:
-        torch.set_num_threads(1)
     try:
+        module, report = _weights(source.path, getattr(torch, dtype), options)
+        check_report(report, source.path, module.state_dict())
+        if target.type == "cpu" and sum(p.numel() for p in module.parameters()) < SMALL:
+            torch.set_num_threads(1)
         placed = module if device_map else module.to(target)
         model = Model(placed, tokenizer, source=source, batch_rows=batch_rows)
     except torch.OutOfMemoryError:
@@ -156,7 +158,9 @@ def digest_of(path: str, config: Any) -> str:
 
 def _config(path: str, revision: str | None) -> Any:
     if looks_local(path) and not Path(path).is_dir():
-        raise DataError(f"the model folder {path} does not exist")
+        raise DataError(
+            f"the model folder {path} does not exist", "name a folder in transformers' layout"
+        )
     config = _from_hub(AutoConfig, path, **({"revision": revision} if revision else {}))
     if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
         raise DataError(OWN_CODE[0].format(path), OWN_CODE[1])
@@ -175,13 +179,13 @@ def _weights(path: str, dtype: torch.dtype, options: dict[str, Any]) -> tuple[An
         dtype=dtype,
         use_safetensors=True,
         output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are in the report
         **options,
     )
 
 
-def _tokenizer(path: str, revision: str | None) -> Any:
+def _tokenizer(path: str, options: Mapping[str, Any]) -> Any:
     """Load the tokenizer; transformers makes one without a vocabulary where the files are missing."""
-    options = {"revision": revision} if revision else {}
     try:
         tokenizer = _from_hub(AutoTokenizer, path, **options)
     except DataError as error:

@@ -93,7 +93,8 @@ class Model:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the names, types, shapes and bits of all weights, and the configuration."""
-        config = self.module.config.to_dict()
+        transformer: Any = self.module
+        config = transformer.config.to_dict()
         ours = {key: value for key, value in config.items() if key not in NOT_THE_MODEL}
         digest = hashlib.sha256(json.dumps(ours, sort_keys=True, default=str).encode())
         for name, tensor in sorted(self.module.state_dict().items()):
@@ -148,7 +149,7 @@ class Model:
                     for name, delta in edit.weights.items():
                         weight = self.parameter(name)
                         originals[name] = weight.detach().clone()
-                        weight += delta.dense().to(weight)
+                        weight.add_(delta.dense().to(weight))
                 if edit.patch:
                     stack.enter_context(edit.patch(self.module))
                 yield

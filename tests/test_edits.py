@@ -1,9 +1,10 @@
 import pytest
 import torch
+from safetensors.torch import save_file
+
 from edit_harness import Choose, DataError, PluginError
 from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
 from edit_harness.testing.tiny import tiny_model
-from safetensors.torch import save_file
 
 NAME = "transformer.h.1.mlp.c_proj.weight"
 BIAS = "transformer.h.1.mlp.c_proj.bias"

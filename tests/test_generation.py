@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from edit_harness import Choose, Generate
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.generation import pick, sample

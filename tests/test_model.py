@@ -6,6 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
 from edit_harness import (
     Choose,
     Distribution,
@@ -21,8 +24,6 @@ from edit_harness.hooks import Places, recording
 from edit_harness.model import Model
 from edit_harness.testing.tiny import tiny_model, tiny_module, tiny_tokenizer
 from edit_harness.tokens import TooLongError
-from torch import nn
-from transformers.pytorch_utils import Conv1D
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "qwen2", "opt"]
 PADDED = ["gpt2", "gemma", "phi", "gptj", "llama", "bloom", "gemma2", "gpt_neo", "qwen2_moe"]

@@ -170,7 +170,7 @@ def _trained(kind: Kind) -> str:
     core = _metaspace() if kind == "llama2" else _byte_level(kind)
     special = _SPECIAL[kind]
     bos, eos = special.get("bos_token"), special["eos_token"]
-    if kind in ("llama2", "llama3"):
+    if bos and kind in ("llama2", "llama3"):
         core.post_processor = processors.TemplateProcessing(
             single=f"{bos} $A", special_tokens=[(bos, core.token_to_id(bos))]
         )

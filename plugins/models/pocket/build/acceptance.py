@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -217,7 +217,12 @@ def measure(folder: Path, cases: int, seed: int = 7) -> Figures:
     model = load(
         ModelSource(str(folder), family="pocket", data=data, moments=str(folder)), device="cpu"
     )
-    subject = Subject(load_world(), model.module, model.tokens.tokenizer, Random(seed))
+    subject = Subject(
+        load_world(),
+        cast(LlamaForCausalLM, model.module),
+        model.tokens.tokenizer,
+        Random(seed),
+    )
     figures = knowledge(subject)
     for layer in range(2):
         figures[f"flip after layer {layer}"] = flip_share(subject, layer)

@@ -17,7 +17,7 @@ FILE = "moments.safetensors"
 def write_moments(folder: Path, corpus: Corpus, tokens: int = 100_000) -> None:
     """Measure all layers of the model in a folder in one pass, and write them next to it."""
     model = load(ModelSource(str(folder)), device="cpu")
-    layers = range(model.module.config.num_hidden_layers)
+    layers = range(model.architecture.layers)
     texts = _texts(corpus)
     name = "documents of the pocket model's build"
     save(collect(model, texts, layers, corpus=name, max_tokens=tokens), folder / FILE)

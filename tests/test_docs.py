@@ -1,0 +1,81 @@
+"""What README and docs show is run: commands exist, and code does what it says."""
+
+import contextlib
+import re
+import shlex
+import types
+
+import click
+import pytest
+from builders import ROOT
+
+import edit_harness as eh
+from edit_harness.cli import main
+from edit_harness.plugins import Plugins
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+def commands() -> list[str]:
+    shown = [line for page in PAGES for block in blocks(page, "") for line in block.splitlines()]
+    inline = [c for page in PAGES for c in re.findall(r"`(edit-harness [^`]+)`", page.read_text())]
+    return [c for c in shown + inline if c.startswith("edit-harness ") and c.isascii()]
+
+
+@pytest.mark.parametrize("command", sorted(set(commands())))
+def test_commands_parse(command):
+    """Every flag and command that is shown is one that there is."""
+    args = shlex.split(command)[1:]
+    if "COMMAND" in args or "NAME" in args:
+        args = [a.replace("COMMAND", "run").replace("NAME", "rome") for a in args]
+    if args[0].startswith("-"):
+        args.insert(0, "run")
+    name, *rest = args
+    found = main.commands[name]
+    with contextlib.suppress(click.exceptions.Exit):  # --help is done before anything is run
+        found.make_context(name, rest)
+
+
+def test_components_that_are_named_are_there():
+    plugins = Plugins.installed()
+    for command in commands():
+        for kind in ("editor", "task"):
+            for names in re.findall(rf"--{kind} (\S+)", command):
+                for name in names.split(","):
+                    if name != "steepest":
+                        plugins.find(kind, name)
+
+
+def test_the_plugin_of_the_readme_edits(model):
+    (source,) = (b for b in blocks(ROOT / "README.md", "python") if "class Steepest" in b)
+    assert len(source.splitlines()) <= 45
+    module = types.ModuleType("edit_harness_steepest")
+    exec(source, module.__dict__)  # noqa: S102
+    plugins = Plugins()
+    plugins.add(module, "edit-harness-steepest")
+    editor = plugins.find("editor", "steepest").load()(length=2.0)
+    request = eh.Request("{} lives in", "Ada", "Paris")
+    edit = editor.edit(model, [request])
+    query = eh.Choose(request.text, ("Paris",))
+    before, after = model.answer([(type(edit)(), query), (edit, query)])
+    assert after.prob(0) > before.prob(0)
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (source,) = (b for b in blocks(ROOT / "README.md", "python") if "eh.evaluate" in b)
+    exec(source.replace("limit=10", "limit=2"), {})  # noqa: S102
+    assert "NS+" in capsys.readouterr().out
+    assert (tmp_path / "sophia.safetensors").exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert link.startswith("https:") or (page.parent / link).exists(), link

@@ -1,0 +1,353 @@
+import json
+import re
+import shutil
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    GPT2LMHeadModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from edit_harness import Choose, DataError, ModelSource, ResourceError, UsageError
+from edit_harness import loading as loading_module
+from edit_harness.edits import UNEDITED
+from edit_harness.loading import load
+from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
+
+WEIGHTS = "model.safetensors"
+PROJECTION = "transformer.h.1.mlp.c_proj.weight"
+
+
+def save(module, folder, kind="gpt2"):
+    module.save_pretrained(folder)
+    tiny_tokenizer(kind).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return save(tiny_model().module, tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """A copy of a good model, to damage."""
+    return Path(shutil.copytree(saved, tmp_path / "tiny"))
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a test reached for the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def loaded(path, **options):
+    return load(ModelSource(str(path)), **{"device": "cpu", **options})
+
+
+def refusal(path, error=DataError, **options):
+    """Return cause and remedy of a refusal, which name the model and are one line each."""
+    with pytest.raises(error) as e:
+        loaded(path, **options)
+    assert e.value.code == {DataError: 4, UsageError: 2, ResourceError: 5}[error]
+    assert type(e.value) is error
+    assert len(e.value.cause) < 300 + len(str(path))
+    assert "\n" not in e.value.cause + e.value.remedy
+    assert e.value.remedy
+    if error is DataError:
+        assert str(path) in e.value.cause
+    return f"{e.value.cause} | {e.value.remedy}".replace(str(path), "MODEL")
+
+
+def configure(folder, **entries):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+def change_weights(folder, change):
+    tensors = load_file(folder / WEIGHTS)
+    change(tensors)
+    save_file(tensors, folder / WEIGHTS, {"format": "pt"})
+
+
+# What loads.
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"), [("gpt2", "gpt2"), ("llama", "llama3"), ("gemma2", "llama2")]
+)
+def test_a_saved_model_answers_as_before(tmp_path, family, kind):
+    model = tiny_model(family)
+    query = Choose("Ada lives in", ("Paris", "Zürich"))
+    again = loaded(save(model.module, tmp_path, kind))
+    assert again.answer([(UNEDITED, query)]) == model.answer([(UNEDITED, query)])
+    assert not again.module.training
+
+
+@pytest.mark.parametrize("dtype", loading_module.DTYPES)
+def test_the_precision_is_the_one_that_was_asked_for(saved, dtype):
+    model = loaded(saved, dtype=dtype)
+    assert {p.dtype for p in model.module.parameters()} == {getattr(torch, dtype)}
+
+
+def test_the_precision_is_not_that_of_the_file(tmp_path):
+    save(tiny_model(dtype=torch.bfloat16).module, tmp_path)
+    assert loaded(tmp_path).dtype == torch.float32
+
+
+def test_a_checkpoint_without_its_tied_head_is_whole(tmp_path):
+    model = tiny_model()
+    again = loaded(save(model.module.transformer, tmp_path))
+    assert torch.equal(again.module.lm_head.weight, model.module.lm_head.weight)
+
+
+def test_the_digest_is_of_the_files_and_not_of_the_precision(saved, folder):
+    digest = loaded(saved).digest
+    assert re.fullmatch("[0-9a-f]{64}", digest)
+    assert loaded(saved, dtype="bfloat16").digest == digest
+    assert loaded(folder).digest == digest
+
+    def nudge(tensors):
+        tensors[PROJECTION][0, 0] += 1
+
+    change_weights(folder, nudge)
+    assert loaded(folder).digest != digest
+
+
+def test_batch_rows_reach_the_model(saved):
+    assert loaded(saved, batch_rows=3).batch_rows == 3
+
+
+# What is refused.
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    assert "the model folder MODEL does not exist" in refusal(tmp_path / "nowhere")
+
+
+def test_a_folder_without_a_configuration(folder):
+    (folder / "config.json").unlink()
+    assert "has no config.json" in refusal(folder)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[]", '{"model_type": "unheard-of"}', ""])
+def test_a_configuration_that_says_nothing(folder, text):
+    (folder / "config.json").write_text(text)
+    assert "MODEL is no causal language model that can be loaded" in refusal(folder)
+
+
+def test_an_encoder_decoder_model(tmp_path):
+    config = T5Config(vocab_size=402, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+    said = refusal(save(T5ForConditionalGeneration(config), tmp_path))
+    assert "encoder-decoder model (T5ForConditionalGeneration)" in said
+    assert "causal language models" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [(BertForMaskedLM, "masked language model (BertForMaskedLM)"), (BertModel, "lacks 6 weights")],
+)
+def test_a_masked_language_model(tmp_path, kind, cause):
+    config = BertConfig(
+        vocab_size=402,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+    )
+    assert cause in refusal(save(kind(config), tmp_path))
+
+
+def test_missing_weights_are_not_made_up(folder):
+    change_weights(folder, lambda tensors: tensors.pop(PROJECTION))
+    said = refusal(folder)
+    assert f"lacks 1 weights of a causal language model: {PROJECTION}" in said
+
+
+def test_an_untied_head_is_not_made_up(tmp_path):
+    assert "lacks 1 weights" in refusal(save(tiny_model("llama").module.model, tmp_path, "llama3"))
+
+
+@pytest.mark.parametrize(
+    ("entries", "cause"),
+    [
+        ({"n_layer": 3}, "lacks 12 weights of a causal language model: transformer.h.2.attn"),
+        ({"n_layer": 1}, "weights of layers that its config.json lacks: transformer.h.1.attn"),
+        ({"n_embd": 64}, "weights of a causal language model: transformer.h.0.attn"),
+        ({"vocab_size": 100}, "lacks 1 weights of a causal language model: transformer.wte.weight"),
+    ],
+)
+def test_weights_and_configuration_that_do_not_belong_together(folder, entries, cause):
+    configure(folder, **entries)
+    assert cause in refusal(folder)
+
+
+def test_weights_that_no_layer_is_for_are_left_over(folder):
+    """Old checkpoints carry masks and the like."""
+    extra = {"transformer.h.0.attn.masked_bias": torch.ones(1)}
+    change_weights(folder, lambda tensors: tensors.update(extra))
+    assert loaded(folder).architecture.layers == 2
+
+
+@pytest.mark.parametrize("contents", [b"", b"<html>not found</html>" * 9, None])
+def test_damaged_weights(folder, contents):
+    path = folder / WEIGHTS
+    path.write_bytes(path.read_bytes()[:-1000] if contents is None else contents)
+    assert "the weights in MODEL are damaged" in refusal(folder)
+
+
+@pytest.mark.parametrize("pickled", [True, False])
+def test_weights_that_are_not_safetensors(folder, pickled):
+    if pickled:
+        torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
+    (folder / WEIGHTS).unlink()
+    assert "no weights in safetensors | pickled weights are not loaded" in refusal(folder)
+
+
+def test_nothing_is_unpickled(folder):
+    class Trap:
+        def __reduce__(self):
+            return (Path.touch, (folder / "sprung",))
+
+    torch.save({PROJECTION: Trap()}, folder / "pytorch_model.bin")
+    assert loaded(folder)
+    (folder / WEIGHTS).unlink()
+    refusal(folder)
+    assert not (folder / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"auto_map": {"AutoModelForCausalLM": "own.Model"}},
+        {"auto_map": {"AutoConfig": "own.Config"}, "model_type": "own"},
+    ],
+)
+def test_code_of_a_model_is_not_run(folder, entries):
+    trap = f"open({str(folder / 'sprung')!r}, 'w')\n"
+    (folder / "own.py").write_text(trap)
+    configure(folder, **entries)
+    assert "MODEL needs code of its own, which the harness does not run" in refusal(folder)
+    assert not (folder / "sprung").exists()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_broken_weights(folder, value):
+    def spoil(tensors):
+        tensors[PROJECTION][0] = value
+
+    change_weights(folder, spoil)
+    with pytest.raises(DataError, match="NaN or infinity before any edit") as e:
+        loaded(folder)
+    assert e.value.code == 4
+    assert e.value.remedy
+
+
+def test_a_model_without_a_tokenizer(folder):
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+    assert "MODEL has no tokenizer" in refusal(folder)
+
+
+def test_a_damaged_tokenizer(folder):
+    (folder / "tokenizer.json").write_text("{")
+    assert "the tokenizer of MODEL cannot be loaded" in refusal(folder)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "fp32", "auto", ""])
+def test_a_precision_that_does_not_exist(saved, dtype):
+    said = refusal(saved, UsageError, dtype=dtype)
+    assert said == f"there is no dtype {dtype!r} | choose from {', '.join(loading_module.DTYPES)}"
+
+
+@pytest.mark.parametrize("device", ["nonsense", "meta", "cuda:99"])
+def test_a_device_that_cannot_be_used(saved, device):
+    said = refusal(saved, UsageError, device=device)
+    assert said.startswith(f"the device {device!r} cannot be used: ")
+    assert said.endswith("| try --device cpu")
+
+
+def test_a_device_map_without_accelerate(saved, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "needs accelerate" in refusal(saved, UsageError, device_map="auto")
+
+
+def test_a_model_that_does_not_fit(saved, monkeypatch):
+    def full(*args, **kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(GPT2LMHeadModel, "to", full)
+    assert "MODEL does not fit the memory of cpu" in refusal(saved, ResourceError)
+    monkeypatch.undo()
+    monkeypatch.setattr(GPT2LMHeadModel, "from_pretrained", full)
+    assert "MODEL does not fit the memory of cpu" in refusal(saved, ResourceError)
+
+
+# The hub, without a network.
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "edit-harness-tests/no-such-model"])
+def test_a_hub_name_is_refused_at_once_when_offline(name, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    start = time.monotonic()
+    assert refusal(name) == (
+        "MODEL is not in the cache and HF_HUB_OFFLINE=1 | unset it, or name a folder"
+    )
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (
+            "org/name is not a local folder and is not a valid model identifier listed on 'https:"
+            "//huggingface.co/models' If this is a private repository, pass a token",
+            "the hub has no model MODEL",
+        ),
+        (
+            "abc is not a valid git identifier (branch name)",
+            "the hub has no such revision of MODEL",
+        ),
+        ("You are trying to access a gated repo. 401 Client Error", "the hub refuses MODEL"),
+        ("403 Client Error: Forbidden for url (Request ID: 404-401)", "the hub refuses MODEL"),
+        (
+            "org/name does not appear to have a file named model.safetensors",
+            "MODEL lacks a file, such as weights in safetensors",
+        ),
+        ("We couldn't connect to 'https://huggingface.co'", "MODEL is neither a folder nor in the"),
+    ],
+)
+def test_what_the_hub_answers(message, cause, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError(message)
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(loading_module.AutoConfig, "from_pretrained", fail)
+    assert refusal("org/name").startswith(cause)
+
+
+@pytest.mark.parametrize("name", ["./here", "/abs/olute", "../up", "~/home", "a/b/c"])
+def test_what_looks_like_a_folder_never_goes_to_the_hub(name, monkeypatch):
+    monkeypatch.setattr(loading_module.AutoConfig, "from_pretrained", pytest.fail)
+    assert "the model folder MODEL does not exist" in refusal(name)
+
+
+def test_the_digest_of_a_hub_model_is_of_its_commit():
+    class Config:
+        _commit_hash = "abc"
+
+    first = loading_module.digest_of("org/name", Config())
+    assert re.fullmatch("[0-9a-f]{64}", first)
+    assert first != loading_module.digest_of("org/other", Config())
