@@ -6,7 +6,7 @@ Results go to stdout, everything else to stderr. Texts from data are never read 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from statistics import fmean
 
@@ -60,7 +60,7 @@ def header(evaluation: Evaluation) -> None:
 def _line(label: str, text: str) -> None:
     """Print one labelled line, wrapped under its label."""
     width = err.width - 9
-    lines = Text(text).wrap(err, width) if text else []
+    lines: Iterable[Text] = Text(text).wrap(err, width) if text else []
     for i, line in enumerate(lines):
         err.print(Text.assemble((f"{label if i == 0 else '':9}", "bold cyan"), line))
 

@@ -15,35 +15,27 @@ from edit_harness import assembly, fields, moments
 from edit_harness.console import err, out
 from edit_harness.corpora import texts
 from edit_harness.errors import UsageError
+from edit_harness.flags import EditingFlags
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
 from edit_harness.presets import configure, shape_of
-from edit_harness.running import minutes, model_options
+from edit_harness.running import minutes
 
 TIMED = 16
 """Texts that are run to tell how long all take."""
 
 
-@dataclass(frozen=True)
-class Flags:
+@dataclass(frozen=True, kw_only=True)
+class Flags(EditingFlags):
     """The flags of ``prepare``, as they were parsed."""
 
-    editor: Sequence[str]
-    editor_args: Sequence[str]
     task: Sequence[str]
     task_args: Sequence[str]
-    model: Sequence[str]
-    model_args: Sequence[str]
-    device: str
-    dtype: str
-    device_map: str | None
-    batch_size: str
     corpus: str | None
     tokens: int
     max_length: int
     imported: str | None
     yes: bool
-    debug: bool
 
 
 def prepare(plugins: Plugins, flags: Flags) -> None:
@@ -56,7 +48,7 @@ def prepare(plugins: Plugins, flags: Flags) -> None:
             out.print(f"task     {task}: {count:,} cases of {made.value.origin}", markup=False)
         if flags.task and not (flags.corpus or flags.imported):
             continue
-        model = assembly.load(plugins, name, **model_options(flags))
+        model = assembly.load(plugins, name, **flags.model_options)
         for editor in flags.editor:
             prepare_moments(plugins, model, editor, flags)
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from edit_harness import assembly, console, evaluation, fields, records, report
 from edit_harness.errors import UsageError
 from edit_harness.evaluation import LEVEL, Evaluation, Run
+from edit_harness.flags import EditingFlags, whole_number
 from edit_harness.plugins import Component, Plugins
 
 DONE, SOME_FAILED = 0, 1
@@ -23,21 +24,13 @@ TIMED = 2
 """Cases that a dry run really runs to tell how long all take."""
 
 
-@dataclass(frozen=True)
-class Flags:
+@dataclass(frozen=True, kw_only=True)
+class Flags(EditingFlags):
     """The flags of ``run``, as they were parsed."""
 
-    editor: Sequence[str]
-    editor_args: Sequence[str]
     task: Sequence[str]
     task_args: Sequence[str]
     metrics: Sequence[str]
-    model: Sequence[str]
-    model_args: Sequence[str]
-    device: str
-    dtype: str
-    device_map: str | None
-    batch_size: str
     limit: int | None
     samples: Sequence[str]
     seed: Sequence[str]
@@ -48,7 +41,6 @@ class Flags:
     quiet: bool
     verbose: bool
     as_json: bool
-    debug: bool
 
 
 def run(plugins: Plugins, flags: Flags) -> int:
@@ -59,7 +51,7 @@ def run(plugins: Plugins, flags: Flags) -> int:
         plugins.find("metric", name)
     editor_args = shared_settings(editors, fields.parse(flags.editor_args))
     task_args = shared_settings(tasks, fields.parse(flags.task_args))
-    seeds = [_integer(seed) for seed in flags.seed]
+    seeds = [whole_number(seed) for seed in flags.seed]
     for editor in editors:
         assembly.build_component(editor, editor_args[editor], seed=0)
     records.check_writable(Path(flags.output_path))
@@ -72,7 +64,7 @@ def run(plugins: Plugins, flags: Flags) -> int:
             )
             for task, seed in product(tasks, seeds)
         }
-        model = assembly.load(plugins, name, **model_options(flags))
+        model = assembly.load(plugins, name, **flags.model_options)
         for editor, ((_, seed), benchmark) in product(editors, benchmarks.items()):
             assembled = evaluation.assemble(
                 plugins,
@@ -191,20 +183,6 @@ def minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def model_options(flags: Any) -> dict[str, Any]:
-    """Return what the flags say of loading a model; ``--model-args`` win."""
-    options = {"dtype": flags.dtype, "device": flags.device, "device_map": flags.device_map}
-    known = {*options, "revision"}
-    given = fields.parse(flags.model_args)
-    for key in given:
-        if key not in known:
-            raise UsageError(f"there is no model argument {key!r}", f"known: {', '.join(known)}")
-    options |= given
-    if flags.batch_size != "auto":
-        options["batch_rows"] = _integer(flags.batch_size)
-    return options
-
-
 def shared_settings(
     components: Sequence[Component], settings: Mapping[str, str]
 ) -> dict[Component, dict[str, str]]:
@@ -220,10 +198,3 @@ def shared_settings(
             names = ", ".join(c.name for c in components)
             raise UsageError(f"none of {names} has a field {key!r}")
     return {c: {k: v for k, v in settings.items() if k in names} for c, names in known.items()}
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is no whole number") from None

@@ -21,32 +21,23 @@ from edit_harness.cases import Choose, Distribution, Generate, NextToken, Reques
 from edit_harness.console import out
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import UsageError
+from edit_harness.flags import EditingFlags
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
-from edit_harness.running import model_options
 
 TOP = 5
 
 
-@dataclass(frozen=True)
-class Flags:
+@dataclass(frozen=True, kw_only=True)
+class Flags(EditingFlags):
     """The flags of ``try``, as they were parsed."""
 
-    editor: Sequence[str]
-    editor_args: Sequence[str]
-    model: Sequence[str]
-    model_args: Sequence[str]
-    device: str
-    dtype: str
-    device_map: str | None
-    batch_size: str
     prompt: str | None
     subject: str | None
     target: str | None
     ask: Sequence[str]
     max_new_tokens: int
     as_json: bool
-    debug: bool
 
 
 @dataclass(frozen=True)
@@ -82,7 +73,7 @@ def try_edit(plugins: Plugins, flags: Flags) -> None:
     """Make one edit and print the views."""
     if len(flags.model) != 1 or len(flags.editor) != 1:
         raise UsageError("try takes one model and one editor")
-    model = assembly.load(plugins, flags.model[0], **model_options(flags))
+    model = assembly.load(plugins, flags.model[0], **flags.model_options)
     request, neighbors = fact(plugins, model, flags)
     settings = fields.parse(flags.editor_args)
     named, _ = assembly.make_editor(plugins, model, flags.editor[0], settings, seed=0)

@@ -312,8 +312,7 @@ def test_a_hub_name_is_refused_at_once_when_offline(name, monkeypatch):
     ("message", "cause"),
     [
         (
-            "org/name is not a local folder and is not a valid model identifier listed on 'https:"
-            "//huggingface.co/models' If this is a private repository, pass a token",
+            "org/name is not a local folder and is not a valid model identifier; pass a token",
             "the hub has no model MODEL",
         ),
         (

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from builders import DATA
+from safetensors.torch import load_file, save_file
+
 from edit_harness import DataError, ModelSource
 from edit_harness.loading import load as load_model
 from edit_harness.moments import (
@@ -25,7 +27,6 @@ from edit_harness.moments import (
     save,
 )
 from edit_harness.testing import tiny_model
-from safetensors.torch import load_file, save_file
 
 TEXTS = [
     "Ada lives in Paris" + ", and then in Rome" * (i % 5) + f", says book {i}." for i in range(20)

@@ -4,9 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, UsageError
-from edit_harness.plugins import Plugins
-from edit_harness.presets import configure, settings, shape_of
 from transformers import (
     Gemma3Config,
     GPT2Config,
@@ -16,6 +13,10 @@ from transformers import (
     MistralConfig,
     Qwen2Config,
 )
+
+from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, UsageError
+from edit_harness.plugins import Plugins
+from edit_harness.presets import configure, settings, shape_of
 
 LLAMA = {"num_hidden_layers": 32, "hidden_size": 4096}
 QWEN = {"num_hidden_layers": 28, "hidden_size": 3584, "vocab_size": 152064}

@@ -1,0 +1,50 @@
+"""Flags that several commands share, as they were parsed, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edit_harness import fields
+from edit_harness.errors import UsageError
+
+MODEL_ARGUMENTS = ("dtype", "device", "device_map", "revision")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EditingFlags:
+    """Which editors and models, and how a model is loaded."""
+
+    editor: Sequence[str]
+    editor_args: Sequence[str]
+    model: Sequence[str]
+    model_args: Sequence[str]
+    device: str
+    dtype: str
+    device_map: str | None
+    batch_size: str
+    debug: bool
+
+    @property
+    def model_options(self) -> dict[str, Any]:
+        """Arguments of `edit_harness.loading.load`; ``--model-args`` win over other flags.
+
+        Raises `UsageError` for an argument that it does not have.
+        """
+        given = fields.parse(self.model_args)
+        if unknown := [key for key in given if key not in MODEL_ARGUMENTS]:
+            raise UsageError(
+                f"there is no model argument {unknown[0]!r}", f"known: {', '.join(MODEL_ARGUMENTS)}"
+            )
+        options = {"dtype": self.dtype, "device": self.device, "device_map": self.device_map}
+        rows = None if self.batch_size == "auto" else whole_number(self.batch_size)
+        return {**options, **given, "batch_rows": rows}
+
+
+def whole_number(text: str) -> int:
+    """Return a number. Raises `UsageError`."""
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no whole number") from None

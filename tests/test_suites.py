@@ -1,0 +1,316 @@
+"""The conformance suites find what they are there to find."""
+
+import random
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from _pytest.outcomes import Failed, Skipped
+from builders import REQUEST
+
+from edit_harness import Case, Choose, Measure, Metric, Probe, Task, hookimpl
+from edit_harness.edits import Dense, Edit
+from edit_harness.errors import PluginError
+from edit_harness.testing import EditorTests, MetricTests, PluginTests, TaskTests, tiny_model
+from edit_harness_plugins.editors.ft import FineTuning
+
+FAILURES = (AssertionError, Failed, Exception)
+
+
+def failing(suite, **fixtures):
+    """Return the names of the tests of a suite that fail."""
+    failed = set()
+    for name in dir(suite):
+        if not name.startswith("test_"):
+            continue
+        test = getattr(suite, name)
+        wanted = test.__code__.co_varnames[1 : test.__code__.co_argcount]
+        with pytest.MonkeyPatch.context() as patch:
+            known = {**{k: make() for k, make in fixtures.items()}, "monkeypatch": patch}
+            try:
+                test(**{k: known[k] for k in wanted})
+            except Skipped:
+                pass
+            except FAILURES:
+                failed.add(name)
+    return failed
+
+
+@dataclass
+class Good(FineTuning):
+    layer: int = 1
+    bias: bool = False
+    steps: int = 3
+
+
+class WritesInPlace(Good):
+    def edit(self, model, requests):
+        edit = super().edit(model, requests)
+        with torch.no_grad():
+            for name, delta in edit.weights.items():
+                model.parameter(name).add_(delta.dense())
+        return edit
+
+
+class LeavesAHook(Good):
+    def edit(self, model, requests):
+        handle = model.module.register_forward_hook(lambda *_: None)
+        edit = super().edit(model, requests)
+        handle.remove()
+        return edit
+
+
+class DrawsAtRandom(Good):
+    def edit(self, model, requests):
+        edit = super().edit(model, requests)
+        return Edit({n: Dense(d.dense() * torch.rand(())) for n, d in edit.weights.items()})
+
+
+class Trains(Good):
+    def edit(self, model, requests):
+        model.module.train()
+        return super().edit(model, requests)
+
+
+class WantsGradients(Good):
+    def edit(self, model, requests):
+        model.module.requires_grad_(True)
+        return super().edit(model, requests)
+
+
+class DrawsInPreparing(Good):
+    def prepare(self, model):
+        random.random()
+
+
+class SkipsRequests(Good):
+    def edit(self, model, requests):
+        return super().edit(model, requests[:1])
+
+
+class Forgets(Good):
+    def extend(self, model, previous, requests):
+        return self.edit(model, requests)
+
+
+class MixesBatches(Good):
+    def edit_each(self, model, batches):
+        return [self.edit(model, batches[0]) for _ in batches]
+
+
+class DoesTheOpposite(Good):
+    def edit(self, model, requests):
+        edit = super().edit(model, requests)
+        return Edit({n: Dense(-d.dense()) for n, d in edit.weights.items()})
+
+
+class KeepsTheGraph(Good):
+    def edit(self, model, requests):
+        edit = super().edit(model, requests)
+        return Edit({n: Dense(d.dense().requires_grad_()) for n, d in edit.weights.items()})
+
+
+class CannotBeRecorded(Good):
+    def edit(self, model, requests):
+        return Edit(super().edit(model, requests).weights, info={"loss": float("nan")})
+
+
+ALONE = "test_leaves_the_model_and_the_process_as_they_were"
+INTERRUPTED = "test_leaves_the_model_as_it_was_when_interrupted"
+LIKELIER = "test_makes_the_target_likelier"
+SEVERAL = "test_takes_several_requests_at_once"
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (WritesInPlace, {ALONE}),
+        (LeavesAHook, {INTERRUPTED}),
+        (DrawsAtRandom, {ALONE, "test_is_deterministic", "test_edits_each_as_if_one_by_one"}),
+        (Trains, {ALONE, INTERRUPTED}),
+        (WantsGradients, {ALONE}),
+        (DrawsInPreparing, {"test_preparing_leaves_the_model_and_the_process_as_they_were"}),
+        (SkipsRequests, {SEVERAL}),
+        (Forgets, {"test_accumulates"}),
+        (MixesBatches, {"test_edits_each_as_if_one_by_one"}),
+        (DoesTheOpposite, {LIKELIER, SEVERAL}),
+        (KeepsTheGraph, {"test_keeps_no_gradients"}),
+        (CannotBeRecorded, {"test_hyperparameters_and_diagnostics_are_recordable"}),
+    ],
+)
+def test_a_bad_editor_is_found(kind, found, tmp_path):
+    torch.set_num_threads(1)
+    suite = type("Suite", (EditorTests,), {"editor": kind()})()
+    assert failing(suite, model=tiny_model, tmp_path=lambda: tmp_path) >= found
+
+
+def test_a_good_editor_passes(tmp_path):
+    suite = type("Suite", (EditorTests,), {"editor": Good()})()
+    assert failing(suite, model=tiny_model, tmp_path=lambda: tmp_path) == set()
+
+
+def case(name, role="efficacy"):
+    return Case(name, (REQUEST,), (Probe(role, Choose(REQUEST.text, ("Paris", "Rome"))),))
+
+
+@dataclass
+class Listed(Task):
+    """A task of the given cases."""
+
+    given: tuple[Case, ...] = (case("a"), case("b"), case("c"))
+    metrics = ("success",)
+
+    def cases(self):
+        yield from self.given
+
+
+class Shuffled(Listed):
+    def cases(self):
+        yield from random.sample([case(str(i)) for i in range(100)], 100)
+
+
+class Unmeasured(Listed):
+    metrics = ("no-such-metric",)
+
+
+@pytest.mark.parametrize(
+    ("task", "found"),
+    [
+        (Listed(), set()),
+        (Listed(()), {"test_has_cases_with_requests_and_probes"}),
+        (Listed((Case("a", (REQUEST,), ()),)), {"test_has_cases_with_requests_and_probes"}),
+        (Listed((case("a"), case("a"))), {"test_ids_are_unique_texts"}),
+        (Listed((case(1),)), {"test_ids_are_unique_texts"}),
+        (Listed((Case("a", (REQUEST,), case("a").probes, {1: "x"}),)), {"test_cases_are_json"}),
+        (Listed((case("a", "unheard-of"),)), {"test_its_metrics_measure_its_cases"}),
+        (Shuffled(), {"test_order_and_ids_are_fixed"}),
+        (Unmeasured(), {"test_its_metrics_are_installed", "test_its_metrics_measure_its_cases"}),
+    ],
+)
+def test_a_bad_task_is_found(task, found):
+    suite = type("Suite", (TaskTests,), {"task": task})()
+    failed = failing(suite, cases=lambda: list(task.cases())[:50])
+    # Without cases there is nothing to measure either.
+    assert failed - {"test_its_metrics_measure_its_cases"} == found - {
+        "test_its_metrics_measure_its_cases"
+    }
+    assert failed >= found
+
+
+class Sound(Metric):
+    """The likelihood of the first object."""
+
+    measures = {"X": Measure("mean of p")}  # noqa: RUF012
+
+    def measure(self, case, before, after):
+        if case.probes and case.probes[0].role == "efficacy":
+            return {"pre_X": before[0].prob(0), "post_X": after[0].prob(0)}
+        return {}
+
+
+class CountsCalls(Sound):
+    calls = 0
+
+    def measure(self, case, before, after):
+        self.calls += 1
+        return {
+            name: value + self.calls for name, value in super().measure(case, before, after).items()
+        }
+
+
+class MeasuresAll(Sound):
+    def measure(self, case, before, after):
+        return {"post_X": 1.0}
+
+
+class Undocumented(Sound):
+    measures = {"Y": Measure("something else")}  # noqa: RUF012
+
+
+class Integers(Sound):
+    def measure(self, case, before, after):
+        return dict.fromkeys(super().measure(case, before, after), 1)
+
+
+class NotANumber(Sound):
+    def measure(self, case, before, after):
+        return {name: float("nan") for name in super().measure(case, before, after)}
+
+
+class TakesTheFirst(Sound):
+    def summarize(self, columns):
+        return {name: float(column[0]) for name, column in columns.items()}
+
+
+class StumblesOverGaps(Sound):
+    def summarize(self, columns):
+        return {name: float(np.mean(column)) for name, column in columns.items()}
+
+
+class LooksAhead(Sound):
+    def measure(self, case, before, after):
+        values = super().measure(case, before, after)
+        return {**values, "pre_X": after[0].prob(0)} if values else {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (Sound, set()),
+        (CountsCalls, {"test_is_pure", "test_pre_values_describe_the_model_before_the_edit"}),
+        (MeasuresAll, {"test_ignores_cases_without_its_probes"}),
+        (Undocumented, {"test_every_number_is_documented"}),
+        (Integers, {"test_values_are_finite_floats"}),
+        (TakesTheFirst, {"test_summary_ignores_the_order_of_cases"}),
+        (StumblesOverGaps, {"test_summary_bears_missing_values"}),
+        (LooksAhead, {"test_pre_values_describe_the_model_before_the_edit"}),
+    ],
+)
+def test_a_bad_metric_is_found(kind, found):
+    task = Listed(tuple(case(str(i)) for i in range(9)))
+    suite = type("Suite", (MetricTests,), {"metric": kind(), "task": task})()
+    failed = failing(suite, cases=lambda: list(task.cases()))
+    assert failed >= found
+    assert bool(failed) is bool(found)
+
+
+def test_a_metric_of_nans_is_found():
+    suite = type("Suite", (MetricTests,), {"metric": NotANumber(), "task": Listed()})()
+    assert "test_values_are_finite_floats" in failing(suite, cases=lambda: list(Listed().cases()))
+
+
+def plugin(name, factory, summary="What it is"):
+    @hookimpl
+    def edit_harness_register_metrics(register):
+        register(name, factory, summary)
+
+    return SimpleNamespace(
+        __name__="no_such_module", edit_harness_register_metrics=edit_harness_register_metrics
+    )
+
+
+ALWAYS = {"test_is_advertised", "test_registers_without_heavy_modules"}
+
+
+@pytest.mark.parametrize(
+    ("module", "found"),
+    [
+        (plugin("sound", Sound), ALWAYS),
+        (plugin("sound", Sound, " "), {"test_registers_components_and_says_what_they_are"}),
+        (plugin("sound", "no_such_module:Sound"), {"test_components_are_of_their_kind"}),
+        (plugin("sound", Good), {"test_components_are_of_their_kind"}),
+    ],
+)
+def test_a_bad_plugin_is_found(module, found):
+    suite = type("Suite", (PluginTests,), {"plugin": module})()
+    components = PluginTests.components.__wrapped__(suite)
+    failed = failing(suite, components=lambda: components)
+    assert failed >= found | ALWAYS
+
+
+def test_a_bad_name_is_found():
+    suite = type("Suite", (PluginTests,), {"plugin": plugin("Bad_Name", Sound)})()
+    with pytest.raises(PluginError, match="is no metric name"):
+        PluginTests.components.__wrapped__(suite)
