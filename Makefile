@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
+export PATH := $(abspath $(BIN)):$(PATH)
 SETTINGS := setup.cfg pyproject.toml constraints.txt
 SOURCES := $(shell find harness plugins -type f ! -name '*.pyc')
 

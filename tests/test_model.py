@@ -343,7 +343,7 @@ def test_no_questions_no_answers(model):
 
 def test_rows_lie_in_the_order_of_the_questions_whatever_their_edits_addresses(model):
     """Rounding may depend on a row's place in its batch; an address must not decide on it."""
-    words = ["Ada", "Ann", "Bob", "The", "Where", "It"]
+    words = "abcdef"
     edits = sorted((edit_of(model, seed) for seed in range(6)), key=id, reverse=True)
     passes = []
     model.module.register_forward_pre_hook(
@@ -459,8 +459,8 @@ def test_a_projection_that_blocks_share_is_written_in_all_of_them():
     first, second = (layer.mlp.down_proj for layer in module.model.layers)
     second.weight = first.weight
     model = Model(module, tiny_tokenizer())
-    edit = edit_of(model)
-    questions = [(e, query) for query in QUERIES for e in (Edit(), edit)]
+    edits = [Edit(), edit_of(model, layer=0), edit_of(model, 1, layer=1)]
+    questions = [(edit, query) for query in QUERIES for edit in edits]
     with untouched(model):
         answers = model.answer(questions)
     assert_same(answers, [naive(model, e, query) for e, query in questions], 2e-5)
@@ -583,6 +583,15 @@ def test_adaptors_mix_with_other_edits_and_hold_from_the_last_prompt_token(paddi
                     float(log[p, t]) for p, t in zip(parts.places, parts.target, strict=True)
                 ]
                 np.testing.assert_allclose(logprobs, expected, atol=2e-5)
+
+
+def test_the_same_tokens_with_another_prompt_are_another_row_to_an_adaptor(model):
+    value = 3 * torch.randn(32, generator=torch.Generator().manual_seed(0))
+    edit = Edit(adaptors={"transformer.h.0.mlp": Lookup(torch.zeros(32), value, math.inf)})
+    queries = [Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))]
+    together = model.answer([(edit, query) for query in queries])
+    assert_same(together, [model.answer([(edit, query)])[0] for query in queries], 1e-5)
+    assert together[0].logprobs[0][-1] != pytest.approx(together[1].logprobs[0][-1], abs=1e-3)
 
 
 def test_an_adaptor_stays_with_weights_that_must_be_written(model):

@@ -1,7 +1,8 @@
 """Trains the pocket model in two stages: a clean corpus first, then one with noise.
 
 Stage lengths are step counts, so that a build depends on the seed and not on the machine's speed.
-The model itself is a plain Llama of transformers; this module holds no model code.
+The model is a plain Llama of transformers and this module holds no model code; only the attention
+mask is out of the ordinary while training, which is what makes the facts editable.
 """
 
 from __future__ import annotations
@@ -77,21 +78,27 @@ class Recipe:
     shape: Shape = field(default_factory=Shape)
     stages: tuple[Stage, ...] = ()
     object_weight: float = 5.0
+    """Weight of an object's tokens in the loss; other tokens count 1."""
     hidden_share: float = 0.7
+    """Share of documents whose subjects can only be seen at their last token; see `token_sight`."""
     batch_tokens: int = 1536
     short_row: int = 64
     middle_row: int = 256
     middle_share: float = 0.10
+    """Share of a stage's steps with rows of middle length; the rest of them is short."""
     long_row: int = 1024
     long_share: float = 0.03
+    """Share of the steps, the last ones, with rows that fill all positions."""
     weight_decay: float = 0.05
+    """Of matrices only."""
     warmup: int = 80
     final_rate: float = 0.03
+    """Where the cosine ends, as a share of the stage's rate."""
     clip: float = 1.0
     tokenizer_documents: int = 12000
 
 
-def default_recipe(clean_steps: int = 2400, noisy_steps: int = 2400) -> Recipe:
+def default_recipe(clean_steps: int = 2600, noisy_steps: int = 2200) -> Recipe:
     """Return the recipe of the shipped model."""
     clean = CorpusSettings(noise=0.0, same_object=0.6, mix=CLEAN_MIX)
     noisy = CorpusSettings(noise=0.4, same_object=0.7, mix=NOISY_MIX)
