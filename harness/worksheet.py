@@ -36,6 +36,11 @@ class Read:
     tokens: set[int] = field(default_factory=set)
     whole: bool = False
 
+    def merge(self, other: Read) -> None:
+        """Keep what the other read asks for too."""
+        self.tokens |= other.tokens
+        self.whole |= other.whole
+
 
 @dataclass(eq=False)
 class Row:
