@@ -98,6 +98,18 @@ def test_flags_do_not_depend_on_the_precision(dtype):
     assert tiny_model("olmo2", dtype).architecture.flags == ("post_norm",)
 
 
+def test_a_large_residual_stream_is_no_norm():
+    model = tiny_model("gpt2", torch.bfloat16)
+    with torch.no_grad():
+        model.parameter("transformer.wpe.weight").mul_(500)
+    assert Architecture(model.module).flags == ()
+
+
+def test_where_both_maps_are_square_the_projection_is_the_last():
+    found = tiny_model("gpt2", n_inner=32).architecture
+    assert found.projection(0).name == "transformer.h.0.mlp.c_proj"
+
+
 def test_where_there_are_as_many_other_lists_the_shallowest_are_the_blocks():
     module = tiny_module("llama", vocab_size=300)
     module.model.layers[0].mlp.extras = nn.ModuleList([nn.Identity(), nn.Identity()])
@@ -180,6 +192,14 @@ def test_broken_weights_are_refused(family, value):
     with pytest.raises(DataError, match="NaN or infinity before any edit") as e:
         Architecture(module)
     assert "--dtype float32" in e.value.remedy
+
+
+def test_one_broken_row_of_the_vocabulary_is_enough():
+    module = tiny_module("gpt2", vocab_size=300)
+    with torch.no_grad():
+        module.lm_head.weight[299] = float("nan")
+    with pytest.raises(DataError, match="NaN or infinity"):
+        Architecture(module)
 
 
 def test_a_model_without_a_head_is_refused():

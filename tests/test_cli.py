@@ -360,8 +360,16 @@ def test_version_and_help(tell):
 def test_an_interrupted_run_keeps_what_is_done(tmp_path, number, code):
     command = [sys.executable, "-m", "edit_harness", "-e", "ft", "-t", "counterfact", "-o", "out"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE,
-                               stdout=subprocess.DEVNULL, text=True)  # fmt: skip
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        # A shell's background jobs ignore SIGINT, and their children inherit it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     samples = None
     for _ in range(600):
         time.sleep(0.1)
