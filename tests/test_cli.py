@@ -368,7 +368,7 @@ def test_an_interrupted_run_keeps_what_is_done(tmp_path, number, code):
         stdout=subprocess.DEVNULL,
         text=True,
         # A shell's background jobs ignore SIGINT, and their children inherit it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     samples = None
     for _ in range(600):
