@@ -25,7 +25,7 @@ from edit_harness.architectures import LINEAR, Architecture
 from edit_harness.cases import Answer, Query
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError
-from edit_harness.hooks import Places, editing, gathering, owner
+from edit_harness.hooks import Places, at_least_fp32, editing, gathering, owner
 from edit_harness.interfaces import ModelSource
 from edit_harness.packing import Tree
 from edit_harness.tokens import Tokens
@@ -132,7 +132,7 @@ class Model:
         parameters: Mapping[str, Tensor] | None = None,
         cache: Any = None,
     ) -> Tensor:
-        """Return fp32 logits at the places, places by vocabulary.
+        """Return logits at the places, places by vocabulary, in fp32 or more.
 
         ``parameters`` stand in for the model's own of the same name, and carry gradients; ``cache``
         has keys and values that stand before the batch.
@@ -146,7 +146,7 @@ class Model:
         gathers = self.architecture.gathers and not head._forward_hooks
         with gathering(head, read) if gathers else nullcontext():
             out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
-        return (out[0] if gathers else out[read.rows, read.columns]).float()
+        return at_least_fp32(out[0] if gathers else out[read.rows, read.columns])
 
     @contextmanager
     def applied(self, edit: Edit) -> Iterator[None]:

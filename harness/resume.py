@@ -97,7 +97,7 @@ def freeze(model: Model, batch: Batch, starts: Sequence[int], layer: int) -> Suf
 
 
 def logits(model: Model, suffixes: Suffixes, read: Places, layer: int, delta: Tensor) -> Tensor:
-    """Return fp32 logits at places of the suffixes, under a change at each suffix's first token.
+    """Return logits at places of the suffixes, under a change at each suffix's first token.
 
     ``delta``, rows by width, is added to the output of the layer's projection; the logits are
     differentiable in it.

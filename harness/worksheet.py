@@ -64,7 +64,7 @@ class Reading:
 
     @classmethod
     def of(cls, logits: Tensor, read: Read) -> Reading:
-        """Read one position's fp32 logits."""
+        """Read one position's logits."""
         log_partition = logits.logsumexp(-1)
         tokens = sorted(read.tokens)
         chosen = (logits[tokens] - log_partition).tolist()

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from edit_harness import Request, join, resume
 from edit_harness.cases import SUBJECT
-from edit_harness.hooks import Places, adding, recording
+from edit_harness.hooks import Places, adding, at_least_fp32, recording
 from edit_harness.model import Batch, Model
 from edit_harness_plugins.editors.contexts import fill
 
@@ -192,7 +192,7 @@ class Objective:
         """Return total, likelihood, drift and norm terms, requests by 4, from logits."""
         tokens, owners, shares = self.rows.targets
         chosen = targets.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
-        likelihood = -self.norms.new_zeros(len(self.norms)).index_add(0, owners, chosen * shares)
+        likelihood = -torch.zeros_like(self.norms).to(chosen).index_add(0, owners, chosen * shares)
         now = essence.log_softmax(-1)
         drift = self.given.kl_factor * (now.exp() * (now - self.essence)).sum(1)
         decay = self.given.weight_decay * delta.norm(dim=1) / self.norms**2
@@ -216,7 +216,7 @@ def _clean_pass(model: Model, layer: int, rows: Rows) -> tuple[Tensor, Tensor, R
     within = slice(0, rows.requests * rows.contexts)
     index = (rows.subjects.rows[within], rows.subjects.columns[within])
     shape = (rows.requests, rows.contexts, -1)
-    keys, values = (side[index].float().view(shape) for side in (seen.inputs, seen.outputs))
+    keys, values = (at_least_fp32(side[index]).view(shape) for side in (seen.inputs, seen.outputs))
 
     if suffixed:
         ends = [(i, place - rows.texts[i].subject) for i, place in rows.reads]
