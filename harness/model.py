@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from edit_harness import packing
+from edit_harness import packing, resume
 from edit_harness.architectures import LINEAR, Architecture
 from edit_harness.cases import Answer, Query
 from edit_harness.edits import Edit
@@ -32,13 +32,6 @@ from edit_harness.tokens import Tokens
 from edit_harness.worksheet import Read, Reading, Row, Worksheet
 
 BATCH_TOKENS = 4096
-TRIAL_TOLERANCE = {
-    torch.float64: 1e-6,
-    torch.float32: 1e-3,
-    torch.bfloat16: 0.2,
-    torch.float16: 0.05,
-}
-"""Largest difference of a log-probability, in nats, that passes for rounding."""
 NOT_THE_MODEL = ("_name_or_path", "transformers_version")
 """Entries of a configuration that change with where and by what the model was saved."""
 
@@ -288,15 +281,16 @@ class Model:
             k: v for row in rows for k, v in self._read(packing.grow([row]), alone=False).items()
         }
         worst = max(float((packed[key].whole - apart[key].whole).abs().max()) for key in apart)
-        return worst <= TRIAL_TOLERANCE[self.dtype]
+        return worst <= packing.TRIAL_TOLERANCE[self.dtype]
 
-    def resumes(self, layer: int) -> bool:
-        """Tell whether passes can begin at a layer; see `edit_harness.resume`."""
-        from edit_harness import resume
+    def resumes(self, layer: int, longest: int) -> bool:
+        """Tell whether passes over texts of so many tokens can begin at a layer.
 
+        See `edit_harness.resume`.
+        """
         if layer not in self._resumes:
             self._resumes[layer] = resume.fits(self, layer)
-        return self._resumes[layer]
+        return self._resumes[layer] and longest <= self._window
 
     @cached_property
     def _window(self) -> float:

@@ -26,6 +26,14 @@ NODES = 256
 SPREAD = 1.15
 """Trees of a batch differ in size by this factor at most, or padding eats what sharing saves."""
 
+TRIAL_TOLERANCE = {
+    torch.float64: 1e-6,
+    torch.float32: 1e-3,
+    torch.bfloat16: 0.2,
+    torch.float16: 0.05,
+}
+"""Largest difference of a log-probability, in nats, that passes for rounding."""
+
 
 @dataclass
 class Tree:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from edit_harness.hooks import Places, adding, recording
-from edit_harness.packing import additive
+from edit_harness.packing import TRIAL_TOLERANCE, additive
 
 if TYPE_CHECKING:
     from edit_harness.model import Batch, Model
@@ -116,8 +116,6 @@ def logits(model: Model, suffixes: Suffixes, read: Places, layer: int, delta: Te
 
 def fits(model: Model, layer: int) -> bool:
     """Tell whether running suffixes gives what running whole rows does, by a trial."""
-    from edit_harness.model import TRIAL_TOLERANCE
-
     if not model.packs or layer >= model.architecture.layers - 1:
         return False
     size = model.architecture.config.vocab_size

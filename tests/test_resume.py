@@ -39,7 +39,7 @@ def change(model, requires_grad=False):
 def test_suffixes_give_what_whole_rows_give(family, side):
     """Logits and their gradients; fp32 sums in another order."""
     model = tiny_model(family, padding=side)
-    assert model.resumes(0)
+    assert model.resumes(0, 8)
     found = []
     for run in (whole, cut):
         delta = change(model, requires_grad=True)
@@ -53,11 +53,18 @@ def test_suffixes_give_what_whole_rows_give(family, side):
 
 
 def test_a_model_without_such_masks_does_not_resume():
-    assert not tiny_model("bloom").resumes(0)
+    assert not tiny_model("bloom").resumes(0, 8)
+
+
+def test_texts_beyond_a_sliding_window_do_not_resume():
+    """A window hides early tokens, which the mask of kept keys would show."""
+    model = tiny_model("mistral", sliding_window=10)
+    assert model.resumes(0, 10)
+    assert not model.resumes(0, 11)
 
 
 def test_there_is_nothing_above_the_last_layer(model):
-    assert not model.resumes(model.architecture.layers - 1)
+    assert not model.resumes(model.architecture.layers - 1, 8)
 
 
 def test_only_suffixes_and_blocks_above_are_run(model):

@@ -208,7 +208,7 @@ def _clean_pass(model: Model, layer: int, rows: Rows) -> tuple[Tensor, Tensor, R
     projection = model.architecture.projection(layer).module
     count = len(rows.texts)
     with torch.no_grad(), recording(projection, count) as seen:
-        if suffixed := model.resumes(layer):
+        if suffixed := model.resumes(layer, max(len(text.ids) for text in rows.texts)):
             starts = [text.subject for text in rows.texts]
             suffixes = resume.freeze(model, rows.batch, starts, layer)
         else:

@@ -67,15 +67,14 @@ def test_in_double_precision_nothing_is_left_of_the_difference():
     [
         ("gpt2", torch.float64, 12, 1e-4),
         ("llama", torch.float64, 12, 1e-4),
-        # In its norm behind the projection many gradients are near 0, and Adam's steps are not.
-        ("gemma2", torch.float32, 4, 1e-2),
+        ("gemma2", torch.float32, 12, 1e-2),
     ],
 )
 def test_suffixes_alone_find_what_whole_rows_find(family, dtype, steps, atol):
     """Parts of these models compute in fp32 whatever their weights are."""
     model = tiny_model(family, dtype)
     given = replace(SETTINGS, steps=steps)
-    assert model.resumes(0)
+    assert model.resumes(0, 16)
     suffixes = search(model, 0, REQUESTS, CONTEXTS, given)
     model._resumes[0] = False
     for one, other in zip(suffixes, search(model, 0, REQUESTS, CONTEXTS, given), strict=True):
