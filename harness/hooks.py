@@ -159,3 +159,8 @@ def with_first(output: Any, changed: Tensor) -> Any:
 def by_row(tensor: Tensor, rows: int) -> Tensor:
     """Return rows by positions by width, also where a model flattens the first two (OPT)."""
     return tensor if tensor.dim() == 3 else tensor.view(rows, -1, tensor.shape[-1])
+
+
+def at_least_fp32(tensor: Tensor) -> Tensor:
+    """Return half precision as fp32; fp64 stays, so that a test can tell an error from rounding."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -20,14 +20,16 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from edit_harness import packing, resume
 from edit_harness.architectures import LINEAR, Architecture
 from edit_harness.cases import Answer, Query
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError
-from edit_harness.hooks import Places, editing, gathering, owner
+from edit_harness.hooks import Places, at_least_fp32, editing, gathering, owner
 from edit_harness.interfaces import ModelSource
+from edit_harness.packing import Tree
 from edit_harness.tokens import Tokens
-from edit_harness.worksheet import Reading, Row, Worksheet
+from edit_harness.worksheet import Read, Reading, Row, Worksheet
 
 BATCH_TOKENS = 4096
 NOT_THE_MODEL = ("_name_or_path", "transformers_version")
@@ -40,18 +42,16 @@ class Batch:
 
     ids: Tensor
     mask: Tensor
+    """1 where a row has a token, rows by columns; or what to add to attention scores, in 4-D."""
     starts: Tensor
     """Column of each row's first token."""
+    position_ids: Tensor
+    """The place of each column in its text."""
 
     def places(self, rows: Sequence[int], positions: Sequence[int]) -> Places:
         """Return where positions, counted from each row's first token, lie in the batch."""
         index = torch.tensor(rows, device=self.ids.device)
         return Places(index, self.starts[index] + torch.tensor(positions, device=self.ids.device))
-
-    @property
-    def position_ids(self) -> Tensor:
-        """The place of each column in its row; 0 where the row is padded."""
-        return (self.mask.cumsum(1) - 1).clamp(min=0)
 
 
 class Model:
@@ -78,6 +78,7 @@ class Model:
         self.batch_rows = batch_rows
         self.batch_tokens = batch_tokens
         self.padding = padding
+        self._resumes: dict[int, bool] = {}
         self._takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
     @property
@@ -114,25 +115,31 @@ class Model:
         ones = [[1] * len(row) for row in rows]
         mask = [[0] * p + o if left else o + [0] * p for p, o in zip(pad, ones, strict=True)]
         starts = pad if left else [0] * len(rows)
-        return Batch(*(torch.tensor(x, device=self.device) for x in (ids, mask, starts)))
+        ids, mask, starts = (torch.tensor(x, device=self.device) for x in (ids, mask, starts))
+        return Batch(ids, mask, starts, position_ids=(mask.cumsum(1) - 1).clamp(min=0))
 
     def logits(
-        self, batch: Batch, read: Places, parameters: Mapping[str, Tensor] | None = None
+        self,
+        batch: Batch,
+        read: Places,
+        parameters: Mapping[str, Tensor] | None = None,
+        cache: Any = None,
     ) -> Tensor:
-        """Return fp32 logits at the places, places by vocabulary.
+        """Return logits at the places, places by vocabulary, in fp32 or more.
 
-        ``parameters`` stand in for the model's own of the same name, and carry gradients.
+        ``parameters`` stand in for the model's own of the same name, and carry gradients; ``cache``
+        has keys and values that stand before the batch.
         """
         inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
         if self._takes_positions:
             inputs["position_ids"] = batch.position_ids
-        inputs["use_cache"] = False
+        inputs |= {"use_cache": False, "past_key_values": cache}
         head = self.architecture.head
         # An edit of the head finds its rows in whole rows only.
         gathers = self.architecture.gathers and not head._forward_hooks
         with gathering(head, read) if gathers else nullcontext():
             out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
-        return (out[0] if gathers else out[read.rows, read.columns]).float()
+        return at_least_fp32(out[0] if gathers else out[read.rows, read.columns])
 
     @contextmanager
     def applied(self, edit: Edit) -> Iterator[None]:
@@ -194,8 +201,8 @@ class Model:
         sheet = Worksheet(self.tokens, questions)
         for held, rows in self._groups(sheet.rows):
             with self.applied(held):
-                for batch in self._cut(rows):
-                    sheet.readings |= self._read(batch, alone=not held.touches_nothing)
+                for trees in self._lines(rows):
+                    sheet.readings |= self._read(trees, alone=not held.touches_nothing)
         return sheet.answers(generate_all(self, questions))
 
     def _groups(self, rows: Sequence[Row]) -> Iterator[tuple[Edit, list[Row]]]:
@@ -205,36 +212,91 @@ class Model:
         for key, edit in alone.items():
             yield edit, [row for row in rows if id(row.edit) == key]
 
-    def _cut(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
-        """Cut rows, longest first, into batches within the limits."""
-        batch: list[Row] = []
-        for row in sorted(rows, key=lambda row: -len(row.ids)):
-            full = (len(batch) + 1) * len((batch or [row])[0].ids) > self.batch_tokens
-            if batch and (full or len(batch) == self.batch_rows):
-                yield batch
-                batch = []
-            batch.append(row)
-        if batch:
-            yield batch
+    def _lines(self, rows: Sequence[Row]) -> Iterator[list[Tree]]:
+        """Yield batches of trees: rows of one edit together where the model allows it."""
+        together: dict[int, list[Row]] = {}
+        alone: list[Tree] = []
+        for row in rows:
+            if self.packs and not row.edit.adaptors and len(row.ids) <= self._window:
+                together.setdefault(id(row.edit), []).append(row)
+            else:
+                alone += packing.grow([row])
+        trees = [tree for group in together.values() for tree in packing.grow(group)]
+        yield from packing.batches(trees, self.batch_tokens, self.batch_rows)
+        yield from packing.batches(alone, self.batch_tokens, self.batch_rows)
 
     @torch.no_grad()
-    def _read(self, rows: Sequence[Row], *, alone: bool) -> dict[tuple[Row, int], Reading]:
+    def _read(self, trees: Sequence[Tree], *, alone: bool) -> dict[tuple[Row, int], Reading]:
         """Run one batch and keep what its reads ask for.
 
         ``alone`` says that the weights hold the rows' edit already.
         """
-        order = {key: i for i, key in enumerate(dict.fromkeys(id(row.edit) for row in rows))}
-        rows = sorted(rows, key=lambda row: order[id(row.edit)])
-        batch = self.batch([row.ids for row in rows])
-        reads = [(i, read) for i, row in enumerate(rows) for read in row.reads.values()]
+        firsts = [tree.rows[0][0] for tree in trees]
+        batch = self._batch_of(trees)
+        reads = [(i, read) for i, tree in enumerate(trees) for read in tree.reads().values()]
         places = batch.places([i for i, _ in reads], [read.position for _, read in reads])
-        edits = [row.edit.without_weights() if alone else row.edit for row in rows]
-        with self.edited_rows(batch, edits, [row.prompt_length for row in rows]):
+        edits = [row.edit.without_weights() if alone else row.edit for row in firsts]
+        with self.edited_rows(batch, edits, [row.prompt_length for row in firsts]):
             logits = self.logits(batch, places)
-        return {
-            (rows[i], read.position): Reading.of(line, read)
+        found = {
+            (i, read.position): Reading.of(line, read)
             for (i, read), line in zip(reads, logits, strict=True)
         }
+        return {
+            (row, position): found[i, path[position]]
+            for i, tree in enumerate(trees)
+            for row, path in tree.rows
+            for position in row.reads
+        }
+
+    def _batch_of(self, trees: Sequence[Tree]) -> Batch:
+        """Return trees as a batch: with a mask of their own unless each is a single text."""
+        if all(tree.is_chain for tree in trees):
+            return self.batch([tree.tokens for tree in trees])
+        ids, positions, mask = packing.padded(trees, self.dtype)
+        starts = torch.zeros(len(trees), dtype=torch.long)
+        return Batch(*(t.to(self.device) for t in (ids, mask, starts, positions)))
+
+    @cached_property
+    def packs(self) -> bool:
+        """Whether a tree of texts is answered as the texts alone; found by trying one.
+
+        The trial has texts that part at once, late and not at all, of several lengths.
+        """
+        if not self._takes_positions:
+            return False
+        size = self.architecture.config.vocab_size
+        texts = [(1, 2, 3, 4, 5), (1, 2, 3, 6), (1, 2, 3, 4), (7, 8, 3, 4, 5, 6, 1, 2)]
+        rows = []
+        for text in texts:
+            ids = tuple(token % size for token in text)
+            last = Read(len(ids) - 1, whole=True)
+            rows.append(Row(Edit(), ids, len(ids), {last.position: last}))
+        try:
+            (together,) = packing.grow(rows)
+            packed = self._read([together], alone=False)
+        except (RuntimeError, ValueError, TypeError, IndexError):
+            return False
+        apart = {
+            k: v for row in rows for k, v in self._read(packing.grow([row]), alone=False).items()
+        }
+        worst = max(float((packed[key].whole - apart[key].whole).abs().max()) for key in apart)
+        return worst <= packing.TRIAL_TOLERANCE[self.dtype]
+
+    def resumes(self, layer: int, longest: int) -> bool:
+        """Tell whether passes over texts of so many tokens can begin at a layer.
+
+        See `edit_harness.resume`.
+        """
+        if layer not in self._resumes:
+            self._resumes[layer] = resume.fits(self, layer)
+        return self._resumes[layer] and longest <= self._window
+
+    @cached_property
+    def _window(self) -> float:
+        """Longest text whose tokens may all see each other."""
+        window = getattr(self.architecture.config, "sliding_window", None)
+        return window or float("inf")
 
     @contextmanager
     def edited_rows(

@@ -22,8 +22,10 @@ from edit_harness.records import OK, Record, encode_answer
 from edit_harness.tokens import TooLongError
 
 LOG = logging.getLogger(__name__)
-CHUNK = 4
-"""Edits that share forward passes; what an interruption can lose."""
+CHUNK, LARGE_CHUNK = 4, 16
+"""Edits that share forward passes, which is also what an interruption can lose."""
+SMALL = 200_000_000
+"""Parameters below which a CPU does a large chunk in seconds."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def run(
     metrics: Mapping[str, Metric],
     *,
     done: Collection[str] = (),
-    chunk: int = CHUNK,
+    chunk: int | None = None,
 ) -> Iterator[Record]:
     """Yield a record for each measured case whose id is not in ``done``.
 
@@ -63,7 +65,7 @@ def run(
     unedited model answers with NaN.
     """
     last = UNEDITED
-    for group in _chunks(steps, chunk):
+    for group in _chunks(steps, chunk or _chunk_of(model)):
         wanted = {case.id for step in group for case in step.measure}.difference(done)
         if not wanted and all(step.fresh for step in group):
             continue
@@ -71,6 +73,11 @@ def run(
         last = edited[-1].edit
         for measured in _measure(model, edited, wanted):
             yield record(measured, metrics)
+
+
+def _chunk_of(model: Model) -> int:
+    small = sum(p.numel() for p in model.module.parameters()) < SMALL
+    return LARGE_CHUNK if small or model.device.type != "cpu" else CHUNK
 
 
 def _chunks(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:

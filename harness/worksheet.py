@@ -36,6 +36,11 @@ class Read:
     tokens: set[int] = field(default_factory=set)
     whole: bool = False
 
+    def merge(self, other: Read) -> None:
+        """Keep what the other read asks for too."""
+        self.tokens |= other.tokens
+        self.whole |= other.whole
+
 
 @dataclass(eq=False)
 class Row:
@@ -59,7 +64,7 @@ class Reading:
 
     @classmethod
     def of(cls, logits: Tensor, read: Read) -> Reading:
-        """Read one position's fp32 logits."""
+        """Read one position's logits."""
         log_partition = logits.logsumexp(-1)
         tokens = sorted(read.tokens)
         chosen = (logits[tokens] - log_partition).tolist()

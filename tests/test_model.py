@@ -296,8 +296,9 @@ def test_in_half_precision_padding_costs_no_more_than_rounding(family, dtype, at
 
 
 def rows_of_passes(model):
-    """Count the rows and the widths of coming passes."""
+    """Count the rows and the widths of coming passes, the model's trials apart."""
     shapes = []
+    assert model.packs
     model.module.register_forward_pre_hook(
         lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)),
         with_kwargs=True,
@@ -317,12 +318,14 @@ def test_queries_that_need_the_same_row_share_it(model):
 def test_batches_keep_to_their_limits():
     model = tiny_model(batch_rows=3, batch_tokens=40)
     shapes = rows_of_passes(model)
+    model.packs = False  # one tree would hold all of them
     model.answer([(Edit(), query) for query in QUERIES])
     assert len(shapes) > 3
     assert all(rows <= 3 and (rows * width <= 40 or rows == 1) for rows, width in shapes)
 
 
 def test_only_what_is_read_goes_through_the_head(model):
+    assert model.packs
     head, shapes = model.architecture.head, []
     plain = head.forward
     head.forward = lambda hidden: shapes.append(tuple(hidden.shape)) or plain(hidden)
@@ -344,6 +347,7 @@ def test_no_questions_no_answers(model):
 def test_rows_lie_in_the_order_of_the_questions_whatever_their_edits_addresses(model):
     """Rounding may depend on a row's place in its batch; an address must not decide on it."""
     words = "abcdef"
+    assert model.packs
     edits = sorted((edit_of(model, seed) for seed in range(6)), key=id, reverse=True)
     passes = []
     model.module.register_forward_pre_hook(

@@ -18,7 +18,7 @@ from edit_harness.edits import Edit
 from edit_harness.model import Model
 from edit_harness.moments import find
 from edit_harness_plugins.editors.contexts import sampled
-from edit_harness_plugins.editors.value_search import Found, Settings, lay_out, search
+from edit_harness_plugins.editors.value_search import Found, Settings, alike, search
 
 KMENG = "kmeng01/rome"
 EASYEDIT = "EasyEdit"
@@ -143,24 +143,35 @@ class Rome(Editor):
 
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
         """Return the sum of one rank-one change for each request, each seeing those before."""
-        edit = self._edit_one(model, requests[0])
+        (edit,) = self._edits(model, requests[:1])
         for request in requests[1:]:
             edit = self.extend(model, edit, [request])
         return edit
 
-    def _edit_one(self, model: Model, request: Request) -> Edit:
+    def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
+        """Return an edit for each batch; those of one request are searched together."""
+        single = [i for i, batch in enumerate(batches) if len(batch) == 1]
+        found: dict[int, Edit] = {}
+        for group in alike(model, [batches[i][0] for i in single]):
+            edits = self._edits(model, [batches[single[i]][0] for i in group])
+            found |= {single[i]: edit for i, edit in zip(group, edits, strict=True)}
+        return [found.get(i) or self.edit(model, batch) for i, batch in enumerate(batches)]
+
+    def _edits(self, model: Model, requests: Sequence[Request]) -> list[Edit]:
+        """Return an edit of its own for each request."""
         if self._shared is None or self._shared.model is not model:
             self.prepare(model)
         assert self._shared is not None
-        projection = model.architecture.projection(self.layer)
         settings = Settings(
             self.steps, self.lr, self.weight_decay, self.clamp, self.kl_factor, self.stop
         )
-        rows = lay_out(model, request, self._shared.contexts)
-        found = search(model, projection, rows, settings)
+        found = search(model, self.layer, requests, self._shared.contexts, settings)
+        return [self._write(model, value) for value in found]
+
+    def _write(self, model: Model, found: Found) -> Edit:
         left, right = self.update(found)
         return Edit(
-            projection.low_rank(left[:, None], right[None]),
+            model.architecture.projection(self.layer).low_rank(left[:, None], right[None]),
             info={
                 "loss": found.losses[-1][0],
                 "steps": len(found.losses) - 1,

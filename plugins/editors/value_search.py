@@ -1,21 +1,26 @@
-"""The search for a value: what a projection should put out at the subject to make a target likely.
+"""The search for values: what a projection should put out at a subject to make a target likely.
 
 Shared by the editors that write key-value pairs. See Meng et al. (2022), section 3.1, step 2: the
 loss is the target's negative log-likelihood over contexts, plus the drift of the prediction for
 "{subject} is a", plus a penalty on the change's norm.
+
+Many requests are searched together. Each has its own change, loss, clamp and end; what they share
+is the forward passes, so the values are those that each would find alone. Where the model allows
+it, a pass runs only what the changes can reach: see `edit_harness.resume`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from edit_harness import Request, join
-from edit_harness.architectures import Projection
-from edit_harness.hooks import Places, adding, recording
+from edit_harness import Request, join, resume
+from edit_harness.cases import SUBJECT
+from edit_harness.hooks import Places, adding, at_least_fp32, recording
 from edit_harness.model import Batch, Model
 from edit_harness_plugins.editors.contexts import fill
 
@@ -39,26 +44,6 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows of one request: its text in every context, then the essence prompt."""
-
-    batch: Batch
-    subjects: Places
-    """The subject's last token in every row."""
-    targets: Places
-    tokens: Tensor
-    """The target token of each of `targets`."""
-    shares: Tensor
-    """Weight of each of `targets` in the mean over contexts of the mean over tokens."""
-
-    @property
-    def reads(self) -> Places:
-        """Where predictions are needed: the targets, then the essence prompt's subject."""
-        rows = torch.cat([self.targets.rows, self.subjects.rows[-1:]])
-        return Places(rows, torch.cat([self.targets.columns, self.subjects.columns[-1:]]))
-
-
-@dataclass(frozen=True)
 class Found:
     """A value and what was seen on the way to it."""
 
@@ -72,81 +57,194 @@ class Found:
     """Total, likelihood, drift and norm terms of each pass."""
 
 
-def lay_out(model: Model, request: Request, contexts: Sequence[str]) -> Rows:
-    """Return the rows of a request."""
-    texts = [fill(context, request.text) for context in contexts]
-    parts = [model.tokens.split(text, request.target_new) for text in texts]
+@dataclass(frozen=True)
+class Text:
+    """One row of a request: its text in a context with the target, or the essence prompt."""
+
+    owner: int
+    """Index of the request."""
+    ids: tuple[int, ...]
+    subject: int
+    """Position of the subject's last token."""
+    reads: tuple[int, ...]
+    """Positions where predictions are read."""
+    target: tuple[int, ...]
+    """The token that each of them should be; none for the essence prompt."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of several requests: every request's contexts, then every essence prompt."""
+
+    batch: Batch
+    texts: tuple[Text, ...]
+    requests: int
+    contexts: int
+
+    @cached_property
+    def targets(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Token, request and weight of each target: the mean over contexts of that over tokens."""
+        device = self.batch.ids.device
+        each = [(text, token) for text in self.texts for token in text.target]
+        return (
+            torch.tensor([token for _, token in each], device=device),
+            torch.tensor([text.owner for text, _ in each], device=device),
+            torch.tensor([1 / len(t.target) / self.contexts for t, _ in each], device=device),
+        )
+
+    @cached_property
+    def owners(self) -> Tensor:
+        """The request of each row."""
+        return torch.tensor([text.owner for text in self.texts], device=self.batch.ids.device)
+
+    @cached_property
+    def subjects(self) -> Places:
+        """The subject's last token in every row."""
+        return self.batch.places(range(len(self.texts)), [text.subject for text in self.texts])
+
+    @cached_property
+    def reads(self) -> list[tuple[int, int]]:
+        """Row and position of every prediction: all target tokens, then the essence prompts."""
+        return [(i, place) for i, text in enumerate(self.texts) for place in text.reads]
+
+
+def lay_out(model: Model, requests: Sequence[Request], contexts: Sequence[str]) -> Rows:
+    """Return the rows of requests."""
+    texts = [_context(model, i, r, c) for i, r in enumerate(requests) for c in contexts]
+    texts += [_essence(model, i, request) for i, request in enumerate(requests)]
+    batch = model.batch([text.ids for text in texts])
+    return Rows(batch, tuple(texts), len(requests), len(contexts))
+
+
+def alike(model: Model, requests: Sequence[Request]) -> list[list[int]]:
+    """Return groups of requests, by index, whose texts have equally many tokens to run.
+
+    What is run of a text begins at its subject's last token; padding it to that of a longer one
+    would cost more than sharing a pass saves.
+    """
+    groups: dict[int, list[int]] = {}
+    for i, request in enumerate(requests):
+        text = _context(model, i, request, SUBJECT)
+        groups.setdefault(len(text.ids) - text.subject, []).append(i)
+    return list(groups.values())
+
+
+def _context(model: Model, owner: int, request: Request, context: str) -> Text:
+    text = fill(context, request.text)
+    parts = model.tokens.split(text, request.target_new)
+    subject = model.tokens.subject_last(request, join(text, request.target_new))
+    return Text(owner, parts.inputs, subject, tuple(parts.places), parts.target)
+
+
+def _essence(model: Model, owner: int, request: Request) -> Text:
+    """Return the essence prompt up to the subject, where its prediction is read."""
     essence = Request(ESSENCE, request.subject, request.target_new)
-    wholes = [join(text, request.target_new) for text in texts]
-    subjects = [model.tokens.subject_last(request, whole) for whole in wholes]
-    subjects.append(model.tokens.subject_last(essence))
-    batch = model.batch([*(p.inputs for p in parts), model.tokens.encode(essence.text).ids])
-    rows = [i for i, part in enumerate(parts) for _ in part.target]
-    tokens = [token for part in parts for token in part.target]
-    shares = [1 / len(part.target) / len(parts) for part in parts for _ in part.target]
-    return Rows(
-        batch,
-        subjects=batch.places(range(len(subjects)), subjects),
-        targets=batch.places(rows, [place for part in parts for place in part.places]),
-        tokens=torch.tensor(tokens, device=model.device),
-        shares=torch.tensor(shares, device=model.device),
-    )
+    subject = model.tokens.subject_last(essence)
+    ids = model.tokens.encode(essence.text).ids[: subject + 1]
+    return Text(owner, ids, subject, (subject,), ())
 
 
-def search(model: Model, projection: Projection, rows: Rows, settings: Settings) -> Found:
-    """Find the value of one request by gradient descent on its change δ."""
-    keys, values, essence = _clean_pass(model, projection, rows)
-    norm = float(values[0].norm())
-    delta = torch.zeros_like(values[0], requires_grad=True)
-    optimizer = torch.optim.Adam([delta], lr=settings.lr)
-    losses: list[tuple[float, ...]] = []
-    for step in range(settings.steps):
-        likelihood, now = _pass_with(model, projection, rows, delta)
-        drift = settings.kl_factor * (now.exp() * (now - essence)).sum()
-        decay = settings.weight_decay * delta.norm() / norm**2
-        loss = likelihood + drift + decay
-        total, *terms = torch.stack([loss, likelihood, drift, decay]).tolist()
-        losses.append((total, *terms))
-        if total < settings.stop or step == settings.steps - 1:
+def search(
+    model: Model, layer: int, requests: Sequence[Request], contexts: Sequence[str], given: Settings
+) -> list[Found]:
+    """Find the value of each request by gradient descent on its change δ.
+
+    A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
+    """
+    rows = lay_out(model, requests, contexts)
+    keys, values, run = _clean_pass(model, layer, rows)
+    norms = values[:, 0].norm(dim=1)
+    delta = torch.zeros_like(values[:, 0], requires_grad=True)
+    optimizer = torch.optim.Adam([delta], lr=given.lr)
+    live = torch.ones(len(requests), dtype=torch.bool, device=delta.device)
+    losses: list[list[tuple[float, ...]]] = [[] for _ in requests]
+    objective: Objective | None = None
+    for step in range(given.steps):
+        targets, essence = run(delta)
+        if objective is None:  # δ is still 0, so this is what the unedited model says
+            objective = Objective(rows, norms, essence.detach().log_softmax(-1), given)
+        terms = objective(delta, targets, essence)
+        for i in live.nonzero()[:, 0].tolist():
+            losses[i].append(tuple(terms[i].tolist()))
+        live &= terms[:, 0].detach() >= given.stop
+        if step == given.steps - 1 or not live.any():
             break
         optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        _shorten(delta, settings.clamp * norm)
-    return Found(keys, values, delta.detach(), tuple(losses))
+        terms[live, 0].sum().backward()
+        _step(optimizer, delta, live, given.clamp * norms)
+    return [
+        Found(keys[i], values[i], delta[i].detach(), tuple(losses[i])) for i in range(len(requests))
+    ]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The loss of each request."""
+
+    rows: Rows
+    norms: Tensor
+    """Norm of each request's clean value."""
+    essence: Tensor
+    """Clean log-probabilities at the essence prompts, requests by vocabulary."""
+    given: Settings
+
+    def __call__(self, delta: Tensor, targets: Tensor, essence: Tensor) -> Tensor:
+        """Return total, likelihood, drift and norm terms, requests by 4, from logits."""
+        tokens, owners, shares = self.rows.targets
+        chosen = targets.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+        likelihood = -torch.zeros_like(self.norms).to(chosen).index_add(0, owners, chosen * shares)
+        now = essence.log_softmax(-1)
+        drift = self.given.kl_factor * (now.exp() * (now - self.essence)).sum(1)
+        decay = self.given.weight_decay * delta.norm(dim=1) / self.norms**2
+        return torch.stack([likelihood + drift + decay, likelihood, drift, decay], dim=1)
+
+
+Run = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From each request's δ to the logits of the targets and of the essence prompts."""
+
+
+def _clean_pass(model: Model, layer: int, rows: Rows) -> tuple[Tensor, Tensor, Run]:
+    """Return keys and values, requests by contexts by width, and how to run with a change."""
+    projection = model.architecture.projection(layer).module
+    count = len(rows.texts)
+    with torch.no_grad(), recording(projection, count) as seen:
+        if suffixed := model.resumes(layer, max(len(text.ids) for text in rows.texts)):
+            starts = [text.subject for text in rows.texts]
+            suffixes = resume.freeze(model, rows.batch, starts, layer)
+        else:
+            model.logits(rows.batch, rows.batch.places([0], [0]))
+    within = slice(0, rows.requests * rows.contexts)
+    index = (rows.subjects.rows[within], rows.subjects.columns[within])
+    shape = (rows.requests, rows.contexts, -1)
+    keys, values = (at_least_fp32(side[index]).view(shape) for side in (seen.inputs, seen.outputs))
+
+    if suffixed:
+        ends = [(i, place - rows.texts[i].subject) for i, place in rows.reads]
+        read = suffixes.batch.places(*zip(*ends, strict=True))
+    else:
+        read = rows.batch.places(*zip(*rows.reads, strict=True))
+
+    def run(delta: Tensor) -> tuple[Tensor, Tensor]:
+        each = delta[rows.owners]
+        if suffixed:
+            logits = resume.logits(model, suffixes, read, layer, each)
+        else:
+            with adding(projection, rows.subjects, each, count):
+                logits = model.logits(rows.batch, read)
+        return logits[: -rows.requests], logits[-rows.requests :]
+
+    return keys, values, run
 
 
 @torch.no_grad()
-def _clean_pass(model: Model, projection: Projection, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
-    """Return keys and values of the contexts, and the essence prompt's log-probabilities."""
-    with recording(projection.module, len(rows.batch.ids)) as seen:
-        logits = model.logits(rows.batch, rows.reads)
-    index = (rows.subjects.rows[:-1], rows.subjects.columns[:-1])
-    return (
-        at_least_fp32(seen.inputs[index]),
-        at_least_fp32(seen.outputs[index]),
-        logits[-1].log_softmax(-1),
-    )
+def _step(optimizer: torch.optim.Optimizer, delta: Tensor, live: Tensor, longest: Tensor) -> None:
+    """Take a step where the search still goes on, and scale the changes down to their largest norm.
 
-
-def at_least_fp32(tensor: Tensor) -> Tensor:
-    """Return half precision as fp32; fp64 stays, so that a test can tell an error from rounding."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-
-
-def _pass_with(
-    model: Model, projection: Projection, rows: Rows, delta: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return the mean negative log-likelihood and the essence prompt's log-probabilities."""
-    count = len(rows.batch.ids)
-    with adding(projection.module, rows.subjects, delta.expand(count, -1), count):
-        logprobs = model.logits(rows.batch, rows.reads).log_softmax(-1)
-    chosen = logprobs[:-1].gather(1, rows.tokens[:, None])[:, 0]
-    return -(chosen * rows.shares).sum(), logprobs[-1]
-
-
-@torch.no_grad()
-def _shorten(delta: Tensor, longest: float) -> None:
-    """Scale the change down to a largest norm."""
-    if (norm := float(delta.norm())) > longest:
-        delta.mul_(longest / norm)
+    Adam moves by momentum also where a gradient has become zero, so finished rows are put back.
+    """
+    before = delta.detach().clone()
+    optimizer.step()
+    norms = delta.norm(dim=1)
+    shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
+    delta.mul_(shorter[:, None])
+    delta[~live] = before[~live]

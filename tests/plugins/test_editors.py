@@ -18,7 +18,7 @@ from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.none import Unedited
 from edit_harness_plugins.editors.prompt import WORDINGS, Prompt
 from edit_harness_plugins.editors.rome import Rome
-from edit_harness_plugins.editors.value_search import Settings, lay_out, search
+from edit_harness_plugins.editors.value_search import Settings, search
 
 CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")
 FAMILIES = ("gpt2", "llama")
@@ -146,8 +146,8 @@ def found_by(editor, model, request=REQUEST):
     settings = Settings(
         editor.steps, editor.lr, editor.weight_decay, editor.clamp, editor.kl_factor, editor.stop
     )
-    rows = lay_out(model, request, editor.contexts)
-    return search(model, model.architecture.projection(editor.layer), rows, settings)
+    (found,) = search(model, editor.layer, [request], editor.contexts, settings)
+    return found
 
 
 def written(model, edit, request=REQUEST):

@@ -161,7 +161,7 @@ def test_rome(golden, kind, tmp_path, monkeypatch):
         u, v = (delta.right[0], delta.left[:, 0]) if projection.out_in else (
             delta.left[:, 0], delta.right[0],
         )  # fmt: skip
-        found = seen[-1]
+        (found,) = seen[-1]
         key = found.keys.mean(0) if kind.startswith("r_rome") else found.keys[0]
         assert edit.info["steps"] == theirs["adam_steps"] == len(found.losses) - 1
         np.testing.assert_allclose(found.losses, theirs["loss"], rtol=0, atol=5e-5)
