@@ -71,8 +71,9 @@ def run(
             continue
         edited = _edit(model, editor, group, last)
         last = edited[-1].edit
-        for measured in _measure(model, edited, wanted):
-            yield record(measured, metrics)
+        for measured in _measure(model, edited):
+            if measured.case.id in wanted:
+                yield record(measured, metrics)
 
 
 def _chunk_of(model: Model) -> int:
@@ -123,9 +124,9 @@ def _edit_one(model: Model, editor: Editor, step: Step, last: Edit) -> Edited:
     return Edited(step, edit, perf_counter() - start)
 
 
-def _measure(model: Model, edited: Sequence[Edited], wanted: Collection[str]) -> Iterator[Measured]:
+def _measure(model: Model, edited: Sequence[Edited]) -> Iterator[Measured]:
     """Ask together; where that fails, case by case to see which it was."""
-    todo = [(case, e) for e in edited for case in e.step.measure if case.id in wanted]
+    todo = [(case, e) for e in edited for case in e.step.measure]
     try:
         yield from _ask(model, todo)
         return
