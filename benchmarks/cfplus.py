@@ -101,7 +101,12 @@ class Race:
         self.model = Model(module, tokenizer)
         self.encode = lambda text: tokenizer(text)["input_ids"]
         self.rome = Rome(
-            layer=synthetic.LAYERS[shape], steps=20, weight_decay=0.5, clamp=4.0, covariance=False
+            layer=synthetic.LAYERS[shape],
+            steps=20,
+            weight_decay=0.5,
+            clamp=4.0,
+            covariance=False,
+            context_count=10,
         )
         self.rome.prepare(self.model)
         self.model.resumes(self.rome.layer, 8)

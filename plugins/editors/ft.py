@@ -20,10 +20,13 @@ from edit_harness.model import Model
 
 KMENG = "kmeng01/rome"
 EASYEDIT = "EasyEdit"
+OURS = "tuned on pocket by this project"
 
 
-def _preset(layer: int, source: str, *, epsilon: float | None = None, bias: bool = True) -> Preset:
-    values = {"layer": layer, "bias": bias}
+def _preset(
+    layer: int, source: str, *, epsilon: float | None = None, lr: float = 5e-4, bias: bool = True
+) -> Preset:
+    values = {"layer": layer, "lr": lr, "bias": bias}
     return Preset(values if epsilon is None else {**values, "epsilon": epsilon}, source)
 
 
@@ -33,7 +36,7 @@ class FineTuning(Editor):
 
     layer: int = FROM_PRESET
     steps: int = 25
-    lr: float = 5e-4
+    lr: float = FROM_PRESET
     weight_decay: float = 0.0
     """Adam's L2 term, towards 0."""
     stop: float = 1e-2
@@ -45,6 +48,7 @@ class FineTuning(Editor):
     """Requests of one step; more are taken one chunk after another."""
 
     presets: ClassVar = {
+        "pocket": _preset(1, OURS, lr=5e-3),
         "gpt2-xl": _preset(1, KMENG),
         "gpt-j-6b": _preset(21, KMENG),
         "llama-2-7b": _preset(21, EASYEDIT, bias=False),
@@ -143,6 +147,7 @@ class ConstrainedFineTuning(FineTuning):
     epsilon: float = FROM_PRESET
 
     presets: ClassVar = {
+        "pocket": _preset(1, OURS, epsilon=1e-2, lr=5e-3),
         "gpt2-medium": _preset(0, KMENG, epsilon=2e-3),
         "gpt2-large": _preset(0, KMENG, epsilon=1e-3),
         "gpt2-xl": _preset(0, KMENG, epsilon=5e-4),

@@ -22,13 +22,28 @@ from edit_harness_plugins.editors.value_search import Found, Settings, alike, se
 
 KMENG = "kmeng01/rome"
 EASYEDIT = "EasyEdit"
+OURS = "tuned on pocket by this project"
 
 
 def _preset(
-    layer: int, source: str, *, steps: int = 20, decay: float = 0.5, clamp: float = 4.0
+    layer: int,
+    source: str,
+    *,
+    steps: int = 20,
+    decay: float = 0.5,
+    clamp: float = 4.0,
+    contexts: int = 10,
 ) -> Preset:
-    values = {"layer": layer, "steps": steps, "weight_decay": decay, "clamp": clamp}
-    return Preset(values, source)
+    return Preset(
+        {
+            "layer": layer,
+            "steps": steps,
+            "weight_decay": decay,
+            "clamp": clamp,
+            "context_count": contexts,
+        },
+        source,
+    )
 
 
 def _easyedit(source: str = EASYEDIT) -> Preset:
@@ -70,12 +85,13 @@ class Rome(Editor):
     contexts: tuple[str, ...] = ()
     """Texts with ``{}`` for the prompt, the bare ``{}`` first; by default sampled."""
     context_lengths: tuple[int, ...] = (5, 10)
-    context_count: int = 10
+    context_count: int = FROM_PRESET
     """Sampled contexts of each length in tokens; the bare prompt comes on top."""
     seed: int = 0
     """Seed of the sampled contexts."""
 
     presets: ClassVar = {
+        "pocket": _preset(1, OURS, decay=0.0, clamp=6.0, contexts=2),
         "gpt2-medium": _preset(8, KMENG, clamp=3.0),
         "gpt2-large": _preset(12, KMENG),
         "gpt2-xl": _preset(17, KMENG),

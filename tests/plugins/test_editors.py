@@ -36,7 +36,7 @@ def rome(**fields):
 
 
 def ft(cls=FineTuning, **fields):
-    return cls(**{"layer": 1, "steps": 6, "bias": True} | fields)
+    return cls(**{"layer": 1, "steps": 6, "lr": 5e-4, "bias": True} | fields)
 
 
 class TestUnedited(EditorTests):
