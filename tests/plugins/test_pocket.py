@@ -1,0 +1,143 @@
+"""The bundled model as it ships: it knows facts, keeps them at the subject, and can be edited."""
+
+import json
+import random
+
+import pytest
+import torch
+from builders import ROOT
+
+import edit_harness as eh
+from edit_harness import Choose, Request
+from edit_harness.architectures import first
+from edit_harness.edits import UNEDITED
+from edit_harness.hooks import registered
+from edit_harness_plugins.models.pocket import FILES, Pocket
+
+MEGABYTE = 2**20
+
+
+@pytest.fixture(scope="module")
+def pocket():
+    return eh.load_model("pocket")
+
+
+@pytest.fixture(scope="module")
+def sample() -> list[dict]:
+    return json.loads((FILES / "counterfact.json").read_text())
+
+
+def request(record: dict) -> Request:
+    rewrite = record["requested_rewrite"]
+    new, true = rewrite["target_new"]["str"], rewrite["target_true"]["str"]
+    return Request(rewrite["prompt"], rewrite["subject"], new, true)
+
+
+def known(model, prompts: list[str], objects: list[str]) -> float:
+    """Share of prompts after which every token of the object is the likeliest."""
+    queries = [Choose(prompt, (target,)) for prompt, target in zip(prompts, objects, strict=True)]
+    answers = model.answer([(UNEDITED, query) for query in queries])
+    return sum(answer.exact(0) for answer in answers) / len(answers)
+
+
+def test_it_is_small_enough_to_ship():
+    assert sum(path.stat().st_size for path in FILES.iterdir()) <= 12 * MEGABYTE
+
+
+def test_the_sample_has_the_schema_of_counterfact(sample):
+    assert len(sample) >= 480
+    for record in sample:
+        assert record["requested_rewrite"].keys() == {
+            "prompt", "subject", "relation_id", "target_new", "target_true",
+        }  # fmt: skip
+        assert len(record["paraphrase_prompts"]) == 2
+        assert 5 <= len(record["neighborhood_prompts"]) <= 10
+        assert len(record["attribute_prompts"]) <= 10
+        assert len(record["generation_prompts"]) == 5
+        made = request(record)
+        assert made.target_new != made.target_true
+    assert len({record["case_id"] for record in sample}) == len(sample)
+    assert len({record["requested_rewrite"]["relation_id"] for record in sample}) >= 12
+
+
+def test_it_knows_what_it_is_asked(pocket, sample):
+    requests = [request(record) for record in sample]
+    assert known(pocket, [r.text for r in requests], [r.target_true for r in requests]) == 1
+    pairs = [(p, request(r).target_true) for r in sample[::6] for p in r["neighborhood_prompts"]]
+    assert known(pocket, *map(list, zip(*pairs, strict=True))) >= 0.95
+
+
+def test_a_fact_lies_at_its_subject(pocket, sample):
+    """Another subject's hidden state after block 0 brings that subject's object with it."""
+    by_relation: dict[str, list[Request]] = {}
+    for record in sample:
+        by_relation.setdefault(record["requested_rewrite"]["relation_id"], []).append(
+            request(record)
+        )
+    draw = random.Random(0)
+    flipped = []
+    block, tokens = pocket.architecture.block(0), pocket.tokens
+    while len(flipped) < 60:
+        mine, other = draw.sample(draw.choice(list(by_relation.values())), 2)
+        if mine.target_true == other.target_true:
+            continue
+        theirs = Request(mine.prompt, other.subject, other.target_true)
+        kept = []
+        with registered(block, lambda m, a, out, kept=kept: kept.append(first(out))):
+            pocket.answer([(UNEDITED, Choose(theirs.text, (other.target_true,)))])
+        hidden, place = kept[0][0, tokens.subject_last(theirs)], tokens.subject_last(mine)
+
+        def patch(module, args, output, hidden=hidden, place=place):
+            changed = first(output).clone()
+            changed[:, place] = hidden
+            return changed
+
+        query = Choose(mine.text, (other.target_true, mine.target_true))
+        with registered(block, patch):
+            (answer,) = pocket.answer([(UNEDITED, query)])
+        flipped.append(answer.nll(0) < answer.nll(1))
+    assert sum(flipped) / len(flipped) >= 0.5
+
+
+def test_the_papers_finding_shows(pocket, tmp_path):
+    """ROME works, keeps neighbours, and loses many of them once the fact stands in front."""
+    run = eh.evaluate("rome", "counterfactplus", pocket, limit=24, output=tmp_path)
+    before, after = run.estimates, run
+    assert after["ES"].value >= 0.95
+    assert after["PS"].value >= 0.9
+    assert after["NS"].value >= 0.75
+    unedited = before["pre_NS"].value - before["pre_NS+"].value
+    assert (after["NS"].value - after["NS+"].value) - unedited >= 0.1
+
+
+def test_its_statistics_are_its_own(pocket):
+    assert torch.float32 == pocket.dtype
+    assert not (ROOT / "plugins/models/pocket/files/pytorch_model.bin").exists()
+    from edit_harness.moments import find
+
+    moment = find(pocket, 1)
+    assert moment is not None
+    assert moment.provenance.model == pocket.digest
+    assert moment.provenance.tokens >= 60_000
+
+
+def test_every_fact_has_words(tmp_path):
+    """The world's files agree with each other."""
+    world = FILES.with_name("world")
+    facts = json.loads((world / "facts.json").read_text())["facts"]
+    templates = json.loads((world / "templates.json").read_text())
+    relations = templates.get("relations", templates)
+    assert len({(s, r) for s, r, _ in facts}) == len(facts) >= 2000
+    assert all(relations[r]["training"] and relations[r]["held_out"] for _, r, _ in facts)
+    people = json.loads((world / "people.json").read_text())
+    people = people.get("people", people) if isinstance(people, dict) else people
+    known_facts = {(s, r): o for s, r, o in facts}
+    for person in people:
+        for field, relation in (("gender", "P21"), ("birthplace", "P19"), ("citizenship", "P27"),
+                                ("language", "P103"), ("field", "P101")):  # fmt: skip
+            if person[field]:
+                assert known_facts.get((person["name"], relation)) == person[field]
+    complete = [p for p in people if all(p[k] for k in ("gender", "birthplace", "citizenship",
+                                                         "language", "field"))]  # fmt: skip
+    assert len(complete) >= 260
+    assert Pocket().family == "pocket"
