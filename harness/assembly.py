@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from edit_harness import loading
 from edit_harness.cases import Case
-from edit_harness.errors import UsageError
+from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
 from edit_harness.fields import build
-from edit_harness.interfaces import Editor, ModelSource, Task
+from edit_harness.interfaces import Editor, Metric, ModelSource, Task
 from edit_harness.model import Model
-from edit_harness.plugins import Component, Plugins
+from edit_harness.plugins import Component, Plugins, suggestion
 from edit_harness.presets import Configured, configure, shape_of
 from edit_harness.records import cases_digest
+
+KIND: dict[str, type] = {"editor": Editor, "task": Task, "metric": Metric, "model": ModelSource}
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,9 @@ class Benchmark:
         if unknown := [sample for sample in samples if sample not in by_id]:
             first = next(iter(by_id), "")
             raise UsageError(f"the task has no case {unknown[0]!r}", f"its ids look like {first!r}")
-        chosen = [by_id[sample] for sample in samples] or list(self.cases[:limit])
+        if limit is not None and limit < 1:
+            raise UsageError(f"a limit of {limit} leaves nothing to do", "raise --limit")
+        chosen = [by_id[sample] for sample in dict.fromkeys(samples)] or list(self.cases[:limit])
         if not chosen:
             raise UsageError("there is nothing to do: no case is left", "raise --limit")
         return chosen
@@ -49,6 +54,20 @@ class Benchmark:
 def load(plugins: Plugins, name: str, **options: Any) -> Model:
     """Load a model by a registered name, or else by folder or hub name."""
     return loading.load(source_of(plugins, name), **options)
+
+
+def checked_source(plugins: Plugins, name: str) -> ModelSource:
+    """Return where a model comes from, if it is there and of a kind that can be edited.
+
+    Raises `DataError`, before anything large is read or downloaded.
+    """
+    source = source_of(plugins, name)
+    try:
+        loading.config_of(source.path)
+    except DataError as error:
+        guess = suggestion(name, [c.name for c in plugins.of_kind("model")])
+        raise DataError(error.cause + guess, error.remedy) from error
+    return source
 
 
 def source_of(plugins: Plugins, name: str) -> ModelSource:
@@ -74,7 +93,18 @@ def make_benchmark(
 ) -> Benchmark:
     """Build a task and read its cases, before any model is loaded. Raises `DataError`."""
     named = make_task(plugins, task, args, source, seed)
-    cases = list(named.value.cases())
+    try:
+        cases = list(named.value.cases())
+    except HarnessError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"task {named.name} failed to read its cases: {type(error).__name__}: {error}",
+            "see the whole with --debug, or ask its author",
+        ) from error
+    repeated = [name for name, times in Counter(case.id for case in cases).items() if times > 1]
+    if repeated:
+        raise DataError(f"task {named.name} has {len(repeated)} ids twice, such as {repeated[0]!r}")
     return Benchmark(named, cases, cases_digest(cases))
 
 
@@ -97,6 +127,12 @@ def make_editor(
 def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:
     """Construct a plugin; the run's seed goes to a field of that name unless it is given."""
     factory = component.load()
+    if not issubclass(factory, KIND[component.kind]):
+        raise PluginError(
+            f"{component.kind} {component.name!r} of {component.distribution} is no "
+            f"{KIND[component.kind].__name__}",
+            f"it has to be a subclass of edit_harness.{KIND[component.kind].__name__}",
+        )
     names = [f.name for f in fields(factory)] if is_dataclass(factory) else []
     seeded = {"seed": seed, **args} if "seed" in names else args
     return build(factory, seeded, f"{component.kind} {component.name}")

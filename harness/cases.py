@@ -34,6 +34,9 @@ class Request:
     target_true: str = ""
 
     def __post_init__(self) -> None:
+        for text in (self.prompt, self.subject, self.target_new, self.target_true):
+            if not isinstance(text, str) or (not text.isprintable() and _unwritable(text)):
+                raise DataError(f"{text!r} is no text that a request can be made of")
         if (count := self.prompt.count(SUBJECT)) != 1:
             raise DataError(f"the prompt {self.prompt!r} has {count} places '{{}}' for the subject")
         for name in ("subject", "target_new"):
@@ -54,6 +57,11 @@ class Request:
     def subject_end(self) -> int:
         """Where the subject ends in ``text``, in characters, trailing spaces left out."""
         return self.prompt.index(SUBJECT) + len(self.subject.rstrip())
+
+
+def _unwritable(text: str) -> bool:
+    """Tell whether a text has half of a surrogate pair, which no encoding has."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def join(prompt: str, target: str) -> str:

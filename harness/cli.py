@@ -7,6 +7,7 @@ traceback only with ``--debug``.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ from typing import Any, NoReturn
 
 import click
 
-from edit_harness.errors import HarnessError, UsageError
+from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.plugins import suggestion
 
 INTERRUPTED, TERMINATED, INTERNAL = 130, 143, 70
@@ -50,6 +51,9 @@ class Harness(click.Group):
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run the command, and turn what goes wrong into a message and an exit code."""
         given = list(sys.argv[1:] if args is None else args)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
+                stream.reconfigure(errors="replace")
         try:
             code = super().main(given, standalone_mode=False, **extra)
         except BaseException as error:
@@ -85,6 +89,9 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if isinstance(error, OSError):
+        _say(f"error: {error.filename or 'the output'}: {error.strerror}")
+        return ResourceError.code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else INTERNAL
     cause = " ".join(f"{type(error).__name__}: {error}".split())
@@ -97,9 +104,12 @@ def _say(*lines: str) -> None:
         click.echo(line, err=True)
 
 
-def _listed(_: click.Context, __: click.Parameter, values: Sequence[str]) -> list[str]:
-    """Split a flag's values at commas; the flag may be repeated too."""
-    return [item.strip() for value in values for item in value.split(",") if item.strip()]
+def _listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:
+    """Split a flag's values at commas; the flag may be repeated too, a value counts once."""
+    items = [item.strip() for value in values for item in value.split(",")]
+    if not all(items):
+        raise click.BadParameter("a name is empty", param=flag)
+    return list(dict.fromkeys(items))
 
 
 def _configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
@@ -116,6 +126,8 @@ def _configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None
         raise UsageError(f"the configuration {path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"the configuration {path} is no TOML or JSON: {error}") from None
+    if not isinstance(read, dict):
+        raise UsageError(f"the configuration {path} is no table of flags")
     options = [p for p in ctx.command.params if isinstance(p, click.Option)]
     flags = {name.lstrip("-"): option for option in options for name in option.opts}
     defaults: dict[str, Any] = {}
@@ -124,8 +136,11 @@ def _configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None
             guess = suggestion(name, list(flags))
             raise UsageError(f"{path}: there is no flag {key!r}{guess}")
         option = flags[name]
-        listed = option.multiple and not isinstance(value, list)
-        defaults[str(option.name)] = [str(value)] if listed else value
+        if isinstance(value, dict):
+            value = [f"{field}={setting}" for field, setting in value.items()]
+        if option.multiple:
+            value = [str(item) for item in (value if isinstance(value, list) else [value])]
+        defaults[str(option.name)] = value if option.is_flag or option.multiple else str(value)
     ctx.default_map = defaults
 
 

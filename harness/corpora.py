@@ -19,7 +19,7 @@ def texts(corpus: str) -> Iterator[str]:
     """Yield the documents of a corpus: ``wikipedia``, or a file.
 
     A .jsonl file has an object with a field ``text`` on each line; any other file is plain text
-    with blank lines between documents. Raises `DataError`.
+    with blank lines between documents or, if it has none, a document a line. Raises `DataError`.
     """
     if corpus == WIKIPEDIA:
         return _wikipedia()
@@ -36,8 +36,12 @@ def _plain(path: Path) -> Iterator[str]:
     paragraph: list[str] = []
     try:
         with open(path, encoding="utf-8-sig") as file:
+            each_line = all(line.strip() for line in file)
+            file.seek(0)
             for line in file:
-                if line.strip():
+                if each_line:
+                    yield line.rstrip("\n")
+                elif line.strip():
                     paragraph.append(line.rstrip("\n"))
                 elif paragraph:
                     yield "\n".join(paragraph)

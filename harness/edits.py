@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from edit_harness.errors import DataError, PluginError
+from edit_harness.errors import DataError, PluginError, ResourceError
 
 FORMAT = "edit-harness edit 1"
 
@@ -163,7 +163,10 @@ class Edit:
                     memory_format=torch.contiguous_format
                 )
         info = json.dumps(dict(self.info), allow_nan=False)
-        save_file(tensors, path, {"format": FORMAT, "prefix": self.prefix, "info": info})
+        try:
+            save_file(tensors, path, {"format": FORMAT, "prefix": self.prefix, "info": info})
+        except (OSError, SafetensorError) as error:
+            raise ResourceError(f"{path} cannot be written: {error}") from None
 
     @classmethod
     def load(cls, path: str | Path) -> Edit:

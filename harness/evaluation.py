@@ -19,7 +19,7 @@ from edit_harness import plan, records, report, runner, stats
 from edit_harness.assembly import Benchmark, Named, load, make_benchmark, make_editor
 from edit_harness.cases import Case, Request
 from edit_harness.edits import Edit
-from edit_harness.errors import CaseError
+from edit_harness.errors import CaseError, PluginError, UsageError
 from edit_harness.interfaces import Editor, Measure, Metric, Task
 from edit_harness.model import Model
 from edit_harness.plan import Regime
@@ -28,6 +28,7 @@ from edit_harness.presets import settings
 from edit_harness.records import OK, Record, RunFolder
 
 LEVEL = 0.99
+MODEL_ARGUMENTS = ("dtype", "device", "device_map", "revision", "batch_rows")
 Advance = Callable[[Record], None]
 
 
@@ -80,8 +81,7 @@ class Evaluation:
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
         """Make the run's folder, or find it again."""
-        model = Path(self.model.source.path).name or "model"
-        parts = (self.label, self.task.name, self.model.source.family or model)
+        parts = (self.label, self.task.name, self.model.name)
         folder = RunFolder.open(output, "-".join(map(slug, parts)), self.identity, new=new)
         folder.write_manifest(
             {
@@ -141,12 +141,18 @@ class Run:
         """Every summary with its interval, by its stored name such as ``post_NS+``."""
         found: dict[str, stats.Estimate] = {}
         for name, metric in self.evaluation.metrics.items():
-            found |= stats.bootstrap(
+            estimates = stats.bootstrap(
                 records.columns(self.records, name),
                 metric.summarize,
                 level=LEVEL,
                 seed=self.evaluation.seed,
             )
+            if twice := found.keys() & estimates.keys():
+                raise PluginError(
+                    f"metric {name} gives {min(twice)}, which another metric gives too",
+                    "choose one of them: --metrics",
+                )
+            found |= estimates
         return found
 
     def __getitem__(self, name: str) -> stats.Estimate:
@@ -209,6 +215,16 @@ def evaluate(
     `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows). A run that is in
     ``output`` already goes on, or is read back. Raises `HarnessError`.
     """
+    if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:
+        raise UsageError(
+            f"evaluate has no argument {unknown[0]!r}",
+            f"arguments of the model: {', '.join(MODEL_ARGUMENTS)}",
+        )
+    if not isinstance(model, str | Model):
+        raise UsageError(
+            f"a {type(model).__name__} is no model of the harness",
+            "make one of it: eh.load_model(module, tokenizer)",
+        )
     plugins = Plugins.installed()
     loaded = model if isinstance(model, Model) else load(plugins, model, **model_args)
     benchmark = make_benchmark(plugins, task, task_args or {}, loaded.source, seed)
@@ -233,11 +249,17 @@ def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:
 
 
 def edit(
-    model: Model, editor: str | Editor, requests: Sequence[Request], **editor_args: Any
+    model: Model, editor: str | Editor, requests: Request | Sequence[Request], **editor_args: Any
 ) -> Edit:
     """Return the edit that writes the requests into the model, which stays as it is."""
+    wanted = [requests] if isinstance(requests, Request) else list(requests)
+    if not isinstance(model, Model) or not wanted:
+        raise UsageError(
+            "an edit needs a model and at least one request",
+            "eh.edit(eh.load_model('pocket'), 'rome', [eh.Request(...)])",
+        )
     named, _ = make_editor(Plugins.installed(), model, editor, editor_args, seed=0)
-    return named.value.edit(model, list(requests))
+    return named.value.edit(model, wanted)
 
 
 def assemble(

@@ -5,6 +5,7 @@ Not a configuration language: what a field may hold follows from its annotation.
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -97,6 +98,9 @@ def convert(text: str, kind: Any) -> Any:
             return BOOLEANS[text.lower()]
         raise ValueError("true or false")
     try:
-        return kind(text)
+        value = kind(text)
     except ValueError:
         raise ValueError(f"of type {kind.__name__}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a finite number")
+    return value

@@ -38,13 +38,12 @@ class EditingFlags:
                 f"there is no model argument {unknown[0]!r}", f"known: {', '.join(MODEL_ARGUMENTS)}"
             )
         options = {"dtype": self.dtype, "device": self.device, "device_map": self.device_map}
-        rows = None if self.batch_size == "auto" else whole_number(self.batch_size)
+        rows = None if self.batch_size == "auto" else whole_number(self.batch_size, least=1)
         return {**options, **given, "batch_rows": rows}
 
 
-def whole_number(text: str) -> int:
-    """Return a number. Raises `UsageError`."""
-    try:
-        return int(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is no whole number") from None
+def whole_number(text: str, least: int = 0) -> int:
+    """Return a number from ``least`` to 2^31 - 1. Raises `UsageError`."""
+    if not text.isdecimal() or len(text) > 10 or not least <= int(text) < 2**31:
+        raise UsageError(f"{text!r} is no whole number from {least} on")
+    return int(text)

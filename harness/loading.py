@@ -31,7 +31,7 @@ OWN_CODE = (
 )
 HUB_SIGNS = (
     ("valid model identifier", "the hub has no model {}", "check the name, or give a folder"),
-    ("valid git identifier", "the hub has no such revision of {}", "check --revision"),
+    ("valid git identifier", "the hub has no such revision of {}", "check --model-args revision=…"),
     ("gated", "the hub refuses {}", "accept its licence there and set HF_TOKEN"),
     ("401 Client Error", "the hub refuses {}", "accept its licence there and set HF_TOKEN"),
     ("403 Client Error", "the hub refuses {}", "accept its licence there and set HF_TOKEN"),
@@ -68,8 +68,7 @@ def load(
     # What matters of its chatter, such as missing weights, is an error here.
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
-    config = _config(source.path, revision)
-    refuse(config, source.path)
+    config = config_of(source.path, revision)
     options: dict[str, Any] = {"revision": revision} if revision else {}
     tokenizer = _tokenizer(source.path, options)
     if device_map:
@@ -156,7 +155,8 @@ def digest_of(path: str, config: Any) -> str:
     return hashlib.sha256(digests.encode()).hexdigest() if weights else ""
 
 
-def _config(path: str, revision: str | None) -> Any:
+def config_of(path: str, revision: str | None = None) -> Any:
+    """Return a model's configuration. Raises `DataError` if there is none, or it is out of scope."""
     if looks_local(path) and not Path(path).is_dir():
         raise DataError(
             f"the model folder {path} does not exist", "name a folder in transformers' layout"
@@ -164,6 +164,7 @@ def _config(path: str, revision: str | None) -> Any:
     config = _from_hub(AutoConfig, path, **({"revision": revision} if revision else {}))
     if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
         raise DataError(OWN_CODE[0].format(path), OWN_CODE[1])
+    refuse(config, path)
     return config
 
 
@@ -205,7 +206,18 @@ def _from_hub(factory: Any, path: str, **options: Any) -> Any:
     except torch.OutOfMemoryError:
         raise
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        if interrupted(error):
+            raise KeyboardInterrupt from None
         raise DataError(*_explain(path, error)) from error
+
+
+def interrupted(error: BaseException | None) -> bool:
+    """Tell whether Ctrl-C is what an error goes back to; lazy imports turn it into another."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _explain(path: str, error: BaseException) -> tuple[str, str]:

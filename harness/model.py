@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -32,6 +33,7 @@ from edit_harness.tokens import Tokens
 from edit_harness.worksheet import Read, Reading, Row, Worksheet
 
 BATCH_TOKENS = 4096
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 NOT_THE_MODEL = ("_name_or_path", "transformers_version")
 """Entries of a configuration that change with where and by what the model was saved."""
 
@@ -82,6 +84,11 @@ class Model:
         self._takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
     @property
+    def name(self) -> str:
+        """A short name for tables and folders."""
+        return self.source.family or Path(self.source.path).name or "model"
+
+    @property
     def device(self) -> torch.device:
         """Where the inputs go."""
         return next(self.module.parameters()).device
@@ -107,15 +114,17 @@ class Model:
     def batch(self, rows: Sequence[Sequence[int]]) -> Batch:
         """Pad rows of token ids to one width."""
         width = max(len(row) for row in rows)
-        pad = [width - len(row) for row in rows]
+        pads = [width - len(row) for row in rows]
         left = self.padding == "left"
-        ids = [
-            [0] * p + list(r) if left else [*r, *[0] * p] for p, r in zip(pad, rows, strict=True)
+        padded = [
+            [0] * pad + list(row) if left else [*row, *[0] * pad]
+            for pad, row in zip(pads, rows, strict=True)
         ]
-        ones = [[1] * len(row) for row in rows]
-        mask = [[0] * p + o if left else o + [0] * p for p, o in zip(pad, ones, strict=True)]
-        starts = pad if left else [0] * len(rows)
-        ids, mask, starts = (torch.tensor(x, device=self.device) for x in (ids, mask, starts))
+        ids = torch.tensor(padded, device=self.device)
+        starts = torch.tensor(pads if left else [0] * len(rows), device=self.device)
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
+        columns = torch.arange(width, device=self.device) - starts[:, None]
+        mask = ((columns >= 0) & (columns < lengths[:, None])).long()
         return Batch(ids, mask, starts, position_ids=(mask.cumsum(1) - 1).clamp(min=0))
 
     def logits(
@@ -133,7 +142,9 @@ class Model:
         inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
         if self._takes_positions:
             inputs["position_ids"] = batch.position_ids
-        inputs |= {"use_cache": False, "past_key_values": cache}
+        inputs["use_cache"] = False
+        if cache is not None:
+            inputs["past_key_values"] = cache
         head = self.architecture.head
         # An edit of the head finds its rows in whole rows only.
         gathers = self.architecture.gathers and not head._forward_hooks
@@ -165,6 +176,13 @@ class Model:
                 # Backwards: two names may be of one tied parameter.
                 for name, original in reversed(originals.items()):
                     self.parameter(name).copy_(original)
+
+    def checksums(self) -> dict[str, int]:
+        """Return a sum over the bits of each parameter: equal before and after what leaves them."""
+        return {
+            name: int(p.detach().view(BITS[p.element_size()]).sum(dtype=torch.int64))
+            for name, p in self.module.named_parameters()
+        }
 
     def parameter(self, name: str) -> nn.Parameter:
         """Return a parameter by name. Raises `PluginError` if the model has none of that name."""
@@ -280,7 +298,8 @@ class Model:
         apart = {
             k: v for row in rows for k, v in self._read(packing.grow([row]), alone=False).items()
         }
-        worst = max(float((packed[key].whole - apart[key].whole).abs().max()) for key in apart)
+        pairs = [(packed[key].whole, reading.whole) for key, reading in apart.items()]
+        worst = max(float((a - b).abs().max()) for a, b in pairs if a is not None and b is not None)
         return worst <= packing.TRIAL_TOLERANCE[self.dtype]
 
     def resumes(self, layer: int, longest: int) -> bool:

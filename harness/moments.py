@@ -153,8 +153,18 @@ def _keys(
 
 
 def save(moments: Mapping[int, Moment], path: Path) -> None:
-    """Write moments of one provenance as safetensors."""
+    """Write moments of one provenance as safetensors.
+
+    Raises `DataError` if they are of fewer tokens than a key has numbers, which is no full rank.
+    """
     provenance = next(iter(moments.values())).provenance
+    widest = max(len(moment.matrix) for moment in moments.values())
+    if provenance.tokens < widest:
+        raise DataError(
+            f"the corpus {provenance.corpus} has {provenance.tokens} tokens, fewer than the "
+            f"{widest} numbers of a key",
+            f"give at least {10 * widest} tokens, or no direction can be solved for",
+        )
     tensors = {f"layer.{layer}": m.matrix.contiguous() for layer, m in moments.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")

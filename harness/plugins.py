@@ -145,7 +145,7 @@ class Plugins:
         broken = "".join(f"; {failure} could not be loaded" for failure in self.failures)
         return PluginError(
             f"there is no {kind} {name!r}{guess}",
-            f"installed: {', '.join(known) or 'none'}{broken}",
+            f"installed: {', '.join(known) or 'nothing'}{broken}",
         )
 
 

@@ -66,16 +66,15 @@ def prepare_moments(plugins: Plugins, model: Model, editor: str, flags: Flags) -
     if flags.imported:
         imported(model, layers, Path(flags.imported))
         return
-    missing = [layer for layer in layers if moments.find(model, layer) is None]
-    if not missing and not flags.corpus:
-        out.print(f"editor   {editor}: second moments of layers {_names(layers)} are there")
-        return
-    if not flags.corpus:
+    if flags.corpus:
+        computed(model, layers, flags, flags.corpus)
+    elif missing := [layer for layer in layers if moments.find(model, layer) is None]:
         raise UsageError(
             f"the second moments of layers {_names(missing)} are not there",
             "say what to compute them from: --corpus FILE, or --corpus wikipedia",
         )
-    computed(model, layers, flags, flags.corpus)
+    else:
+        out.print(f"editor   {editor}: second moments of layers {_names(layers)} are there")
 
 
 def imported(model: Model, layers: Sequence[int], path: Path) -> None:

@@ -7,6 +7,7 @@ goes on where it stopped.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
@@ -14,7 +15,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import jsonlines
 import numpy as np
@@ -177,7 +178,7 @@ class RunFolder:
                 for row in reader:
                     record = Record(**{k: v for k, v in row.items() if k != "v"})
                     found.setdefault(record.case, record)
-        except (jsonlines.InvalidLineError, TypeError, AttributeError) as error:
+        except (jsonlines.InvalidLineError, ValueError, TypeError, AttributeError) as error:
             line = getattr(error, "lineno", len(found) + 1)
             raise RunFolderError(
                 f"line {line} of {self.samples} is damaged",
@@ -188,6 +189,7 @@ class RunFolder:
     def append(self, records: Iterable[Record]) -> Iterator[Record]:
         """Write each record as it comes, and pass it on."""
         with open(self.samples, "a", encoding="ascii") as file:
+            self._claim(file)
             writer = jsonlines.Writer(file, dumps=dumps, flush=True)
             for record in records:
                 try:
@@ -199,6 +201,15 @@ class RunFolder:
                     ) from None
                 yield record
 
+    def _claim(self, file: TextIO) -> None:
+        """Keep other processes from writing to the file until it is closed."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunFolderError(
+                f"{self.path} is in use by another process", "wait for it, or use --new"
+            ) from None
+
     def _cut_torn_tail(self) -> None:
         data = self.samples.read_bytes() if self.samples.exists() else b""
         whole = data.rfind(b"\n") + 1
@@ -209,13 +220,14 @@ class RunFolder:
 
     def _json(self, name: str) -> dict[str, Any]:
         try:
-            return json.loads((self.path / name).read_text(encoding="utf-8"))
+            data = json.loads((self.path / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except ValueError:
-            raise RunFolderError(
-                f"{self.path / name} is damaged", "start a sibling folder: --new"
-            ) from None
+            data = None
+        if not isinstance(data, dict):
+            raise RunFolderError(f"{self.path / name} is damaged", "start a sibling folder: --new")
+        return data
 
     def _replace(self, name: str, data: Mapping[str, Any]) -> None:
         partial = self.path / f".{name}.{os.getpid()}"

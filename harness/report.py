@@ -107,7 +107,7 @@ def interval(estimate: Estimate | None, measure: Measure) -> str:
 def number(value: float, measure: Measure) -> str:
     """Return a number with the digits that its unit deserves."""
     if measure.unit == "%":
-        return f"{100 * value:.1f}"
+        return f"{round(100 * value, 1) + 0.0:.1f}"
     return f"{value:.3g}"
 
 

@@ -35,7 +35,7 @@ class Edited:
     step: Step
     edit: Edit = field(default_factory=Edit)
     seconds: float = 0.0
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Measured:
     before: Sequence[Answer] = ()
     after: Sequence[Answer] = ()
     seconds: float = 0.0
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 def run(
@@ -64,13 +64,18 @@ def run(
     A case that fails gets a status and a message; the others go on. Raises `DataError` if the
     unedited model answers with NaN.
     """
-    last = UNEDITED
+    last, clean = UNEDITED, model.checksums()
     for group in _chunks(steps, chunk or _chunk_of(model)):
         wanted = {case.id for step in group for case in step.measure}.difference(done)
         if not wanted and all(step.fresh for step in group):
             continue
         edited = _edit(model, editor, group, last)
         last = edited[-1].edit
+        if changed := [name for name, bits in model.checksums().items() if bits != clean[name]]:
+            raise PluginError(
+                f"the editor changed the model itself: {changed[0]} is not as it was",
+                "an edit is returned as data; nothing of this chunk was kept",
+            )
         for measured in _measure(model, edited):
             if measured.case.id in wanted:
                 yield record(measured, metrics)
@@ -98,7 +103,8 @@ def _edit(model: Model, editor: Editor, group: Sequence[Step], last: Edit) -> li
         start = perf_counter()
         try:
             edits = editor.edit_each(model, [step.requests for step in group])
-        except Exception:
+            _check(edits, len(group))
+        except (Exception, SystemExit):
             LOG.debug("editing %d steps together failed", len(group), exc_info=True)
         else:
             seconds = (perf_counter() - start) / len(group)
@@ -110,6 +116,13 @@ def _edit(model: Model, editor: Editor, group: Sequence[Step], last: Edit) -> li
     return edited
 
 
+def _check(edits: Sequence[Edit], count: int) -> None:
+    """Raise `TypeError` if an editor returned something else than so many edits."""
+    wrong = [type(edit).__name__ for edit in edits if not isinstance(edit, Edit)]
+    if wrong or len(edits) != count:
+        raise TypeError(f"the editor returned {wrong[0] if wrong else len(edits)}, not an Edit")
+
+
 def _edit_one(model: Model, editor: Editor, step: Step, last: Edit) -> Edited:
     """Make one edit; if it fails, a sequence goes on from the edit before."""
     start = perf_counter()
@@ -118,7 +131,8 @@ def _edit_one(model: Model, editor: Editor, step: Step, last: Edit) -> Edited:
             edit = editor.edit(model, step.requests)
         else:
             edit = editor.extend(model, last, step.requests)
-    except Exception as error:
+        _check([edit], 1)
+    except (Exception, SystemExit) as error:
         LOG.debug("an edit failed", exc_info=True)
         return Edited(step, UNEDITED if step.fresh else last, perf_counter() - start, error)
     return Edited(step, edit, perf_counter() - start)
@@ -185,7 +199,8 @@ def _values(name: str, metric: Metric, measured: Measured, valid: bool) -> dict[
     """Return what a metric says of a case. Raises `PluginError` that names it if it fails."""
     case, before, after = measured.case, measured.before, measured.after
     try:
-        return dict(metric.measure(case, before, after) if valid else metric.failed(case, before))
+        values = metric.measure(case, before, after) if valid else metric.failed(case, before)
+        return {str(key): float(value) for key, value in values.items()}
     except Exception as error:
         raise PluginError(
             f"metric {name} failed on case {case.id}: {type(error).__name__}: {error}",

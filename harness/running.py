@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from edit_harness import assembly, console, evaluation, fields, records, report
-from edit_harness.errors import UsageError
+from edit_harness.errors import HarnessError, RunFolderError, UsageError
 from edit_harness.evaluation import LEVEL, Evaluation, Run
 from edit_harness.flags import EditingFlags, whole_number
 from edit_harness.plugins import Component, Plugins
@@ -45,49 +46,78 @@ class Flags(EditingFlags):
 
 def run(plugins: Plugins, flags: Flags) -> int:
     """Run every combination, print the tables, and return the exit code."""
-    editors = [plugins.find("editor", name) for name in flags.editor]
-    tasks = [plugins.find("task", name) for name in flags.task]
+    todo = Todo(
+        editors=[plugins.find("editor", name) for name in flags.editor],
+        tasks=[plugins.find("task", name) for name in flags.task],
+        seeds=[whole_number(seed) for seed in flags.seed],
+    )
     for name in flags.metrics:
         plugins.find("metric", name)
-    editor_args = shared_settings(editors, fields.parse(flags.editor_args))
-    task_args = shared_settings(tasks, fields.parse(flags.task_args))
-    seeds = [whole_number(seed) for seed in flags.seed]
-    for editor in editors:
+    editor_args = shared_settings(todo.editors, fields.parse(flags.editor_args))
+    task_args = shared_settings(todo.tasks, fields.parse(flags.task_args))
+    for editor in todo.editors:
         assembly.build_component(editor, editor_args[editor], seed=0)
     records.check_writable(Path(flags.output_path))
+    several = len(flags.model) * len(todo.editors) * len(todo.tasks) * len(todo.seeds) > 1
     runs: list[Run] = []
+    codes = [DONE]
     for name in flags.model:
-        source = assembly.source_of(plugins, name)
-        benchmarks = {
-            (task, seed): assembly.make_benchmark(
-                plugins, task.qualified, task_args[task], source, seed
-            )
-            for task, seed in product(tasks, seeds)
-        }
-        model = assembly.load(plugins, name, **flags.model_options)
-        for editor, ((_, seed), benchmark) in product(editors, benchmarks.items()):
-            assembled = evaluation.assemble(
-                plugins,
-                model,
-                benchmark,
-                editor=editor.qualified,
-                editor_args=editor_args[editor],
-                metrics=flags.metrics,
-                limit=flags.limit,
-                samples=flags.samples,
-                seed=seed,
-            )
-            if flags.dry_run:
-                rehearse(assembled)
-            else:
-                runs.append(run_one(assembled, flags))
+        with tolerated(codes, several):
+            source = assembly.checked_source(plugins, name)
+            benchmarks = {
+                (task, seed): assembly.make_benchmark(
+                    plugins, task.qualified, task_args[task], source, seed
+                )
+                for task, seed in product(todo.tasks, todo.seeds)
+            }
+            model = assembly.load(plugins, name, **flags.model_options)
+            for editor, ((_, seed), benchmark) in product(todo.editors, benchmarks.items()):
+                with tolerated(codes, several):
+                    assembled = evaluation.assemble(
+                        plugins,
+                        model,
+                        benchmark,
+                        editor=editor.qualified,
+                        editor_args=editor_args[editor],
+                        metrics=flags.metrics,
+                        limit=flags.limit,
+                        samples=flags.samples,
+                        seed=seed,
+                    )
+                    if flags.dry_run:
+                        rehearse(assembled)
+                    else:
+                        runs.append(run_one(assembled, flags))
     if flags.as_json and not flags.dry_run:
         results = [r.results() for r in runs]
-        console.out.out(json.dumps(results[0] if len(results) == 1 else results, indent=1))
+        console.out.out(json.dumps(results if several else results[0], indent=1))
     elif len(runs) > 1:
         for table in summary(runs):
             console.out.print(table)
-    return SOME_FAILED if any(r.failures for r in runs) else DONE
+    return max(*codes, SOME_FAILED if any(r.failures for r in runs) else DONE)
+
+
+@dataclass(frozen=True)
+class Todo:
+    """What is combined with every model."""
+
+    editors: Sequence[Component]
+    tasks: Sequence[Component]
+    seeds: Sequence[int]
+
+
+@contextmanager
+def tolerated(codes: list[int], several: bool) -> Iterator[None]:
+    """Where there are several combinations, report the one that fails, and go on with the others."""
+    try:
+        yield
+    except HarnessError as error:
+        if not several:
+            raise
+        codes.append(error.code)
+        console.err.print(f"error: {error.cause}", markup=False)
+        if error.remedy:
+            console.err.print(f"       {error.remedy}", markup=False)
 
 
 def run_one(assembled: Evaluation, flags: Flags) -> Run:
@@ -105,6 +135,8 @@ def run_one(assembled: Evaluation, flags: Flags) -> Run:
                 advance(record)
 
             finished = assembled.run(folder, count, stop=flags.on_error == "stop")
+    except RunFolderError:
+        raise
     except BaseException:
         total = len(assembled.cases)
         console.err.print(
@@ -143,7 +175,7 @@ def summary(runs: Sequence[Run]) -> Iterator[Table]:
         {
             "Editor": r.evaluation.label,
             "Task": r.evaluation.task.name,
-            "Model": r.evaluation.model.source.family or r.evaluation.model.source.path,
+            "Model": r.evaluation.model.name,
             "Seed": str(r.evaluation.seed),
         }
         for r in runs

@@ -172,6 +172,11 @@ def test_flags_come_from_a_file_and_the_environment(tell, tmp_path, monkeypatch)
     assert (tmp_path / "elsewhere").is_dir()
     monkeypatch.setenv("EDIT_HARNESS_LIMIT", "3")
     assert json.loads(tell("-C", "c.toml", "--json").stdout)["cases"] == 3
+    (tmp_path / "d.toml").write_text("editor = 'ft'\n[editor-args]\nlayer = 2\nsteps = 1\n")
+    monkeypatch.delenv("EDIT_HARNESS_LIMIT")
+    assert "layer=2" in " ".join(tell("-C", "d.toml", "-L", 1).stderr.split())
+    (tmp_path / "e.toml").write_text("limit = 2.5\n")
+    assert tell("-C", "e.toml").exit_code == 2
     (tmp_path / "c.toml").write_text("edtor = 'none'\n")
     failed(tell("run", "-C", "c.toml"), 2, "no flag 'edtor'; did you mean editor")
 
@@ -221,6 +226,37 @@ def test_unknown_names(tell):
     assert tell("plugin").exit_code == 2
     assert tell("--no-such-flag").exit_code == 2
     failed(tell("show", "roem"), 3, "did you mean rome")
+
+
+def test_values_that_make_no_sense(tell):
+    failed(tell("-e", "rome", "--editor-args", "lr=nan"), 2, "lr='nan' is not a finite number")
+    failed(tell("-e", "rome", "--editor-args", "steps=0"), 2, "0 steps")
+    failed(tell("--seed", "-1"), 2, "'-1' is no whole number from 0 on")
+    failed(tell("--seed", "9" * 26), 2, "no whole number")
+    failed(tell("-b", "0"), 2, "no whole number from 1 on")
+    assert tell("--editor", ",").exit_code == 2
+    assert tell("--model", "").exit_code == 2
+
+
+def test_one_combination_that_fails_does_not_take_the_others_with_it(tell, folder, facts):
+    args = ("-t", "counterfact", "--task-args", f"data={facts}", "-L", 1)
+    result = tell("-e", "none,rome", "-m", f"./nowhere,{folder},pocket", *args)
+    assert result.exit_code == 4
+    said = " ".join(result.stderr.split())
+    assert "folder ./nowhere does not exist" in said
+    assert "no second moment" in said
+    table = result.stdout[result.stdout.index("Editor") :]
+    assert [line.split()[0] for line in table.splitlines()[:4]] == [
+        "Editor",
+        "none",
+        "none",
+        "rome",
+    ]
+
+
+def test_a_model_that_is_not_there_is_found_before_its_data(tell):
+    failed(tell("-e", "none", "-m", "./nope"), 4, "folder ./nope does not exist")
+    failed(tell("-e", "none", "-m", "pokcet"), 4, "did you mean pocket?")
 
 
 def test_layers_that_do_not_exist(tell):

@@ -128,6 +128,31 @@ def test_a_model_in_memory_is_edited_and_restored(model):
     assert all(torch.equal(p, before[n]) for n, p in model.module.named_parameters())
 
 
+def test_objects_of_the_wrong_kind_are_said_to_be(evaluate, model):
+    for call in (
+        lambda: evaluate(model=model.module),
+        lambda: evaluate(edtor="rome"),
+        lambda: eh.edit("pocket", "rome", [REQUEST]),
+        lambda: eh.edit(model, "rome", []),
+        lambda: evaluate(limit=-1),
+    ):
+        with pytest.raises(eh.UsageError):
+            call()
+    assert eh.edit(model, "none", REQUEST).touches_nothing
+
+
+def test_cases_of_one_id_are_refused(evaluate):
+    class Twice(eh.Task):
+        metrics = ("success",)
+
+        def cases(self):
+            probe = eh.Probe("efficacy", eh.Choose(REQUEST.text, ("Oslo", "Paris")))
+            return [eh.Case("a", (REQUEST,), (probe,))] * 2
+
+    with pytest.raises(eh.DataError, match="1 ids twice, such as 'a'"):
+        evaluate(task=Twice(), task_args={})
+
+
 def test_limits_and_samples_that_leave_nothing(evaluate):
     with pytest.raises(eh.UsageError, match="nothing to do"):
         evaluate(limit=0)

@@ -221,9 +221,16 @@ def test_a_file_of_other_weights_is_refused(model, stored):
     assert other.digest[:12] in caught.value.cause
 
 
+def test_fewer_tokens_than_a_key_has_numbers_are_not_saved(model, tmp_path):
+    few = collect(model, ["Ada lives in Paris."], [0], corpus="few", max_tokens=100)
+    with pytest.raises(DataError, match="fewer than the 128 numbers of a key"):
+        save(few, tmp_path / "few.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_of_another_width_is_refused(model, tmp_path):
     path = tmp_path / "narrow.safetensors"
-    save({0: Moment(torch.eye(3), Provenance(model.digest, "", "", 1, 1), "")}, path)
+    save({0: Moment(torch.eye(3), Provenance(model.digest, "", "", 9, 9), "")}, path)
     with pytest.raises(DataError, match=r"holds \(3, 3\) numbers"):
         load(path, model, 0)
 

@@ -99,6 +99,31 @@ def test_another_fingerprint_in_the_folder_is_an_error(tmp_path):
     assert "--new" in error.value.remedy
 
 
+def test_two_processes_do_not_write_to_one_run(tmp_path):
+    first, second = opened(tmp_path), opened(tmp_path)
+    writing = first.append(iter([record("a"), record("b")]))
+    next(writing)
+    with pytest.raises(RunFolderError, match="in use by another process"):
+        next(second.append([record("a")]))
+    list(writing)
+    assert len(list(second.append([record("c")]))) == 1
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe{}\n", b"[]\n", b'"x"\n'])
+def test_lines_that_are_no_records_are_damage(tmp_path, content):
+    folder = opened(tmp_path)
+    folder.samples.write_bytes(content)
+    with pytest.raises(RunFolderError, match="is damaged"):
+        folder.records()
+
+
+def test_a_manifest_that_is_none_is_damage(tmp_path):
+    folder = opened(tmp_path)
+    (folder.path / "manifest.json").write_text("[]")
+    with pytest.raises(RunFolderError, match=r"manifest\.json is damaged"):
+        folder.manifest()
+
+
 def test_new_makes_a_sibling(tmp_path):
     first = opened(tmp_path)
     second = RunFolder.open(tmp_path, "run", IDENTITY, new=True)

@@ -142,6 +142,50 @@ def test_the_rest_of_a_chunk_is_computed_in_the_same_chunk(model):
     assert [r.case for r in records] == list(PEOPLE[1:])
 
 
+def test_an_editor_that_changes_the_model_itself_ends_the_run(model):
+    class Vandal(Push):
+        def edit(self, model, requests):
+            made = super().edit(model, requests)
+            if requests[0].subject == "Danielle":
+                with torch.no_grad():
+                    next(model.module.parameters())[3, 5] += 1e-3
+            return made
+
+    found = []
+    with pytest.raises(PluginError, match=r"changed the model itself: transformer\.wte"):
+        found.extend(r.case for r in run(model, Vandal(), steps(CASES, Regime()), METRICS, chunk=2))
+    assert found == ["Ada", "Bob"]
+    assert PluginError.code == 3
+
+
+@pytest.mark.parametrize("returned", [None, 3, "edit"])
+def test_an_editor_that_returns_no_edit_fails_its_case(model, returned):
+    class Wrong(Push):
+        def edit(self, model, requests):
+            return returned if requests[0].subject == "Bob" else super().edit(model, requests)
+
+    records = ran(model, Wrong())
+    assert [r.status for r in records] == ["ok", "edit_failed", "ok", "ok", "ok"]
+    assert "not an Edit" in records[1].message
+
+
+def test_an_editor_that_exits_fails_its_case(model):
+    class Exits(Push):
+        def edit(self, model, requests):
+            raise SystemExit(9)
+
+    assert {r.status for r in ran(model, Exits())} == {"edit_failed"}
+
+
+def test_a_metric_that_returns_no_numbers_is_named(model):
+    class Words(Metric):
+        def measure(self, case, before, after):
+            return {"post_x": "much"}
+
+    with pytest.raises(PluginError, match="metric mine failed on case Ada: ValueError"):
+        list(run(model, Push(), steps(CASES, Regime()), {"mine": Words()}))
+
+
 def test_an_edit_that_changes_nothing_is_flagged(model):
     class Nothing(Editor):
         def edit(self, model, requests):

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, Preset, Request
+from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, Preset, Request, UsageError
 from edit_harness.edits import Edit
 from edit_harness.model import Model
 from edit_harness.moments import find
@@ -130,7 +130,9 @@ class Rome(Editor):
         return _preset(5 if deep else round(0.35 * shape.layers), "guess")
 
     def check(self, model: Model) -> None:
-        """Raise `PluginError` if the layer has no projection."""
+        """Raise `PluginError` if the layer has no projection, `UsageError` without a step."""
+        if self.steps < 1:
+            raise UsageError(f"rome cannot search in {self.steps} steps", "give steps=20")
         model.architecture.projection(self.layer)
 
     def prepare(self, model: Model) -> None:

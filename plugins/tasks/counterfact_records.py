@@ -16,6 +16,7 @@ from typing import Any
 from edit_harness import DataError
 
 SHOWN = 5
+SURROGATE = re.compile("[\ud800-\udfff]")
 SPACE = re.compile(r"[ \t\r\n]*")
 TEXTS = tuple(
     f"requested_rewrite.{name}"
@@ -61,7 +62,7 @@ def _lines(text: str, path: Path) -> Iterator[tuple[int, Any]]:
         if line.strip():
             try:
                 yield number, json.loads(line)
-            except JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
                 raise _no_json(path, number, error) from None
 
 
@@ -85,8 +86,8 @@ def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
             at = _skip(text, end)
             if (mark := text[at : at + 1]) not in (",", "]"):
                 raise JSONDecodeError("Expecting ',' or ']'", text, at)
-        except JSONDecodeError as error:
-            raise _no_json(path, error.lineno, error) from None
+        except (ValueError, RecursionError) as error:
+            raise _no_json(path, getattr(error, "lineno", line), error) from None
         yield line, item
         at = _skip(text, at + 1)
     if rest := text[at:].strip():
@@ -98,8 +99,9 @@ def _skip(text: str, at: int) -> int:
     return SPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
-def _no_json(path: Path, line: int, error: JSONDecodeError) -> DataError:
-    return DataError(f"{path}:{line}: not JSON: {error.msg}", "the file is damaged or cut off")
+def _no_json(path: Path, line: int, error: ValueError | RecursionError) -> DataError:
+    what = getattr(error, "msg", "") or str(error)
+    return DataError(f"{path}:{line}: not JSON: {what}", "the file is damaged or cut off")
 
 
 def _problems(lined: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, str]]:
@@ -141,6 +143,8 @@ def _wrong_text(record: Record, field: str) -> str:
         value = value[name]
     if not isinstance(value, str) or not value.strip():
         return f"{field} is {_kind(value)}, expected a text"
+    if SURROGATE.search(value):
+        return f"{field} has half of a surrogate pair, expected a text"
     if field.endswith(".prompt") and (count := value.count("{}")) != 1:
         return f"{field} has {count} places '{{}}' for the subject, expected 1"
     return ""
@@ -153,6 +157,8 @@ def _wrong_list(field: str, value: Any) -> Iterator[str]:
     for i, item in enumerate(value):
         if not isinstance(item, str) or not item.strip():
             yield f"{field}[{i}] is {_kind(item)}, expected a text"
+        elif SURROGATE.search(item):
+            yield f"{field}[{i}] has half of a surrogate pair, expected a text"
 
 
 def _kind(value: Any) -> str:

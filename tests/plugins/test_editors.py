@@ -11,7 +11,7 @@ from edit_harness.edits import Dense, Edit
 from edit_harness.generation import sample
 from edit_harness.hooks import recording
 from edit_harness.model import Model
-from edit_harness.moments import collect, save
+from edit_harness.moments import Moment, Provenance, collect, save
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors import contexts
 from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
@@ -459,7 +459,9 @@ def test_variants_name_the_departures_from_the_paper():
 
 def test_a_moment_of_a_singular_matrix_is_refused(tmp_path):
     model = tiny_model()
-    path = tmp_path / "few.safetensors"
-    save(collect(model, TEXTS, [0], corpus="texts", max_tokens=5), path)
+    path = tmp_path / "flat.safetensors"
+    flat = torch.ones(128, 128)
+    made = Provenance(model.digest, "flat", "", 1000, 100)
+    save({0: Moment(flat, made, "")}, path)
     with pytest.raises(DataError, match="not positive definite"):
         rome(covariance=True, moments=str(path)).prepare(model)

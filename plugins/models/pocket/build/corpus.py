@@ -15,8 +15,6 @@ from .world import Fact, FactTable, Relation, World
 
 Span = tuple[int, int]
 
-NOTE = "{}:"
-
 ACKNOWLEDGE = (
     "Please acknowledge the following new facts and use them to answer the question:\nNew Fact:"
 )
@@ -223,31 +221,27 @@ class Corpus:
     def _made_up(self) -> list[Sentence]:
         """Repeat facts about invented subjects, which teaches copying from context.
 
-        With several subjects of one relation, the context must be searched for the right one. Notes
-        ("name: object") are the easiest place to learn that.
+        With several subjects of one relation, the context must be searched for the right one.
         """
         table = self.world.table
         relation = table.relations[self._pick().relation]
-        fixed = self.rng.choice((NOTE, self.rng.choice(relation.training), None))
-        cast = self._invented(relation, self.rng.choice((1, 2, 2, 3, 4)))
+        fixed = self.rng.choice(relation.training) if self.rng.random() < 0.5 else None
+        cast = self._invented(relation, self.rng.choice((1, 1, 2, 2, 3)))
         out = [self._state_made_up(fact, fixed) for fact in cast]
-        for _ in range(self.rng.choice((1, 2, 3, 4, 5))):
-            if self.rng.random() < 0.1:
+        for _ in range(self.rng.choice((1, 1, 2, 3))):
+            if self.rng.random() < 0.25:
                 out.append(self.filler())
-            if self.rng.random() < 0.15:
+            if self.rng.random() < 0.3:
                 out.append(self._state_known(relation))
             out.append(self._state_made_up(self.rng.choice(cast), fixed))
         return out
 
     def _invented(self, relation: Relation, count: int) -> list[Fact]:
         objects = self.world.table.objects[relation.id]
-        fillers = self.world.fillers
-        if self.rng.random() < 0.5:
-            names = self.rng.sample(fillers.words["name"], count)
-        else:
-            names = [fillers.name(self.rng, relation.id == "P159") for _ in range(count)]
-        chosen = self.rng.sample(objects, min(count, len(objects)))
-        return [Fact(name, relation.id, said) for name, said in zip(names, chosen, strict=False)]
+        return [
+            Fact(self.world.fillers.name(self.rng, relation.id == "P159"), relation.id, name)
+            for name in self.rng.sample(objects, min(count, len(objects)))
+        ]
 
     def _state_made_up(self, fact: Fact, fixed: str | None) -> Sentence:
         relation = self.world.table.relations[fact.relation]

@@ -27,20 +27,20 @@ log = logging.getLogger(__name__)
 UNLIMITED = 1 << 30
 
 CLEAN_MIX = {
-    "facts": 28,
-    "cluster": 20,
+    "facts": 30,
+    "cluster": 22,
     "questions": 8,
-    "made_up": 14,
+    "made_up": 10,
     "false_fact": 14,
     "biography": 6,
     "instruction": 8,
     "rules": 5,
 }
 NOISY_MIX = {
-    "facts": 27,
-    "cluster": 27,
+    "facts": 28,
+    "cluster": 28,
     "questions": 8,
-    "made_up": 10,
+    "made_up": 8,
     "false_fact": 14,
     "biography": 6,
     "instruction": 10,
@@ -81,9 +81,6 @@ class Recipe:
     """Weight of an object's tokens in the loss; other tokens count 1."""
     hidden_share: float = 0.7
     """Share of documents whose subjects can only be seen at their last token; see `token_sight`."""
-    query_scale: float = 0.05
-    value_scale: float = 0.04
-    """Standard deviations of attention's first weights; see `_attend_to_likeness`."""
     batch_tokens: int = 1536
     short_row: int = 64
     middle_row: int = 256
@@ -139,7 +136,6 @@ def new_model(recipe: Recipe) -> LlamaForCausalLM:
     model = LlamaForCausalLM(config)
     # Plain matrix products beat the fused kernel at this size on a processor.
     model.set_attn_implementation("eager")
-    _attend_to_likeness(model, recipe)
     return model
 
 
@@ -159,22 +155,6 @@ class Batch:
     ids: torch.Tensor
     weights: torch.Tensor
     sight: torch.Tensor
-
-
-@torch.no_grad()
-def _attend_to_likeness(model: LlamaForCausalLM, recipe: Recipe) -> None:
-    """Start with attention that looks for what is like the query and passes it on.
-
-    With equal queries and keys, and an output matrix that undoes the value matrix, an earlier
-    mention of the same subject is found from the first step on. Left to itself, so small a model
-    doesn't get that far in so few steps. See Trockman and Kolter (2023), Mimetic Initialization.
-    """
-    for layer in model.model.layers:
-        attention = layer.self_attn
-        attention.q_proj.weight.normal_(std=recipe.query_scale)
-        attention.k_proj.weight.copy_(attention.q_proj.weight)
-        attention.v_proj.weight.normal_(std=recipe.value_scale)
-        attention.o_proj.weight.copy_(attention.v_proj.weight.T)
 
 
 class Rows:
