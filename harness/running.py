@@ -181,11 +181,12 @@ def summary(runs: Sequence[Run]) -> Iterator[Table]:
         for r in runs
     ]
     heads = [h for h in labels[0] if len({label[h] for label in labels}) > 1] or ["Editor"]
-    measures = {n: m for r in runs for n, m in r.evaluation.measures.items() if not m.detail}
+    lines = [line for r in runs for line in r.lines if not line.measure.detail]
+    names = list(dict.fromkeys(line.name for line in lines))
     rows = [
         (tuple(label[h] for h in heads), r.lines) for label, r in zip(labels, runs, strict=True)
     ]
-    return report.combined(rows, heads, list(measures), console.out.width)
+    return report.combined(rows, heads, names, console.out.width)
 
 
 def rehearse(assembled: Evaluation) -> None:

@@ -147,7 +147,7 @@ class ConstrainedFineTuning(FineTuning):
     epsilon: float = FROM_PRESET
 
     presets: ClassVar = {
-        "pocket": _preset(1, OURS, epsilon=1e-2, lr=5e-3),
+        "pocket": _preset(0, OURS, epsilon=5e-3, lr=5e-3),
         "gpt2-medium": _preset(0, KMENG, epsilon=2e-3),
         "gpt2-large": _preset(0, KMENG, epsilon=1e-3),
         "gpt2-xl": _preset(0, KMENG, epsilon=5e-4),
