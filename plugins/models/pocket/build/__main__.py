@@ -11,12 +11,12 @@ from random import Random
 import torch
 from transformers import AutoModelForCausalLM
 
-from .corpus import Corpus
-from .moments import write_moments
-from .sample import build_sample
-from .tokenizer import save_tokenizer
-from .train import build_tokenizer, default_recipe, train
-from .world import load_world
+from edit_harness_plugins.models.pocket.build.corpus import Corpus
+from edit_harness_plugins.models.pocket.build.moments import write_moments
+from edit_harness_plugins.models.pocket.build.sample import build_sample
+from edit_harness_plugins.models.pocket.build.tokenizer import save_tokenizer
+from edit_harness_plugins.models.pocket.build.train import build_tokenizer, default_recipe, train
+from edit_harness_plugins.models.pocket.build.world import load_world
 
 FILES = Path(__file__).resolve().parent.parent / "files"
 SHIPPED_SEED = 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from .world import Fact, FactTable, Relation, World
+from edit_harness_plugins.models.pocket.build.world import Fact, FactTable, Relation, World
 
 Span = tuple[int, int]
 

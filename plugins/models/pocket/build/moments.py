@@ -8,8 +8,7 @@ from pathlib import Path
 from edit_harness import ModelSource
 from edit_harness.loading import load
 from edit_harness.moments import collect, save
-
-from .corpus import Corpus
+from edit_harness_plugins.models.pocket.build.corpus import Corpus
 
 FILE = "moments.safetensors"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from .tokenizer import END_ID
+from edit_harness_plugins.models.pocket.build.tokenizer import END_ID
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from .recall import score_objects
-from .world import Fact, FactTable, World
+from edit_harness_plugins.models.pocket.build.recall import score_objects
+from edit_harness_plugins.models.pocket.build.world import Fact, FactTable, World
 
 Record = dict[str, Any]
 
