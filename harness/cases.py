@@ -35,7 +35,7 @@ class Request:
 
     def __post_init__(self) -> None:
         for text in (self.prompt, self.subject, self.target_new, self.target_true):
-            if not isinstance(text, str) or (not text.isprintable() and _unwritable(text)):
+            if not isinstance(text, str) or not _encodable(text):
                 raise DataError(f"{text!r} is no text that a request can be made of")
         if (count := self.prompt.count(SUBJECT)) != 1:
             raise DataError(f"the prompt {self.prompt!r} has {count} places '{{}}' for the subject")
@@ -59,9 +59,13 @@ class Request:
         return self.prompt.index(SUBJECT) + len(self.subject.rstrip())
 
 
-def _unwritable(text: str) -> bool:
-    """Tell whether a text has half of a surrogate pair, which no encoding has."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
+def _encodable(text: str) -> bool:
+    """Tell whether a text can be written; half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def join(prompt: str, target: str) -> str:

@@ -46,51 +46,16 @@ class Flags(EditingFlags):
 
 def run(plugins: Plugins, flags: Flags) -> int:
     """Run every combination, print the tables, and return the exit code."""
-    todo = Todo(
-        editors=[plugins.find("editor", name) for name in flags.editor],
-        tasks=[plugins.find("task", name) for name in flags.task],
-        seeds=[whole_number(seed) for seed in flags.seed],
-    )
-    for name in flags.metrics:
-        plugins.find("metric", name)
-    editor_args = shared_settings(todo.editors, fields.parse(flags.editor_args))
-    task_args = shared_settings(todo.tasks, fields.parse(flags.task_args))
-    for editor in todo.editors:
-        assembly.build_component(editor, editor_args[editor], seed=0)
+    todo = Todo.of(plugins, flags)
     records.check_writable(Path(flags.output_path))
-    several = len(flags.model) * len(todo.editors) * len(todo.tasks) * len(todo.seeds) > 1
     runs: list[Run] = []
     codes = [DONE]
     for name in flags.model:
-        with tolerated(codes, several):
-            source = assembly.checked_source(plugins, name)
-            benchmarks = {
-                (task, seed): assembly.make_benchmark(
-                    plugins, task.qualified, task_args[task], source, seed
-                )
-                for task, seed in product(todo.tasks, todo.seeds)
-            }
-            model = assembly.load(plugins, name, **flags.model_options)
-            for editor, ((_, seed), benchmark) in product(todo.editors, benchmarks.items()):
-                with tolerated(codes, several):
-                    assembled = evaluation.assemble(
-                        plugins,
-                        model,
-                        benchmark,
-                        editor=editor.qualified,
-                        editor_args=editor_args[editor],
-                        metrics=flags.metrics,
-                        limit=flags.limit,
-                        samples=flags.samples,
-                        seed=seed,
-                    )
-                    if flags.dry_run:
-                        rehearse(assembled)
-                    else:
-                        runs.append(run_one(assembled, flags))
+        with tolerated(codes, todo.several):
+            runs.extend(run_model(plugins, flags, todo, name, codes))
     if flags.as_json and not flags.dry_run:
         results = [r.results() for r in runs]
-        console.out.out(json.dumps(results if several else results[0], indent=1))
+        console.out.out(json.dumps(results if todo.several else results[0], indent=1))
     elif len(runs) > 1:
         for table in summary(runs):
             console.out.print(table)
@@ -99,11 +64,58 @@ def run(plugins: Plugins, flags: Flags) -> int:
 
 @dataclass(frozen=True)
 class Todo:
-    """What is combined with every model."""
+    """What is combined: found and checked as far as it can be without a model."""
 
-    editors: Sequence[Component]
-    tasks: Sequence[Component]
+    editors: Mapping[Component, Mapping[str, str]]
+    """Editors with their settings."""
+    tasks: Mapping[Component, Mapping[str, str]]
     seeds: Sequence[int]
+    several: bool
+    """Whether there is more than one combination, models included."""
+
+    @classmethod
+    def of(cls, plugins: Plugins, flags: Flags) -> Todo:
+        """Find the plugins that the flags name. Raises `HarnessError`."""
+        editors = [plugins.find("editor", name) for name in flags.editor]
+        tasks = [plugins.find("task", name) for name in flags.task]
+        for name in flags.metrics:
+            plugins.find("metric", name)
+        editor_args = shared_settings(editors, fields.parse(flags.editor_args))
+        task_args = shared_settings(tasks, fields.parse(flags.task_args))
+        for editor, settings in editor_args.items():
+            assembly.build_component(editor, settings, seed=0)
+        seeds = [whole_number(seed) for seed in flags.seed]
+        count = len(editors) * len(tasks) * len(seeds) * len(flags.model)
+        return cls(editor_args, task_args, seeds, several=count > 1)
+
+
+def run_model(
+    plugins: Plugins, flags: Flags, todo: Todo, name: str, codes: list[int]
+) -> Iterator[Run]:
+    """Run everything on one model; its task data are read and checked before it is loaded."""
+    source = assembly.checked_source(plugins, name)
+    benchmarks = [
+        (seed, assembly.make_benchmark(plugins, task.qualified, settings, source, seed))
+        for (task, settings), seed in product(todo.tasks.items(), todo.seeds)
+    ]
+    model = assembly.load(plugins, name, **flags.model_options)
+    for (editor, settings), (seed, benchmark) in product(todo.editors.items(), benchmarks):
+        with tolerated(codes, todo.several):
+            assembled = evaluation.assemble(
+                plugins,
+                model,
+                benchmark,
+                editor=editor.qualified,
+                editor_args=settings,
+                metrics=flags.metrics,
+                limit=flags.limit,
+                samples=flags.samples,
+                seed=seed,
+            )
+            if flags.dry_run:
+                rehearse(assembled)
+            else:
+                yield run_one(assembled, flags)
 
 
 @contextmanager
