@@ -44,12 +44,12 @@ from edit_harness.interfaces import (
 )
 
 if TYPE_CHECKING:
-    from edit_harness.evaluation import edit, evaluate, load_model
+    from edit_harness.api import edit, evaluate, load_model
 
 _LAZY = {
-    "edit": "edit_harness.evaluation",
-    "evaluate": "edit_harness.evaluation",
-    "load_model": "edit_harness.evaluation",
+    "edit": "edit_harness.api",
+    "evaluate": "edit_harness.api",
+    "load_model": "edit_harness.api",
 }
 
 __all__ = [

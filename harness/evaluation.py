@@ -1,6 +1,6 @@
-"""Put a run together: plugins, model, plan, run folder, estimates. The command line calls this.
+"""Put a run together: plugins, model, plan, run folder, estimates.
 
-The same functions serve Python: `evaluate`, `edit` and `load_model`.
+The command line and the Python interface (`edit_harness.api`) both come through here.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import torch
 import transformers
 
 from edit_harness import plan, records, report, runner, stats
-from edit_harness.assembly import Benchmark, Named, load, make_benchmark, make_editor
-from edit_harness.cases import Case, Request
-from edit_harness.edits import Edit
-from edit_harness.errors import CaseError, PluginError, UsageError
-from edit_harness.interfaces import Editor, Measure, Metric, Task
+from edit_harness.assembly import Benchmark, Named, make_editor
+from edit_harness.cases import Case
+from edit_harness.errors import CaseError, PluginError
+from edit_harness.interfaces import Editor, Measure, Metric
 from edit_harness.model import Model
 from edit_harness.plan import Regime
 from edit_harness.plugins import Plugins
@@ -28,7 +27,6 @@ from edit_harness.presets import settings
 from edit_harness.records import OK, Record, RunFolder
 
 LEVEL = 0.99
-MODEL_ARGUMENTS = ("dtype", "device", "device_map", "revision", "batch_rows")
 Advance = Callable[[Record], None]
 
 
@@ -192,74 +190,6 @@ class Run:
             "failed": {r.case: r.status for r in self.failures},
             "noop": sum(r.noop for r in self.records),
         }
-
-
-def evaluate(
-    editor: str | Editor = "rome",
-    task: str | Task = "counterfactplus",
-    model: str | Model = "pocket",
-    *,
-    editor_args: Mapping[str, Any] | None = None,
-    task_args: Mapping[str, Any] | None = None,
-    metrics: Sequence[str] | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    output: str | Path = "results",
-    new: bool = False,
-    advance: Advance = lambda record: None,
-    **model_args: Any,
-) -> Run:
-    """Edit case by case, ask before and after, and return the numbers.
-
-    ``editor``, ``task`` and ``model`` are names or objects; ``model_args`` go to
-    `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows). A run that is in
-    ``output`` already goes on, or is read back. Raises `HarnessError`.
-    """
-    if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:
-        raise UsageError(
-            f"evaluate has no argument {unknown[0]!r}",
-            f"arguments of the model: {', '.join(MODEL_ARGUMENTS)}",
-        )
-    if not isinstance(model, str | Model):
-        raise UsageError(
-            f"a {type(model).__name__} is no model of the harness",
-            "make one of it: eh.load_model(module, tokenizer)",
-        )
-    plugins = Plugins.installed()
-    loaded = model if isinstance(model, Model) else load(plugins, model, **model_args)
-    benchmark = make_benchmark(plugins, task, task_args or {}, loaded.source, seed)
-    evaluation = assemble(
-        plugins,
-        loaded,
-        benchmark,
-        editor=editor,
-        editor_args=editor_args or {},
-        metrics=metrics,
-        limit=limit,
-        seed=seed,
-    )
-    return evaluation.run(evaluation.open(Path(output), new=new), advance)
-
-
-def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:
-    """Return a `Model` from a name or folder, or from a causal LM in memory and its tokenizer."""
-    if isinstance(module, str):
-        return load(Plugins.installed(), module, **options)
-    return Model(module, tokenizer, **options)
-
-
-def edit(
-    model: Model, editor: str | Editor, requests: Request | Sequence[Request], **editor_args: Any
-) -> Edit:
-    """Return the edit that writes the requests into the model, which stays as it is."""
-    wanted = [requests] if isinstance(requests, Request) else list(requests)
-    if not isinstance(model, Model) or not wanted:
-        raise UsageError(
-            "an edit needs a model and at least one request",
-            "eh.edit(eh.load_model('pocket'), 'rome', [eh.Request(...)])",
-        )
-    named, _ = make_editor(Plugins.installed(), model, editor, editor_args, seed=0)
-    return named.value.edit(model, wanted)
 
 
 def assemble(

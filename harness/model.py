@@ -7,12 +7,9 @@ never written but by `Model.applied`, for edits that hooks cannot carry; it rest
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from edit_harness import packing, resume
+from edit_harness import digests, packing, resume
 from edit_harness.architectures import LINEAR, Architecture
+from edit_harness.batch import Batch, padded
 from edit_harness.cases import Answer, Query
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError
@@ -33,27 +31,6 @@ from edit_harness.tokens import Tokens
 from edit_harness.worksheet import Read, Reading, Row, Worksheet
 
 BATCH_TOKENS = 4096
-BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-NOT_THE_MODEL = ("_name_or_path", "transformers_version")
-"""Entries of a configuration that change with where and by what the model was saved."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Rows of token ids, padded to one width."""
-
-    ids: Tensor
-    mask: Tensor
-    """1 where a row has a token, rows by columns; or what to add to attention scores, in 4-D."""
-    starts: Tensor
-    """Column of each row's first token."""
-    position_ids: Tensor
-    """The place of each column in its text."""
-
-    def places(self, rows: Sequence[int], positions: Sequence[int]) -> Places:
-        """Return where positions, counted from each row's first token, lie in the batch."""
-        index = torch.tensor(rows, device=self.ids.device)
-        return Places(index, self.starts[index] + torch.tensor(positions, device=self.ids.device))
 
 
 class Model:
@@ -100,32 +77,12 @@ class Model:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the names, types, shapes and bits of all weights, and the configuration."""
-        transformer: Any = self.module
-        config = transformer.config.to_dict()
-        ours = {key: value for key, value in config.items() if key not in NOT_THE_MODEL}
-        digest = hashlib.sha256(json.dumps(ours, sort_keys=True, default=str).encode())
-        for name, tensor in sorted(self.module.state_dict().items()):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            flat = tensor.detach().cpu().contiguous().flatten()
-            digest.update(flat.view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        """What identifies the weights and the configuration; see `digests.of_module`."""
+        return digests.of_module(self.module)
 
     def batch(self, rows: Sequence[Sequence[int]]) -> Batch:
         """Pad rows of token ids to one width."""
-        width = max(len(row) for row in rows)
-        pads = [width - len(row) for row in rows]
-        left = self.padding == "left"
-        padded = [
-            [0] * pad + list(row) if left else [*row, *[0] * pad]
-            for pad, row in zip(pads, rows, strict=True)
-        ]
-        ids = torch.tensor(padded, device=self.device)
-        starts = torch.tensor(pads if left else [0] * len(rows), device=self.device)
-        lengths = torch.tensor([len(row) for row in rows], device=self.device)
-        columns = torch.arange(width, device=self.device) - starts[:, None]
-        mask = ((columns >= 0) & (columns < lengths[:, None])).long()
-        return Batch(ids, mask, starts, position_ids=(mask.cumsum(1) - 1).clamp(min=0))
+        return padded(rows, left=self.padding == "left", device=self.device)
 
     def logits(
         self,
@@ -176,13 +133,6 @@ class Model:
                 # Backwards: two names may be of one tied parameter.
                 for name, original in reversed(originals.items()):
                     self.parameter(name).copy_(original)
-
-    def checksums(self) -> dict[str, int]:
-        """Return a sum over the bits of each parameter: equal before and after what leaves them."""
-        return {
-            name: int(p.detach().view(BITS[p.element_size()]).sum(dtype=torch.int64))
-            for name, p in self.module.named_parameters()
-        }
 
     def parameter(self, name: str) -> nn.Parameter:
         """Return a parameter by name. Raises `PluginError` if the model has none of that name."""

@@ -24,7 +24,8 @@ from edit_harness.hooks import Places, adding, recording
 from edit_harness.packing import TRIAL_TOLERANCE, additive
 
 if TYPE_CHECKING:
-    from edit_harness.model import Batch, Model
+    from edit_harness.batch import Batch
+    from edit_harness.model import Model
 
 
 @dataclass

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from edit_harness.cases import Answer, Case, Distribution, Divergence, Scores
+from edit_harness.digests import checksums
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import DataError, PluginError
 from edit_harness.interfaces import Editor, Metric
@@ -64,14 +65,16 @@ def run(
     A case that fails gets a status and a message; the others go on. Raises `DataError` if the
     unedited model answers with NaN.
     """
-    last, clean = UNEDITED, model.checksums()
+    last, clean = UNEDITED, checksums(model.module)
     for group in _chunks(steps, chunk or _chunk_of(model)):
         wanted = {case.id for step in group for case in step.measure}.difference(done)
         if not wanted and all(step.fresh for step in group):
             continue
         edited = _edit(model, editor, group, last)
         last = edited[-1].edit
-        if changed := [name for name, bits in model.checksums().items() if bits != clean[name]]:
+        if changed := [
+            name for name, bits in checksums(model.module).items() if bits != clean[name]
+        ]:
             raise PluginError(
                 f"the editor changed the model itself: {changed[0]} is not as it was",
                 "an edit is returned as data; nothing of this chunk was kept",
