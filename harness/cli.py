@@ -100,8 +100,7 @@ def _explain(error: BaseException) -> int:
 
 
 def _say(*lines: str) -> None:
-    for line in filter(None, lines):
-        click.echo(line, err=True)
+    click.echo("\n".join(filter(None, lines)), err=True)
 
 
 def _listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:
@@ -178,10 +177,11 @@ model_flags = _flags(
                  help="Rows of a forward pass."),
 )  # fmt: skip
 
-SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", "help_option_names": ["-h", "--help"]}
+HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
 
 
-@click.group(cls=Harness, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Harness, context_settings=HELP)
 @click.version_option(package_name="edit-harness", message="edit-harness %(version)s")
 def main() -> None:
     """Evaluate knowledge edits of language models.
@@ -242,12 +242,10 @@ def list_(kinds: tuple[str, ...], output_path: str, as_json: bool, debug: bool) 
 @main.command()
 @as_json
 @debug
-def plugins(as_json: bool, debug: bool) -> None:
+@click.pass_context
+def plugins(context: click.Context, as_json: bool, debug: bool) -> None:
     """Show what is installed, from where, and what is broken."""
-    from edit_harness import listing
-    from edit_harness.plugins import Plugins
-
-    listing.show_kinds(Plugins.installed(), ["plugins"], Path(), as_json)
+    context.invoke(list_, kinds=("plugins",), as_json=as_json, debug=debug)
 
 
 @main.command()

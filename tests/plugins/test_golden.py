@@ -138,7 +138,7 @@ def test_rome(golden, kind, tmp_path, monkeypatch):
     if fields["covariance"]:
         fields["moments"] = str(tmp_path / "moments.safetensors")
         matrix = load_file(golden.folder / "cov.safetensors")[f"C.{layer}"]
-        made = Provenance(golden.model.digest, "golden", "", 1, 128)
+        made = Provenance(golden.model.digest, "golden", "", 15_079, 128)
         save({layer: Moment(matrix, made, "")}, tmp_path / "moments.safetensors")
     editor = Rome(
         layer=layer,
