@@ -8,6 +8,7 @@ traceback only with ``--debug``.
 from __future__ import annotations
 
 import io
+import logging
 import os
 import signal
 import sys
@@ -54,6 +55,9 @@ class Harness(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
                 stream.reconfigure(errors="replace")
+        if "--debug" in given:
+            logging.basicConfig()
+            logging.getLogger("edit_harness").setLevel(logging.DEBUG)
         try:
             code = super().main(given, standalone_mode=False, **extra)
         except BaseException as error:

@@ -99,7 +99,7 @@ def card(component: Component) -> dict[str, Any]:
     content: dict[str, Any] = {
         "summary": component.summary,
         "package": f"{component.distribution} {component.version}",
-        "description": inspect.getdoc(factory) or "",
+        "description": unwrapped(inspect.getdoc(factory) or ""),
     }
     if citation := getattr(factory, "citation", ""):
         content["citation"] = citation
@@ -121,6 +121,11 @@ def card(component: Component) -> dict[str, Any]:
     if component.kind in KINDS[:2]:
         content["example"] = f"edit-harness --{component.kind} {component.name}"
     return content
+
+
+def unwrapped(text: str) -> str:
+    """Return a docstring with each paragraph on one line, for a terminal to wrap."""
+    return "\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _print_entry(label: str, content: Any) -> None:
