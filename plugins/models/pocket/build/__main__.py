@@ -19,7 +19,7 @@ from edit_harness_plugins.models.pocket.build.train import build_tokenizer, defa
 from edit_harness_plugins.models.pocket.build.world import load_world
 
 FILES = Path(__file__).resolve().parent.parent / "files"
-SHIPPED_SEED = 0
+SHIPPED_SEED = 1
 
 log = logging.getLogger("pocket.build")
 
