@@ -105,6 +105,11 @@ class Architecture:
         """Return a transformer block."""
         return self.module.get_submodule(self.blocks[layer])
 
+    def block_of(self, name: str) -> int | None:
+        """Return the number of the block that a module belongs to, or None if it is of no block."""
+        found = (i for i, block in enumerate(self.blocks) if f"{name}.".startswith(f"{block}."))
+        return next(found, None)
+
     @property
     def max_positions(self) -> int | None:
         """How many tokens fit, or None where the configuration does not say."""

@@ -144,6 +144,11 @@ class Edit:
         """Tell whether the model's forward pass stays as it is; the prefix only changes texts."""
         return not (self.weights or self.adaptors or self.patch)
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Tell whether the model answers as without the edit."""
+        return self.touches_nothing and not self.prefix
+
     def without_weights(self) -> Edit:
         """Return what is left to do while `Model.applied` holds the weights and the patch."""
         return replace(self, weights={}, patch=None)

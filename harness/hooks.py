@@ -24,6 +24,10 @@ class Places:
     rows: Tensor
     columns: Tensor
 
+    def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return rows and columns as an index of a tensor on a device."""
+        return self.rows.to(device), self.columns.to(device)
+
 
 @dataclass
 class Seen:
@@ -46,12 +50,29 @@ def recording(module: nn.Module, rows: int) -> Iterator[Seen]:
 
 
 @contextmanager
+def inputs_of(modules: Sequence[nn.Module], rows: int) -> Iterator[list[list[Tensor]]]:
+    """Keep what goes into each module in the coming passes, rows by positions by width."""
+    seen: list[list[Tensor]] = [[] for _ in modules]
+
+    def hook(kept: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        kept.append(by_row(args[0] if args else kwargs["hidden_states"], rows))
+
+    with ExitStack() as stack:
+        for module, kept in zip(modules, seen, strict=True):
+            handle = module.register_forward_pre_hook(
+                lambda _, args, kwargs, kept=kept: hook(kept, args, kwargs), with_kwargs=True
+            )
+            stack.callback(handle.remove)
+        yield seen
+
+
+@contextmanager
 def adding(module: nn.Module, places: Places, values: Tensor, rows: int) -> Iterator[None]:
     """Add values, one vector for each place, to the module's output; differentiable in them."""
 
     def hook(_: nn.Module, __: tuple[Tensor, ...], output: Any) -> Any:
         whole = by_row(first(output), rows)
-        index = (places.rows.to(whole.device), places.columns.to(whole.device))
+        index = places.on(whole.device)
         changed = whole.index_put(index, values.to(whole), accumulate=True)
         return with_first(output, changed.view_as(first(output)))
 
@@ -67,9 +88,7 @@ def gathering(head: nn.Module, places: Places) -> Iterator[None]:
     """
 
     def hook(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        hidden = args[0]
-        index = (places.rows.to(hidden.device), places.columns.to(hidden.device))
-        return (hidden[index][None], *args[1:])
+        return (args[0][places.on(args[0].device)][None], *args[1:])
 
     handle = head.register_forward_pre_hook(hook)
     try:
@@ -104,18 +123,31 @@ def _row_hook(name: str, spans: Sequence[tuple[Edit, int, int]], offsets: Tensor
         nonlocal at
         inputs, outputs = (by_row(t, len(offsets)) for t in (args[0], first(output)))
         changed = outputs.clone()
+        add_changes(name, module, spans, inputs, changed)
         for (edit, start, stop), memo in zip(spans, memos, strict=True):
-            rows = slice(start, stop)
-            for part in ("weight", "bias"):
-                if delta := edit.weights.get(f"{name}.{part}"):
-                    added = delta.through(inputs[rows], out_in=isinstance(module, nn.Linear))
-                    changed[rows] += added.to(changed.dtype)
             if adaptor := edit.adaptors.get(name):
-                changed[rows] = adaptor(inputs[rows], changed[rows], Rows(at[rows], memo))
+                rows = slice(start, stop)
+                seen = Rows(at[rows].to(changed.device), memo)
+                changed[rows] = adaptor(inputs[rows], changed[rows], seen)
         at = at[:, -1:] + 1
         return with_first(output, changed.view_as(first(output)))
 
     return hook
+
+
+def add_changes(
+    name: str,
+    module: nn.Module,
+    spans: Sequence[tuple[Edit, int, int]],
+    inputs: Tensor,
+    outputs: Tensor,
+) -> None:
+    """Add to a module's outputs, in place, what each row's edit of its parameters adds."""
+    for edit, start, stop in spans:
+        for part in ("weight", "bias"):
+            if delta := edit.weights.get(f"{name}.{part}"):
+                added = delta.through(inputs[start:stop], out_in=isinstance(module, nn.Linear))
+                outputs[start:stop] += added.to(outputs)
 
 
 @contextmanager

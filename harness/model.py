@@ -18,17 +18,19 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from edit_harness import digests, packing, resume
+from edit_harness import digests, passes, rerun, resume
 from edit_harness.architectures import LINEAR, Architecture
+from edit_harness.base import Base, Start
 from edit_harness.batch import Batch, padded
 from edit_harness.cases import Answer, Query
-from edit_harness.edits import Edit
+from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import PluginError
 from edit_harness.hooks import Places, at_least_fp32, editing, gathering, owner
 from edit_harness.interfaces import ModelSource
 from edit_harness.packing import Tree
+from edit_harness.passes import Pass
 from edit_harness.tokens import Tokens
-from edit_harness.worksheet import Read, Reading, Row, Worksheet
+from edit_harness.worksheet import Reading, Row, Worksheet
 
 BATCH_TOKENS = 4096
 
@@ -57,6 +59,7 @@ class Model:
         self.batch_rows = batch_rows
         self.batch_tokens = batch_tokens
         self.padding = padding
+        self._begins: dict[int, bool] = {}
         self._resumes: dict[int, bool] = {}
         self._takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
@@ -159,110 +162,102 @@ class Model:
         """Tell whether rows of this edit can share a batch with rows of others, by hooks."""
         return edit.patch is None and all(name in self._hookable for name in edit.weights)
 
-    def answer(self, questions: Sequence[tuple[Edit, Query]]) -> list[Answer]:
+    def answer(
+        self, questions: Sequence[tuple[Edit, Query]], base: Base | None = None
+    ) -> list[Answer]:
         """Answer each query under its own edit, in order.
 
-        Raises `TooLongError` for a text that does not fit the model.
+        ``base`` has the clean passes of earlier calls with the same texts, and keeps those of this
+        one. Raises `TooLongError` for a text that does not fit the model.
         """
         from edit_harness.generation import generate_all
 
         sheet = Worksheet(self.tokens, questions)
-        for held, rows in self._groups(sheet.rows):
+        base = base or Base(self)
+        clean = [row for row in sheet.rows if row.edit is UNEDITED]
+        edited = [row for row in sheet.rows if row.edit is not UNEDITED]
+        starts = {id(row.edit): self.start(row.edit) for row in edited}
+        base.read(clean, {start for start in starts.values() if start})
+        for row in clean:
+            sheet.readings |= {(row, at): base.readings[row.ids[: at + 1]] for at in row.reads}
+        for held, group in self._groups(edited):
             with self.applied(held):
-                for trees in self._lines(rows):
-                    sheet.readings |= self._read(trees, alone=not held.touches_nothing)
+                for start in dict.fromkeys(starts[id(row.edit)] for row in group):
+                    rows = [row for row in group if starts[id(row.edit)] == start]
+                    sheet.readings |= self._read(rows, base, start, held)
         return sheet.answers(generate_all(self, questions))
 
     def _groups(self, rows: Sequence[Row]) -> Iterator[tuple[Edit, list[Row]]]:
         """Yield rows that can run together, with the edit to write into the weights for them."""
         alone = {id(row.edit): row.edit for row in rows if not self.carries(row.edit)}
-        yield Edit(), [row for row in rows if id(row.edit) not in alone]
+        yield UNEDITED, [row for row in rows if id(row.edit) not in alone]
         for key, edit in alone.items():
             yield edit, [row for row in rows if id(row.edit) == key]
 
-    def _lines(self, rows: Sequence[Row]) -> Iterator[list[Tree]]:
-        """Yield batches of trees: rows of one edit together where the model allows it."""
-        together: dict[int, list[Row]] = {}
-        alone: list[Tree] = []
-        for row in rows:
-            if self.packs and not row.edit.adaptors and len(row.ids) <= self._window:
-                together.setdefault(id(row.edit), []).append(row)
-            else:
-                alone += packing.grow([row])
-        trees = [tree for group in together.values() for tree in packing.grow(group)]
-        yield from packing.batches(trees, self.batch_tokens, self.batch_rows)
-        yield from packing.batches(alone, self.batch_tokens, self.batch_rows)
+    def _read(
+        self, rows: Sequence[Row], base: Base, start: Start | None, held: Edit
+    ) -> dict[tuple[Row, int], Reading]:
+        """Run edited rows from a block on; ``held`` is the edit that the weights hold already."""
+        found: dict[tuple[Row, int], Reading] = {}
 
-    @torch.no_grad()
-    def _read(self, trees: Sequence[Tree], *, alone: bool) -> dict[tuple[Row, int], Reading]:
-        """Run one batch and keep what its reads ask for.
+        @torch.no_grad()
+        def run(trees: Sequence[Tree]) -> None:
+            ran = Pass.of(self, trees)
+            firsts = [tree.rows[0][0] for tree in trees]
+            edits = [r.edit if held is UNEDITED else r.edit.without_weights() for r in firsts]
+            hidden = base.entry(ran, start, edits) if start else None
+            with ExitStack() as stack:
+                lengths = [row.prompt_length for row in firsts]
+                stack.enter_context(self.edited_rows(ran.batch, edits, lengths))
+                if start and hidden is not None:
+                    stack.enter_context(resume.begun(self, start.block, hidden))
+                found.update(ran.readings(self.logits(ran.batch, ran.places), base.readings))
 
-        ``alone`` says that the weights hold the rows' edit already.
-        """
-        firsts = [tree.rows[0][0] for tree in trees]
-        batch = self._batch_of(trees)
-        reads = [(i, read) for i, tree in enumerate(trees) for read in tree.reads().values()]
-        places = batch.places([i for i, _ in reads], [read.position for _, read in reads])
-        edits = [row.edit.without_weights() if alone else row.edit for row in firsts]
-        with self.edited_rows(batch, edits, [row.prompt_length for row in firsts]):
-            logits = self.logits(batch, places)
-        found = {
-            (i, read.position): Reading.of(line, read)
-            for (i, read), line in zip(reads, logits, strict=True)
-        }
-        return {
-            (row, position): found[i, path[position]]
-            for i, tree in enumerate(trees)
-            for row, path in tree.rows
-            for position in row.reads
-        }
+        passes.attempt(self, passes.trees_of(self, rows), run)
+        return found
 
-    def _batch_of(self, trees: Sequence[Tree]) -> Batch:
-        """Return trees as a batch: with a mask of their own unless each is a single text."""
-        if all(tree.is_chain for tree in trees):
-            return self.batch([tree.tokens for tree in trees])
-        ids, positions, mask = packing.padded(trees, self.dtype)
-        starts = torch.zeros(len(trees), dtype=torch.long)
-        return Batch(*(t.to(self.device) for t in (ids, mask, starts, positions)))
+    def start(self, edit: Edit) -> Start | None:
+        """Return where passes of an edit can begin, given the clean ones; None if at the start."""
+        touched = {*(owner(name) for name in edit.weights), *edit.adaptors}
+        blocks = {name: self.architecture.block_of(name) for name in touched}
+        lowest = min((-1 if block is None else block for block in blocks.values()), default=-1)
+        if lowest < 0 or not self.carries(edit):
+            return None
+        there = [name for name, block in blocks.items() if block == lowest]
+        start = self.start_at(lowest)
+        if start and start.projection and (there != [start.projection] or edit.adaptors):
+            start = Start(lowest)
+        if start is None or start.block == 0 or not self.begins(start.block):
+            return None
+        return start
+
+    def start_at(self, layer: int) -> Start | None:
+        """Return where passes can begin that change the output of a layer's projection."""
+        if layer + 1 < self.architecture.layers and "post_norm" not in self.architecture.flags:
+            start = Start(layer + 1, self.architecture.projection(layer).name)
+        else:
+            start = Start(layer)
+        return start if self.begins(start.block) else None
+
+    def begins(self, block: int) -> bool:
+        """Tell whether passes can begin at a block; see `edit_harness.resume`."""
+        if block not in self._begins:
+            self._begins[block] = resume.begins(self, block)
+        return self._begins[block]
 
     @cached_property
     def packs(self) -> bool:
-        """Whether a tree of texts is answered as the texts alone; found by trying one.
-
-        The trial has texts that part at once, late and not at all, of several lengths.
-        """
-        if not self._takes_positions:
-            return False
-        size = self.architecture.config.vocab_size
-        texts = [(1, 2, 3, 4, 5), (1, 2, 3, 6), (1, 2, 3, 4), (7, 8, 3, 4, 5, 6, 1, 2)]
-        rows = []
-        for text in texts:
-            ids = tuple(token % size for token in text)
-            last = Read(len(ids) - 1, whole=True)
-            rows.append(Row(Edit(), ids, len(ids), {last.position: last}))
-        try:
-            (together,) = packing.grow(rows)
-            packed = self._read([together], alone=False)
-        except (RuntimeError, ValueError, TypeError, IndexError):
-            return False
-        apart = {
-            k: v for row in rows for k, v in self._read(packing.grow([row]), alone=False).items()
-        }
-        pairs = [(packed[key].whole, reading.whole) for key, reading in apart.items()]
-        worst = max(float((a - b).abs().max()) for a, b in pairs if a is not None and b is not None)
-        return worst <= packing.TRIAL_TOLERANCE[self.dtype]
+        """Whether a tree of texts is answered as the texts alone; found by trying one."""
+        return self._takes_positions and passes.packs(self)
 
     def resumes(self, layer: int, longest: int) -> bool:
-        """Tell whether passes over texts of so many tokens can begin at a layer.
-
-        See `edit_harness.resume`.
-        """
+        """Tell whether searches can run ends of texts of so many tokens; see `edit_harness.rerun`."""
         if layer not in self._resumes:
-            self._resumes[layer] = resume.fits(self, layer)
-        return self._resumes[layer] and longest <= self._window
+            self._resumes[layer] = rerun.fits(self, layer)
+        return self._resumes[layer] and longest <= self.window
 
     @cached_property
-    def _window(self) -> float:
+    def window(self) -> float:
         """Longest text whose tokens may all see each other."""
         window = getattr(self.architecture.config, "sliding_window", None)
         return window or float("inf")

@@ -7,8 +7,8 @@ and so is the next-token distribution. No forward pass happens here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -28,6 +28,12 @@ from edit_harness.edits import UNEDITED, Edit
 from edit_harness.tokens import Continuation, Tokens
 
 
+Beginning: TypeAlias = tuple[int, ...]
+"""A text's tokens up to one of them: all that a prediction of a causal model depends on."""
+SLICE = 32
+"""Predictions that are read at once."""
+
+
 @dataclass
 class Read:
     """What to keep of the prediction at one position of a row."""
@@ -35,11 +41,14 @@ class Read:
     position: int
     tokens: set[int] = field(default_factory=set)
     whole: bool = False
+    against: Beginning = ()
+    """The text up to where the unedited model's prediction is compared with this one."""
 
     def merge(self, other: Read) -> None:
         """Keep what the other read asks for too."""
         self.tokens |= other.tokens
         self.whole |= other.whole
+        self.against = self.against or other.against
 
 
 @dataclass(eq=False)
@@ -58,19 +67,61 @@ class Reading:
 
     argmax: int
     logprobs: Mapping[int, float]
-    whole: Tensor | None
-    """All log-probabilities, on the CPU."""
     log_partition: float
+    whole: Tensor | None = None
+    """All log-probabilities, where the model computed them."""
+    divergence: Divergence | None = None
 
-    @classmethod
-    def of(cls, logits: Tensor, read: Read) -> Reading:
-        """Read one position's logits."""
-        log_partition = logits.logsumexp(-1)
-        tokens = sorted(read.tokens)
-        chosen = (logits[tokens] - log_partition).tolist()
-        whole = (logits - log_partition).cpu() if read.whole else None
-        argmax, partition = int(logits.argmax()), float(log_partition)
-        return cls(argmax, dict(zip(tokens, chosen, strict=True)), whole, partition)
+    def joined(self, other: Reading) -> Reading:
+        """Return this reading of a prediction with what another one kept besides."""
+        whole = other.whole if self.whole is None else self.whole
+        return replace(self, logprobs={**other.logprobs, **self.logprobs}, whole=whole)
+
+    def answers(self, read: Read) -> bool:
+        """Tell whether all that a read asks for is here."""
+        return read.tokens <= self.logprobs.keys() and (self.whole is not None or not read.whole)
+
+
+@torch.no_grad()
+def take(
+    logits: Tensor, reads: Sequence[Read], base: Mapping[Beginning, Reading]
+) -> Iterator[Reading]:
+    """Yield what each read keeps of its line of logits, reads by vocabulary.
+
+    Divergences are computed here, so that no distribution of an edited model is kept for them. In
+    slices, since a softmax takes as much memory as the logits themselves.
+    """
+    for start in range(0, len(reads), SLICE):
+        yield from _take(logits[start : start + SLICE], reads[start : start + SLICE], base)
+
+
+def _take(
+    logits: Tensor, reads: Sequence[Read], base: Mapping[Beginning, Reading]
+) -> Iterator[Reading]:
+    log = logits.log_softmax(-1)
+    likeliest = logits.argmax(-1, keepdim=True)
+    partition = logits.gather(1, likeliest) - log.gather(1, likeliest)
+    at = [(i, token) for i, read in enumerate(reads) for token in sorted(read.tokens)]
+    lines, tokens = torch.tensor(at, dtype=torch.long).view(-1, 2).T.to(log.device)
+    chosen: list[dict[int, float]] = [{} for _ in reads]
+    for (i, token), value in zip(at, log[lines, tokens].tolist(), strict=True):
+        chosen[i][token] = value
+    drifts = _divergences(log, reads, base)
+    found = zip(reads, chosen, likeliest[:, 0].tolist(), partition[:, 0].tolist(), strict=True)
+    for i, (read, logprobs, argmax, constant) in enumerate(found):
+        whole = log[i].clone() if read.whole else None
+        yield Reading(argmax, logprobs, constant, whole, drifts.get(i))
+
+
+def _divergences(
+    log: Tensor, reads: Sequence[Read], base: Mapping[Beginning, Reading]
+) -> dict[int, Divergence]:
+    compared = [i for i, read in enumerate(reads) if read.against]
+    if not compared:
+        return {}
+    wholes = [base[reads[i].against].whole for i in compared]
+    unedited = torch.stack([whole.to(log.device) for whole in wholes if whole is not None])
+    return dict(zip(compared, divergences(unedited, log[compared]), strict=True))
 
 
 class Spot(NamedTuple):
@@ -111,8 +162,13 @@ class Worksheet:
         elif isinstance(query, NextToken):
             yield [(self._whole(edit, query.prompt), -1)]
         elif isinstance(query, Drift):
-            yield [(self._whole(UNEDITED, query.prompt), -1)]
-            yield [(self._whole(edit, query.prompt), -1)]
+            base = self._whole(UNEDITED, query.prompt)
+            if edit.changes_nothing:
+                yield [(base, -1)]
+            else:
+                row = self._prompt(edit, query.prompt)
+                self._read(row, len(row.ids) - 1).against = base.row.ids
+                yield [(Spot(row, len(row.ids) - 1), -1)]
 
     def _score(self, edit: Edit, parts: Continuation) -> list[tuple[Spot, int]]:
         row = self._row(edit, parts.inputs, len(parts.prompt))
@@ -123,13 +179,16 @@ class Worksheet:
         return spots
 
     def _whole(self, edit: Edit, prompt: str) -> Spot:
+        row = self._prompt(edit, prompt)
+        self._read(row, len(row.ids) - 1).whole = True
+        return Spot(row, len(row.ids) - 1)
+
+    def _prompt(self, edit: Edit, prompt: str) -> Row:
         ids = self.tokens.encode(edit.prefix + prompt).ids
-        row = self._row(edit, ids, len(ids))
-        self._read(row, len(ids) - 1).whole = True
-        return Spot(row, len(ids) - 1)
+        return self._row(edit, ids, len(ids))
 
     def _row(self, edit: Edit, ids: tuple[int, ...], prompt_length: int) -> Row:
-        effective = UNEDITED if edit.touches_nothing else edit
+        effective = UNEDITED if edit.changes_nothing else edit
         key = (id(effective), ids, prompt_length)
         return self._rows.setdefault(key, Row(effective, ids, prompt_length))
 
@@ -148,20 +207,22 @@ class Worksheet:
                     tuple(self.readings[spot].argmax for spot, _ in part) for part in parts
                 ),
             )
-        found = [self.readings[part[0][0]] for part in parts]
-        wholes = [reading.whole for reading in found if reading.whole is not None]
+        reading = self.readings[parts[0][0][0]]
+        if reading.divergence is not None and isinstance(query, Drift):
+            return reading.divergence
+        assert reading.whole is not None
         if isinstance(query, Drift):
-            return divergence(*wholes)
-        return Distribution(wholes[0].numpy(), found[0].log_partition)
+            return Divergence(0.0, 0.0, len(reading.whole))
+        return Distribution(reading.whole.cpu().numpy(), reading.log_partition)
 
 
-def divergence(base: Tensor, edited: Tensor) -> Divergence:
-    """Return both divergences of two log-distributions, in nats, in float64.
+def divergences(base: Tensor, edited: Tensor) -> list[Divergence]:
+    """Return both divergences of each pair of log-distributions, in nats, in float64.
 
     They are normalised anew, or rounding of the partition would drown small divergences. What it
     may still take below 0 is cut off there.
     """
     p, q = (log.double().log_softmax(-1) for log in (base, edited))
-    forward = torch.clamp((p.exp() * (p - q)).sum(), min=0.0)
-    reverse = torch.clamp((q.exp() * (q - p)).sum(), min=0.0)
-    return Divergence(float(forward), float(reverse), len(base))
+    forward = torch.clamp((p.exp() * (p - q)).sum(-1), min=0.0).tolist()
+    reverse = torch.clamp((q.exp() * (q - p)).sum(-1), min=0.0).tolist()
+    return [Divergence(f, r, base.shape[-1]) for f, r in zip(forward, reverse, strict=True)]

@@ -6,22 +6,23 @@ loss is the target's negative log-likelihood over contexts, plus the drift of th
 
 Many requests are searched together. Each has its own change, loss, clamp and end; what they share
 is the forward passes, so the values are those that each would find alone. Where the model allows
-it, a pass runs only what the changes can reach: see `edit_harness.resume`.
+it, a pass runs only what the changes can reach: see `edit_harness.rerun`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from edit_harness import Request, join, resume
+from edit_harness import Request, join
 from edit_harness.cases import SUBJECT
-from edit_harness.hooks import Places, adding, at_least_fp32, recording
-from edit_harness.model import Batch, Model
+from edit_harness.hooks import at_least_fp32
+from edit_harness.model import Model
+from edit_harness.rerun import Rerun
 from edit_harness_plugins.editors.contexts import fill
 
 ESSENCE = "{} is a"
@@ -76,31 +77,25 @@ class Text:
 class Rows:
     """The rows of several requests: every request's contexts, then every essence prompt."""
 
-    batch: Batch
     texts: tuple[Text, ...]
     requests: int
     contexts: int
+    device: torch.device
 
     @cached_property
     def targets(self) -> tuple[Tensor, Tensor, Tensor]:
         """Token, request and weight of each target: the mean over contexts of that over tokens."""
-        device = self.batch.ids.device
         each = [(text, token) for text in self.texts for token in text.target]
         return (
-            torch.tensor([token for _, token in each], device=device),
-            torch.tensor([text.owner for text, _ in each], device=device),
-            torch.tensor([1 / len(t.target) / self.contexts for t, _ in each], device=device),
+            torch.tensor([token for _, token in each], device=self.device),
+            torch.tensor([text.owner for text, _ in each], device=self.device),
+            torch.tensor([1 / len(t.target) / self.contexts for t, _ in each], device=self.device),
         )
 
     @cached_property
     def owners(self) -> Tensor:
         """The request of each row."""
-        return torch.tensor([text.owner for text in self.texts], device=self.batch.ids.device)
-
-    @cached_property
-    def subjects(self) -> Places:
-        """The subject's last token in every row."""
-        return self.batch.places(range(len(self.texts)), [text.subject for text in self.texts])
+        return torch.tensor([text.owner for text in self.texts], device=self.device)
 
     @cached_property
     def reads(self) -> list[tuple[int, int]]:
@@ -112,8 +107,7 @@ def lay_out(model: Model, requests: Sequence[Request], contexts: Sequence[str]) 
     """Return the rows of requests."""
     texts = [_context(model, i, r, c) for i, r in enumerate(requests) for c in contexts]
     texts += [_essence(model, i, request) for i, request in enumerate(requests)]
-    batch = model.batch([text.ids for text in texts])
-    return Rows(batch, tuple(texts), len(requests), len(contexts))
+    return Rows(tuple(texts), len(requests), len(contexts), model.device)
 
 
 def alike(model: Model, requests: Sequence[Request]) -> list[list[int]]:
@@ -152,7 +146,11 @@ def search(
     A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
     """
     rows = lay_out(model, requests, contexts)
-    keys, values, run = _clean_pass(model, layer, rows)
+    again = Rerun(
+        model, layer, [text.ids for text in rows.texts], [text.subject for text in rows.texts]
+    )
+    read = again.places(*zip(*rows.reads, strict=True))
+    keys, values = _clean(again, rows)
     norms = values[:, 0].norm(dim=1)
     delta = torch.zeros_like(values[:, 0], requires_grad=True)
     optimizer = torch.optim.Adam([delta], lr=given.lr)
@@ -160,7 +158,8 @@ def search(
     losses: list[list[tuple[float, ...]]] = [[] for _ in requests]
     objective: Objective | None = None
     for step in range(given.steps):
-        targets, essence = run(delta)
+        logits = again.logits(read, delta[rows.owners][:, None])
+        targets, essence = logits[: -rows.requests], logits[-rows.requests :]
         if objective is None:  # δ is still 0, so this is what the unedited model says
             objective = Objective(rows, norms, essence.detach().log_softmax(-1), given)
         terms = objective(delta, targets, essence)
@@ -199,41 +198,14 @@ class Objective:
         return torch.stack([likelihood + drift + decay, likelihood, drift, decay], dim=1)
 
 
-Run = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From each request's δ to the logits of the targets and of the essence prompts."""
-
-
-def _clean_pass(model: Model, layer: int, rows: Rows) -> tuple[Tensor, Tensor, Run]:
-    """Return keys and values, requests by contexts by width, and how to run with a change."""
-    projection = model.architecture.projection(layer).module
-    count = len(rows.texts)
-    with torch.no_grad(), recording(projection, count) as seen:
-        if suffixed := model.resumes(layer, max(len(text.ids) for text in rows.texts)):
-            starts = [text.subject for text in rows.texts]
-            suffixes = resume.freeze(model, rows.batch, starts, layer)
-        else:
-            model.logits(rows.batch, rows.batch.places([0], [0]))
-    within = slice(0, rows.requests * rows.contexts)
-    index = (rows.subjects.rows[within], rows.subjects.columns[within])
+@torch.no_grad()
+def _clean(again: Rerun, rows: Rows) -> tuple[Tensor, Tensor]:
+    """Return the projection's keys and values at the subjects, requests by contexts by width."""
+    keys = again.keys[: rows.requests * rows.contexts, 0]
+    module = again.projection.module
+    values = at_least_fp32(module(keys.to(module.weight.dtype)[:, None])[:, 0])
     shape = (rows.requests, rows.contexts, -1)
-    keys, values = (at_least_fp32(side[index]).view(shape) for side in (seen.inputs, seen.outputs))
-
-    if suffixed:
-        ends = [(i, place - rows.texts[i].subject) for i, place in rows.reads]
-        read = suffixes.batch.places(*zip(*ends, strict=True))
-    else:
-        read = rows.batch.places(*zip(*rows.reads, strict=True))
-
-    def run(delta: Tensor) -> tuple[Tensor, Tensor]:
-        each = delta[rows.owners]
-        if suffixed:
-            logits = resume.logits(model, suffixes, read, layer, each)
-        else:
-            with adding(projection, rows.subjects, each, count):
-                logits = model.logits(rows.batch, read)
-        return logits[: -rows.requests], logits[-rows.requests :]
-
-    return keys, values, run
+    return keys.view(shape), values.view(shape)
 
 
 @torch.no_grad()

@@ -1,0 +1,199 @@
+"""The unedited model on the texts of some cases, run once for all edits that are compared with it.
+
+It keeps what the model predicts, and what went into the blocks where edited passes begin: an edit
+of block 5 leaves blocks 0 to 4 as they were, so its passes start with the hidden states of the
+clean one. These are kept by slot, one for each distinct beginning of a text; a text's slots are
+found again however it is batched later. A block that nobody asked for before is reached from the
+nearest one below that is there.
+
+A base belongs to one model as it stands and lives as long as its cases are worked on: nothing of
+it is stored, since distributions and hidden states are large and quickly made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from edit_harness.edits import UNEDITED, Edit
+from edit_harness.hooks import Places, add_changes, inputs_of, spans_of
+from edit_harness.packing import Tree
+from edit_harness.passes import Pass, attempt, trees_of
+from edit_harness.resume import Cache, begun, ended_before
+from edit_harness.worksheet import Beginning, Reading, Row
+
+if TYPE_CHECKING:
+    from edit_harness.model import Model
+
+NOWHERE = Places(torch.tensor([0]), torch.tensor([0]))
+
+
+class Start(NamedTuple):
+    """Where passes of an edit begin."""
+
+    block: int
+    projection: str = ""
+    """The projection just below whose change is added to what goes into the block; or none."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A pass that was run, and what it left: a line for each slot, in the order of its nodes."""
+
+    ran: Pass
+    inputs: dict[str, Tensor]
+    """What went into modules, slots by width."""
+    memory: Mapping[int, tuple[Tensor, Tensor]]
+    """Keys and values by block, slots by heads by width."""
+
+
+class Base:
+    """Clean passes of one model over texts."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.readings: dict[Beginning, Reading] = {}
+        self._done: list[Done] = []
+        self._slots: dict[Beginning, list[int]] = {}
+        self._count = 0
+
+    def read(self, rows: Sequence[Row], starts: Collection[Start] = ()) -> None:
+        """Run the rows whose readings are not here, and keep what later starts need of them."""
+        new = [row for row in rows if not self._knows(row)]
+        names = {name for start in starts for name in self._names(start)}
+        attempt(self.model, trees_of(self.model, new), lambda trees: self._run(trees, names))
+
+    def remember(
+        self, texts: Sequence[Beginning], names: Collection[str], start: Start | None
+    ) -> None:
+        """Run texts, and keep inputs of modules, and what passes from a start on need."""
+        rows = [Row(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)]
+        wanted = {*names, *(self._names(start) if start else ())}
+        block = start.block if start else None
+        attempt(
+            self.model,
+            trees_of(self.model, rows),
+            lambda trees: self._run(trees, wanted, memory_from=block),
+        )
+
+    def slots(self, ids: Beginning) -> list[int] | None:
+        """Return the slot of each token of a text, or None if it was not run."""
+        return self._slots.get(ids)
+
+    def inputs(self, name: str) -> Tensor:
+        """Return what went into a module, slots by width."""
+        for done in self._done:
+            if name not in done.inputs:
+                done.inputs[name] = self._fetch(done, name)
+        return torch.cat([done.inputs[name] for done in self._done])
+
+    def memory(self, block: int) -> tuple[Tensor, Tensor]:
+        """Return keys and values of a block, slots by heads by width."""
+        keys, values = zip(*(done.memory[block] for done in self._done), strict=True)
+        return torch.cat(keys), torch.cat(values)
+
+    def entry(self, ran: Pass, start: Start, edits: Sequence[Edit]) -> Tensor | None:
+        """Return what goes into the block where a pass starts, trees by nodes by width.
+
+        None if the pass has a text that was not run here, or one beyond a sliding window: the
+        model hides tokens by the number of a block, which is another where blocks are left out.
+        """
+        longest = 1 + max(max(tree.depths) for tree in ran.trees)
+        index = self._index(ran) if longest <= self.model.window else None
+        if index is None:
+            return None
+        hidden = self.inputs(self.model.architecture.blocks[start.block])[index]
+        if start.projection:
+            module = self.model.module.get_submodule(start.projection)
+            keys = self.inputs(start.projection)[index]
+            add_changes(start.projection, module, spans_of(edits), keys, hidden)
+        return hidden
+
+    def _index(self, ran: Pass) -> Tensor | None:
+        """Return the slot of every node of a pass; padding has some slot or other."""
+        slots: list[int] = []
+        for tree in ran.trees:
+            at = [0] * len(tree)
+            for row, path in tree.rows:
+                known = self.slots(row.ids)
+                if known is None:
+                    return None
+                for node, slot in zip(path, known, strict=True):
+                    at[node] = slot
+            slots += at
+        index = torch.zeros_like(ran.batch.ids)
+        nodes = ran.nodes
+        index[nodes.rows, nodes.columns] = torch.tensor(slots, device=index.device)
+        return index
+
+    def _knows(self, row: Row) -> bool:
+        known = [self.readings.get(row.ids[: at + 1]) for at in row.reads]
+        wanted = row.reads.values()
+        return all(k is not None and k.answers(r) for k, r in zip(known, wanted, strict=True))
+
+    def _names(self, start: Start) -> list[str]:
+        """Return the modules whose inputs a start needs."""
+        block = self.model.architecture.blocks[start.block]
+        return [block, start.projection] if start.projection else [block]
+
+    @torch.no_grad()
+    def _run(
+        self, trees: Sequence[Tree], names: Collection[str], memory_from: int | None = None
+    ) -> None:
+        cache = None if memory_from is None else Cache()
+        ran, known = Pass.of(self.model, trees, masked=cache is not None), sorted(names)
+        modules = [self.model.module.get_submodule(name) for name in known]
+        with inputs_of(modules, len(trees)) as seen:
+            logits = self.model.logits(ran.batch, ran.places, cache=cache)
+        at = ran.nodes
+        memory = {
+            block: (_by_slot(keys, at), _by_slot(values, at))
+            for block, (keys, values) in (cache.seen if cache else {}).items()
+            if memory_from is not None and block >= memory_from
+        }
+        inputs = {n: _pick(kept[0], at) for n, kept in zip(known, seen, strict=True)}
+        for (row, position), reading in ran.readings(logits, self.readings).items():
+            here = row.ids[: position + 1]
+            known = self.readings.get(here)
+            self.readings[here] = reading.joined(known) if known else reading
+        first = self._count
+        for tree in trees:
+            for row, path in tree.rows:
+                self._slots[row.ids] = [first + node for node in path]
+            first += len(tree)
+        self._count = first
+        self._done.append(Done(ran, inputs, memory))
+
+    @torch.no_grad()
+    def _fetch(self, done: Done, name: str) -> Tensor:
+        """Run a pass again up to a module, from the nearest block below that is kept."""
+        model, blocks = self.model, self.model.architecture.blocks
+        module, at = model.module.get_submodule(name), done.ran.nodes
+        below = [
+            b for b in range(model.architecture.block_of(name) or 0) if blocks[b] in done.inputs
+        ]
+        with ExitStack() as stack:
+            (seen,) = stack.enter_context(inputs_of([module], len(done.ran.trees)))
+            if below and model.begins(below[-1]):
+                lines = done.inputs[blocks[below[-1]]]
+                hidden = lines.new_zeros(*done.ran.batch.ids.shape, lines.shape[-1])
+                hidden[at.rows, at.columns] = lines
+                stack.enter_context(begun(model, below[-1], hidden))
+            with ended_before(module):
+                model.logits(done.ran.batch, NOWHERE)
+        return _pick(seen[0], at)
+
+
+def _pick(tensor: Tensor, at: Places) -> Tensor:
+    """Return the lines at some places of a tensor, rows by columns by width."""
+    return tensor[at.on(tensor.device)]
+
+
+def _by_slot(tensor: Tensor, at: Places) -> Tensor:
+    """Return keys or values, rows by heads by columns by width, as places by heads by width."""
+    return _pick(tensor.transpose(1, 2), at)

@@ -1,0 +1,146 @@
+"""One forward pass over trees of texts: what shares it, what goes in, what is read off.
+
+Which texts are run, under which edits and from which block on is decided elsewhere (`base`,
+`model`); here they only become batches, and logits become readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from edit_harness import packing
+from edit_harness.batch import Batch
+from edit_harness.edits import UNEDITED
+from edit_harness.hooks import Places
+from edit_harness.packing import Tree
+from edit_harness.worksheet import Beginning, Read, Reading, Row, take
+
+if TYPE_CHECKING:
+    from edit_harness.model import Model
+
+
+def trees_of(model: Model, rows: Sequence[Row]) -> list[Tree]:
+    """Return the rows as trees: those of one edit together where the model allows it.
+
+    An adaptor counts tokens from the prompt's end, which texts of a tree do not have in common.
+    """
+    together: dict[int, list[Row]] = {}
+    alone: list[Tree] = []
+    for row in rows:
+        if model.packs and not row.edit.adaptors and len(row.ids) <= model.window:
+            together.setdefault(id(row.edit), []).append(row)
+        else:
+            alone += packing.grow([row])
+    return [tree for group in together.values() for tree in packing.grow(group)] + alone
+
+
+def attempt(model: Model, trees: Sequence[Tree], run: Callable[[Sequence[Tree]], None]) -> None:
+    """Run trees in batches; one that memory does not hold is halved, and so is the budget.
+
+    Raises `torch.OutOfMemoryError` if a single tree is too much.
+    """
+    chains = [tree for tree in trees if tree.is_chain]
+    rest = [tree for tree in trees if not tree.is_chain]
+    waiting = [
+        batch
+        for kind in (rest, chains)  # a chain goes without a mask of its own
+        for batch in packing.batches(kind, model.batch_tokens, model.batch_rows)
+    ][::-1]
+    while waiting:
+        batch = waiting.pop()
+        try:
+            run(batch)
+        except torch.OutOfMemoryError:
+            if len(batch) == 1:
+                raise
+            model.batch_tokens = max(model.batch_tokens // 2, 1)
+            torch.cuda.empty_cache()
+            half = len(batch) // 2
+            waiting += [batch[half:], batch[:half]]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A batch of trees."""
+
+    trees: Sequence[Tree]
+    batch: Batch
+
+    @classmethod
+    def of(cls, model: Model, trees: Sequence[Tree], *, masked: bool = False) -> Pass:
+        """Lay trees out; with masks of their own unless each is a single text, or if ``masked``."""
+        if not masked and all(tree.is_chain for tree in trees):
+            return cls(trees, model.batch([tree.tokens for tree in trees]))
+        ids, positions, mask = packing.padded(trees, model.dtype)
+        starts = torch.zeros(len(trees), dtype=torch.long)
+        return cls(trees, Batch(*(t.to(model.device) for t in (ids, mask, starts, positions))))
+
+    @cached_property
+    def reads(self) -> list[tuple[int, Read]]:
+        """What is read of which tree; a read's position is a node."""
+        return [(i, read) for i, tree in enumerate(self.trees) for read in tree.reads().values()]
+
+    @property
+    def places(self) -> Places:
+        """Where the reads lie; the first token if there are none."""
+        at = [(i, read.position) for i, read in self.reads] or [(0, 0)]
+        return self.batch.places(*zip(*at, strict=True))
+
+    @property
+    def nodes(self) -> Places:
+        """Where all nodes lie, tree after tree."""
+        at = [(i, node) for i, tree in enumerate(self.trees) for node in range(len(tree))]
+        return self.batch.places(*zip(*at, strict=True))
+
+    def readings(
+        self, logits: Tensor, base: Mapping[Beginning, Reading]
+    ) -> dict[tuple[Row, int], Reading]:
+        """Return what was read at each row's positions, from the logits at the `places`."""
+        reads = [read for _, read in self.reads]
+        taken = take(logits[: len(reads)], reads, base)
+        found = {
+            (i, read.position): reading
+            for (i, read), reading in zip(self.reads, taken, strict=True)
+        }
+        return {
+            (row, position): found[i, path[position]]
+            for i, tree in enumerate(self.trees)
+            for row, path in tree.rows
+            for position in row.reads
+        }
+
+
+@torch.no_grad()
+def packs(model: Model) -> bool:
+    """Tell whether a tree of texts is answered as the texts alone, by a trial.
+
+    Its texts part at once, late and not at all, and are of several lengths.
+    """
+    size = model.architecture.config.vocab_size
+    texts = [(1, 2, 3, 4, 5), (1, 2, 3, 6), (1, 2, 3, 4), (7, 8, 3, 4, 5, 6, 1, 2)]
+    rows = []
+    for text in texts:
+        ids = tuple(token % size for token in text)
+        last = Read(len(ids) - 1, whole=True)
+        rows.append(Row(UNEDITED, ids, len(ids), {last.position: last}))
+    apart = [_last(model, [row]) for row in rows]
+    try:
+        packed = _last(model, rows)
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return False
+    return float((packed - torch.cat(apart)).abs().max()) <= packing.TRIAL_TOLERANCE[model.dtype]
+
+
+def _last(model: Model, rows: Sequence[Row]) -> Tensor:
+    """Return the log-probabilities after each of the rows, run as one tree."""
+    (tree,) = packing.grow(rows)
+    ran = Pass.of(model, [tree])
+    read = ran.readings(model.logits(ran.batch, ran.places), {})
+    wholes = [read[row, len(row.ids) - 1].whole for row in rows]
+    return torch.stack([whole for whole in wholes if whole is not None])

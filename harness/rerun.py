@@ -1,0 +1,164 @@
+"""The same texts again and again under a changing output of one projection, as a search needs it.
+
+A change at a token alters nothing before that token and nothing below that block. So one clean
+pass keeps what goes into the block above and, for every block from there on, the keys and values
+of the tokens before; each pass of the search runs the texts' ends alone against them, and carries
+gradients. A model for which this does not hold is found out by `fits`, and runs whole rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from edit_harness.base import Base, Start
+from edit_harness.batch import Batch
+from edit_harness.hooks import Places, adding, at_least_fp32
+from edit_harness.packing import additive
+from edit_harness.resume import TRIAL, Cache, begun, same
+from edit_harness.worksheet import Beginning
+
+if TYPE_CHECKING:
+    from edit_harness.model import Model
+
+
+class Rerun:
+    """Passes over texts, each from its start on, under changes of a layer's projection.
+
+    ``starts`` counts from each text's first token. ``whole`` says whether to run whole texts, and
+    is found out by default.
+    """
+
+    keys: Tensor
+    """Clean input of the projection, texts by tokens by width; token 0 is each text's start."""
+
+    def __init__(
+        self,
+        model: Model,
+        layer: int,
+        texts: Sequence[Beginning],
+        starts: Sequence[int],
+        *,
+        whole: bool | None = None,
+    ) -> None:
+        self.model, self.starts = model, starts
+        self.projection = model.architecture.projection(layer)
+        if whole is None:
+            whole = not model.resumes(layer, max(map(len, texts)))
+        self._start = None if whole else model.start_at(layer)
+        base = Base(model)
+        base.remember(texts, [self.projection.name], self._start)
+        slots = [base.slots(ids) or [] for ids in texts]
+        ends, self._real = _table(
+            (s[start:] for s, start in zip(slots, starts, strict=True)), model.device
+        )
+        self.keys = at_least_fp32(base.inputs(self.projection.name)[ends])
+        self._hidden: Tensor | None = None
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+        if self._start is None:
+            self.batch = model.batch(texts)
+            self._first = self.batch.starts + torch.tensor(starts, device=model.device)
+        else:
+            self._cut(base, self._start, slots, ends, texts)
+
+    def _cut(
+        self,
+        base: Base,
+        start: Start,
+        slots: Sequence[Sequence[int]],
+        ends: Tensor,
+        texts: Sequence[Beginning],
+    ) -> None:
+        """Lay out the ends of texts against what comes before them."""
+        model = self.model
+        pairs = list(zip(slots, self.starts, strict=True))
+        earlier, known = _table((s[:begin] or s[:1] for s, begin in pairs), model.device)
+        known &= torch.tensor(self.starts, device=model.device)[:, None] > 0
+        for block in range(start.block, model.architecture.layers):
+            keys, values = (side[earlier].transpose(1, 2) for side in base.memory(block))
+            self._kept[block] = keys, values
+        ids, _ = _table((t[b:] for t, b in zip(texts, self.starts, strict=True)), model.device)
+        begin = torch.tensor(self.starts, device=model.device)[:, None]
+        self._first = torch.zeros_like(begin[:, 0])
+        self.batch = Batch(
+            ids,
+            additive(_sees(self._real, known), model.dtype),
+            -begin[:, 0],
+            begin + torch.arange(ids.shape[1], device=model.device),
+        )
+        self._hidden = base.inputs(model.architecture.blocks[start.block])[ends]
+
+    def places(self, rows: Sequence[int], positions: Sequence[int]) -> Places:
+        """Return where positions, counted from each text's first token, lie in the passes."""
+        return self.batch.places(rows, positions)
+
+    def logits(self, read: Places, change: Tensor) -> Tensor:
+        """Return logits at places, places by vocabulary, under a change.
+
+        ``change``, texts by n by width, is added to the projection's output at the n tokens from
+        each text's start on; the logits are differentiable in it.
+        """
+        real = self._real[:, : change.shape[1]]
+        rows, offsets = real.nonzero(as_tuple=True)
+        where, values = Places(rows, self._first[rows] + offsets), change[real]
+        hidden = self._hidden
+        with ExitStack() as stack:
+            if self._start is None or not self._start.projection:
+                module, count = self.projection.module, len(self.starts)
+                stack.enter_context(adding(module, where, values, count))
+            elif hidden is not None:
+                at = where.on(hidden.device)
+                hidden = hidden.index_put(at, values.to(hidden), accumulate=True)
+            if self._start is None or hidden is None:
+                return self.model.logits(self.batch, read)
+            stack.enter_context(begun(self.model, self._start.block, hidden))
+            return self.model.logits(self.batch, read, cache=Cache(self._kept))
+
+
+def fits(model: Model, layer: int) -> bool:
+    """Tell whether running ends alone gives what running whole texts does, by a trial."""
+    if not model.packs or model.start_at(layer) is None:
+        return False
+    size = model.architecture.config.vocab_size
+    texts = [tuple(token % size for token in text) for text in TRIAL]
+    starts, rows = [2, 1, 1], range(len(TRIAL))
+    found = []
+    try:
+        for whole in (True, False):
+            run = Rerun(model, layer, texts, starts, whole=whole)
+            noise = torch.Generator().manual_seed(0)
+            change = torch.randn(len(texts), 1, model.architecture.hidden, generator=noise)
+            values = run.projection.module(run.keys[:, :1].to(model.dtype))
+            with torch.no_grad():
+                change = change.to(values) * values.float().std()
+                found.append(run.logits(run.places(rows, [len(t) - 1 for t in texts]), change))
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+        return False
+    return same(model, *found)
+
+
+def _table(lines: Iterable[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return lines of unequal length as one table, and which of its entries are real.
+
+    A line that is shorter than the longest is filled with its first entry.
+    """
+    given = [list(line) for line in lines]
+    width = max(map(len, given))
+    filled = [line + line[:1] * (width - len(line)) for line in given]
+    lengths = torch.tensor([len(line) for line in given], device=device)
+    real = torch.arange(width, device=device) < lengths[:, None]
+    return torch.tensor(filled, device=device), real
+
+
+def _sees(real: Tensor, known: Tensor) -> Tensor:
+    """Return which kept and new columns each new column attends to, padding itself alone."""
+    size = real.shape[1]
+    before = known[:, None, :] & real[:, :, None]
+    causal = torch.ones(size, size, dtype=torch.bool, device=real.device).tril()
+    itself = torch.eye(size, dtype=torch.bool, device=real.device)
+    within = (causal & real[:, None, :] & real[:, :, None]) | itself
+    return torch.cat([before, within], dim=2)
