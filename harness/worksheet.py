@@ -27,7 +27,6 @@ from edit_harness.cases import (
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.tokens import Continuation, Tokens
 
-
 Beginning: TypeAlias = tuple[int, ...]
 """A text's tokens up to one of them: all that a prediction of a causal model depends on."""
 SLICE = 32
