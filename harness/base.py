@@ -159,8 +159,8 @@ class Base:
         inputs = {n: _pick(kept[0], at) for n, kept in zip(known, seen, strict=True)}
         for (row, position), reading in ran.readings(logits, self.readings).items():
             here = row.ids[: position + 1]
-            known = self.readings.get(here)
-            self.readings[here] = reading.joined(known) if known else reading
+            before = self.readings.get(here)
+            self.readings[here] = reading.joined(before) if before else reading
         first = self._count
         for tree in trees:
             for row, path in tree.rows:

@@ -6,7 +6,7 @@ Results go to stdout, everything else to stderr. Texts from data are never read 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 
@@ -34,27 +34,32 @@ out = Console(highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False)
 
 
-def header(evaluation: Evaluation) -> None:
-    """Print what is run: model, editor, task."""
-    model, task = evaluation.model, evaluation.task
+def header(evaluations: Sequence[Evaluation]) -> None:
+    """Print what is run: model, editors, task."""
+    shared = evaluations[0]
+    model, task = shared.model, shared.task
     count = sum(p.numel() for p in model.module.parameters())
     name = model.source.family or model.source.path
-    dtype = str(model.dtype).removeprefix("torch.")
-    _line("model", f"{name}  {count:,} parameters  {dtype}  {model.device}")
+    _line("model", f"{name}  {count:,} parameters  {model.precision}  {model.device}")
     if model.source.note:
         _line("", model.source.note)
-    if dtype != "float32":
-        _line("", "a preview: scores of record are float32")
+    if shared.preview:
+        _line("", str(shared.preview))
+    for evaluation in evaluations:
+        _editor(evaluation)
+    what = task.value.origin or "its own data"
+    _line("task", f"{task.name} {task.version}  {len(shared.cases):,} cases of {what}  "
+                  f"mode {shared.regime.mode}")  # fmt: skip
+    for note in getattr(task.value, "notes", ()):
+        _line("note", note)
+
+
+def _editor(evaluation: Evaluation) -> None:
     preset = f"preset: {evaluation.preset}" if evaluation.preset else "no preset"
     _line("editor", f"{evaluation.label}  ({evaluation.editor.version})  {preset}")
     fields = settings(evaluation.editor.value).items()
     shown = [f"{key}={value}" for key, value in fields if value not in ("", ())]
     _line("", "  ".join(shown))
-    what = task.value.origin or "its own data"
-    _line("task", f"{task.name} {task.version}  {len(evaluation.cases):,} cases of {what}  "
-                  f"mode {evaluation.regime.mode}")  # fmt: skip
-    for note in getattr(task.value, "notes", ()):
-        _line("note", note)
 
 
 def _line(label: str, text: str) -> None:
@@ -66,10 +71,11 @@ def _line(label: str, text: str) -> None:
 
 
 @contextmanager
-def progress(evaluation: Evaluation, *, quiet: bool) -> Iterator[Callable[[Record], None]]:
+def progress(
+    evaluations: Sequence[Evaluation], *, quiet: bool
+) -> Iterator[Callable[[Evaluation, Record], None]]:
     """Show a bar with running means; yields what is to be called with every record."""
-    names = [name for name, measure in evaluation.measures.items() if not measure.detail]
-    running = Running(evaluation.measures)
+    running = {e: Running(e.measures) for e in evaluations}
     columns = (
         TextColumn("editing"),
         BarColumn(bar_width=20),
@@ -79,13 +85,21 @@ def progress(evaluation: Evaluation, *, quiet: bool) -> Iterator[Callable[[Recor
         TextColumn("{task.fields[live]}"),
     )
     with Progress(*columns, console=err, disable=quiet or not err.is_terminal) as bar:
-        task = bar.add_task("editing", total=len(evaluation.cases), live="")
+        task = bar.add_task("editing", total=sum(len(e.cases) for e in evaluations), live="")
 
-        def advance(record: Record) -> None:
-            running.add(record)
-            bar.update(task, advance=1, live=running.text(names))
+        def advance(evaluation: Evaluation, record: Record) -> None:
+            running[evaluation].add(record)
+            bar.update(task, advance=1, live=live(running))
 
         yield advance
+
+
+def live(running: Mapping[Evaluation, Running]) -> str:
+    """Return the running means: several of one editor, or the first of each of several."""
+    if len(running) == 1:
+        (only,) = running.values()
+        return only.text(LIVE)
+    return "  ".join(f"{e.label} {means.text(1)}" for e, means in running.items())
 
 
 class SpeedColumn(ProgressColumn):
@@ -114,8 +128,13 @@ class Running:
                 if value is not None and not math.isnan(value):
                     self.values.setdefault(name, []).append(value)
 
-    def text(self, names: list[str]) -> str:
-        """Return the line of progress."""
-        present = [n for n in names if f"post_{n}" in self.values][:LIVE]
-        shown = (f"{n} {100 * fmean(self.values[f'post_{n}']):.1f}" for n in present)
-        return "  ".join([*shown, f"failed {self.failed}", f"no-op {self.noop}"])
+    def text(self, most: int) -> str:
+        """Return the first means, and how many cases went wrong."""
+        shown = [
+            f"{name} {100 * fmean(self.values[f'post_{name}']):.1f}"
+            for name, measure in self.measures.items()
+            if not measure.detail and f"post_{name}" in self.values
+        ]
+        counts = {"failed": self.failed, "no-op": self.noop}
+        wrong = [f"{name} {n}" for name, n in counts.items() if n or most > 1]
+        return "  ".join(shown[:most] + wrong)

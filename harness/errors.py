@@ -39,6 +39,10 @@ class PluginError(HarnessError):
     code = 3
 
 
+class LeakError(PluginError):
+    """An editor changed the model itself, so that nothing can go on with it."""
+
+
 class DataError(HarnessError):
     """Data, statistics or a model that are missing, corrupt or out of reach offline."""
 

@@ -6,7 +6,8 @@ The command line and the Python interface (`edit_harness.api`) both come through
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,14 +16,17 @@ from typing import Any
 import torch
 import transformers
 
-from edit_harness import plan, records, report, runner, stats
+from edit_harness import plan, precision, records, report, runner, stats
 from edit_harness.assembly import Benchmark, Named, make_editor
+from edit_harness.before import Before
 from edit_harness.cases import Case
 from edit_harness.errors import CaseError, PluginError
+from edit_harness.files import cache_folder
 from edit_harness.interfaces import Editor, Measure, Metric
 from edit_harness.model import Model
 from edit_harness.plan import Regime
 from edit_harness.plugins import Plugins
+from edit_harness.precision import Preview
 from edit_harness.presets import settings
 from edit_harness.records import OK, Record, RunFolder
 
@@ -30,7 +34,7 @@ LEVEL = 0.99
 Advance = Callable[[Record], None]
 
 
-@dataclass
+@dataclass(eq=False)
 class Evaluation:
     """Everything that a run needs, checked, before its first edit."""
 
@@ -67,10 +71,15 @@ class Evaluation:
                 "data": self.data_digest,
             },
             "metrics": sorted(self.metrics),
-            "model": {"digest": self.model.digest, "dtype": str(self.model.dtype)[6:]},
+            "model": {"digest": self.model.digest, "dtype": self.model.precision},
             "regime": asdict(self.regime),
             "seed": self.seed,
         }
+
+    @cached_property
+    def preview(self) -> Preview | None:
+        """What the model's precision costs, where it is below that of record."""
+        return precision.preview(self.model, self.cases)
 
     @property
     def measures(self) -> dict[str, Measure]:
@@ -79,7 +88,9 @@ class Evaluation:
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
         """Make the run's folder, or find it again."""
-        parts = (self.label, self.task.name, self.model.name)
+        parts = [self.label, self.task.name, self.model.name]
+        if self.preview:
+            parts.append(self.preview.precision)
         folder = RunFolder.open(output, "-".join(map(slug, parts)), self.identity, new=new)
         folder.write_manifest(
             {
@@ -88,6 +99,7 @@ class Evaluation:
                 "cases": [case.id for case in self.cases],
                 "label": self.label,
                 "preset": self.preset,
+                "preview": asdict(self.preview) if self.preview else None,
                 "model": {"path": self.model.source.path, "note": self.model.source.note},
                 "task": {
                     "origin": self.task.value.origin,
@@ -98,32 +110,64 @@ class Evaluation:
         )
         return folder
 
-    def run(
-        self, folder: RunFolder, advance: Advance = lambda record: None, *, stop: bool = False
-    ) -> Run:
-        """Run what the folder lacks, and return the whole. ``stop`` ends at the first failure."""
-        planned = [case.id for case in self.cases]
-        known = {record.case: record for record in folder.records()}
-        for done in (known[case] for case in planned if case in known):
-            advance(done)
-        fresh = runner.run(
-            self.model,
-            self.editor.value,
-            plan.steps(self.cases, self.regime),
-            self.metrics,
-            done=known.keys(),
-        )
-        for record in folder.append(fresh):
-            known[record.case] = record
-            advance(record)
+    def run(self, folder: RunFolder, advance: Advance = lambda record: None) -> Run:
+        """Run what the folder lacks, and return the whole."""
+        (run,) = run_beside({self: folder}, lambda evaluation, record: advance(record))
+        return run
+
+
+def run_beside(
+    folders: Mapping[Evaluation, RunFolder],
+    advance: Callable[[Evaluation, Record], None],
+    *,
+    stop: bool = False,
+) -> list[Run]:
+    """Run what the folders lack, chunk by chunk, one editor after the other on each.
+
+    The evaluations are of the same cases of the same model, whose clean passes they share.
+    ``stop`` ends at the first failure.
+    """
+    known = {e: {r.case: r for r in folder.records()} for e, folder in folders.items()}
+    for evaluation, case in ((e, case) for e in folders for case in e.cases):
+        if record := known[evaluation].get(case.id):
+            advance(evaluation, record)
+    with ExitStack() as stack:
+        write = {e: stack.enter_context(folder.writing()) for e, folder in folders.items()}
+        for evaluation, record in _fresh(known):
+            write[evaluation](record)
+            known[evaluation][record.case] = record
+            advance(evaluation, record)
             if stop and record.status != OK:
                 raise CaseError(
                     f"case {record.case} failed ({record.status}): {record.message}",
                     "go on with the same command and --on-error skip",
                 )
-        run = Run(self, folder, [known[case] for case in planned])
-        folder.write_results(run.results())
-        return run
+    runs = [Run(e, folders[e], [known[e][case.id] for case in e.cases]) for e in folders]
+    for run in runs:
+        run.folder.write_results(run.results())
+    return runs
+
+
+def _fresh(known: Mapping[Evaluation, Collection[str]]) -> Iterator[tuple[Evaluation, Record]]:
+    """Yield the records that are still to be made, the editors in turn on each chunk."""
+    before = Before(next(iter(known)).model, cache_folder() / "answers")
+    streams = {
+        e: runner.chunks(
+            e.model,
+            e.editor.value,
+            plan.steps(e.cases, e.regime),
+            e.metrics,
+            before,
+            done=set(done),
+        )
+        for e, done in known.items()
+    }
+    more = True
+    while more:
+        for evaluation, stream in streams.items():
+            records = next(stream, None)
+            more = records is not None
+            yield from ((evaluation, record) for record in records or ())
 
 
 @dataclass
@@ -165,7 +209,9 @@ class Run:
     @property
     def lines(self) -> list[report.Line]:
         """The lines of the table."""
-        return list(report.lines(self.evaluation.measures, self.estimates))
+        preview = self.evaluation.preview
+        floor = preview.floor if preview else 0.0
+        return list(report.lines(self.evaluation.measures, self.estimates, floor))
 
     def table(self) -> str:
         """Return the table as plain text."""
@@ -184,6 +230,7 @@ class Run:
             "editor": self.evaluation.label,
             "task": self.evaluation.task.name,
             "model": self.evaluation.model.source.path,
+            "precision": self.evaluation.model.precision,
             "level": LEVEL,
             "results": records.finite(flat),
             "cases": len(self.records),

@@ -25,6 +25,8 @@ from edit_harness.interfaces import ModelSource
 from edit_harness.model import Model
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
+TF32 = "tf32"
+"""Weights in float32 whose products a CUDA device rounds to TF32: a setting of the whole process."""
 OWN_CODE = (
     "{} needs code of its own, which the harness does not run",
     "use a model that transformers supports itself",
@@ -60,9 +62,14 @@ def load(
     Raises `DataError` if it is missing, out of reach or no causal language model, `UsageError`
     for a dtype or device that does not exist, `ResourceError` if it does not fit the device.
     """
-    if dtype not in DTYPES:
-        raise UsageError(f"there is no dtype {dtype!r}", f"choose from {', '.join(DTYPES)}")
+    if dtype not in (*DTYPES, TF32):
+        raise UsageError(
+            f"there is no dtype {dtype!r}", f"choose from {', '.join((*DTYPES, TF32))}"
+        )
     target = pick_device(device)
+    if dtype == TF32:
+        allow_tf32(target)
+        dtype = "float32"
     if device_map and not importlib.util.find_spec("accelerate"):
         raise UsageError("a device map needs accelerate", "pip install 'edit-harness[device-map]'")
     # What matters of its chatter, such as missing weights, is an error here.
@@ -87,6 +94,16 @@ def load(
         ) from None
     model.digest = digest_of(source.path, config) or model.digest
     return model
+
+
+def allow_tf32(device: torch.device) -> None:
+    """Let products of float32 matrices be rounded. Raises `UsageError` where they cannot be."""
+    if device.type != "cuda":
+        raise UsageError(
+            f"tf32 is a precision of CUDA devices, and this one is {device.type}",
+            "use --dtype float32, or bfloat16 for a preview",
+        )
+    torch.set_float32_matmul_precision("high")
 
 
 def pick_device(name: str) -> torch.device:

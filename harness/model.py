@@ -70,13 +70,20 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        """Where the inputs go."""
-        return next(self.module.parameters()).device
+        """Where the inputs go; weights that accelerate keeps elsewhere do not say."""
+        devices = (p.device for p in self.module.parameters())
+        return next((d for d in devices if d.type != "meta"), torch.device("cpu"))
 
     @property
     def dtype(self) -> torch.dtype:
         """The precision of the weights."""
         return next(self.module.parameters()).dtype
+
+    @property
+    def precision(self) -> str:
+        """What passes compute in: the dtype, or ``tf32`` where matrix products round to that."""
+        rounds = self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+        return "tf32" if rounds and self.dtype == torch.float32 else str(self.dtype)[6:]
 
     @cached_property
     def digest(self) -> str:

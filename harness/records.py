@@ -12,8 +12,9 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,7 +24,7 @@ import numpy as np
 from edit_harness.cases import Answer, Case, Distribution, Divergence, Scores, Text
 from edit_harness.errors import ResourceError, RunFolderError
 
-SCHEMA = 1
+SCHEMA = 2
 OK = "ok"
 
 
@@ -47,18 +48,25 @@ class Record:
     message: str = ""
 
 
-def encode_answer(answer: Answer) -> dict[str, Any] | None:
-    """Return an answer as JSON-ready data; None for what is never stored."""
+def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
+    """Return an answer as JSON-ready data; None for what is never stored.
+
+    A divergence is a list of its numbers: a case may have twenty, before and after.
+    """
+    if isinstance(answer, Divergence):
+        return finite(astuple(answer))
     return None if isinstance(answer, Distribution) else finite(asdict(answer))
 
 
-def decode_answer(data: Mapping[str, Any] | None) -> Answer | None:
+def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | None:
     """Return the answer that `encode_answer` stored."""
     if data is None:
         return None
+    if not isinstance(data, Mapping):
+        return Divergence(*data)
     if "logprobs" in data:
         return Scores(**{name: tuple(map(tuple, data[name])) for name in data})
-    return Divergence(**data) if "forward" in data else Text(**data)
+    return Text(**data)
 
 
 def finite(data: Any) -> Any:
@@ -186,12 +194,14 @@ class RunFolder:
             ) from None
         return list(found.values())
 
-    def append(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Write each record as it comes, and pass it on."""
+    @contextmanager
+    def writing(self) -> Iterator[Callable[[Record], None]]:
+        """Claim the folder, and yield what writes a record into it."""
         with open(self.samples, "a", encoding="ascii") as file:
             self._claim(file)
             writer = jsonlines.Writer(file, dumps=dumps, flush=True)
-            for record in records:
+
+            def write(record: Record) -> None:
                 try:
                     writer.write({"v": SCHEMA, **finite(asdict(record))})
                 except OSError as error:
@@ -199,7 +209,8 @@ class RunFolder:
                         f"{self.samples} cannot be written: {error.strerror}",
                         "make room; the same command goes on",
                     ) from None
-                yield record
+
+            yield write
 
     def _claim(self, file: TextIO) -> None:
         """Keep other processes from writing to the file until it is closed."""

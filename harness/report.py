@@ -29,14 +29,18 @@ class Line:
     measure: Measure
     before: Estimate | None
     after: Estimate | None
+    floor: float = 0.0
+    """What rounding alone amounts to, in nats."""
 
 
-def lines(measures: Mapping[str, Measure], estimates: Mapping[str, Estimate]) -> Iterator[Line]:
+def lines(
+    measures: Mapping[str, Measure], estimates: Mapping[str, Estimate], floor: float = 0.0
+) -> Iterator[Line]:
     """Yield a line for each measure that has an estimate, in the metrics' own order."""
     for name, measure in measures.items():
         before, after = estimates.get(f"pre_{name}"), estimates.get(f"post_{name}")
         if before or after:
-            yield Line(name, measure, before, after)
+            yield Line(name, measure, before, after, floor)
 
 
 def single(rows: Sequence[Line], level: float) -> Table:
@@ -52,9 +56,9 @@ def single(rows: Sequence[Line], level: float) -> Table:
         table.add_row(
             row.name,
             DIRECTION[row.measure.better],
-            show(row.before, row.measure),
-            Text(show(after, row.measure), style="bold"),
-            interval(after, row.measure),
+            show(row.before, row),
+            Text(show(after, row), style="bold"),
+            interval(after, row),
             str(after.n if after else ""),
         )
     return table
@@ -83,31 +87,33 @@ def combined(
         for run, rows in runs:
             found = {row.name: row for row in rows}
             cells = (
-                show(found[n].after, found[n].measure) if n in found else ""
+                show(found[n].after, found[n]) if n in found else ""
                 for n in names[start : start + fits]
             )
             table.add_row(*map(Text, run), *cells)
         yield table
 
 
-def show(estimate: Estimate | None, measure: Measure) -> str:
+def show(estimate: Estimate | None, line: Line) -> str:
     """Return a value as text; what was not measured is a dash."""
     if estimate is None or math.isnan(estimate.value):
         return "–"
-    return number(estimate.value, measure)
+    return number(estimate.value, line)
 
 
-def interval(estimate: Estimate | None, measure: Measure) -> str:
+def interval(estimate: Estimate | None, line: Line) -> str:
     """Return an interval as text."""
     if estimate is None or math.isnan(estimate.low):
         return "–"
-    return f"{number(estimate.low, measure)} – {number(estimate.high, measure)}"
+    return f"{number(estimate.low, line)} – {number(estimate.high, line)}"
 
 
-def number(value: float, measure: Measure) -> str:
-    """Return a number with the digits that its unit deserves."""
-    if measure.unit == "%":
+def number(value: float, line: Line) -> str:
+    """Return a number with the digits that its unit deserves; below the floor, that it is there."""
+    if line.measure.unit == "%":
         return f"{round(100 * value, 1) + 0.0:.1f}"
+    if line.measure.unit == "nats" and value < line.floor:
+        return f"< {line.floor:.2g}"
     return f"{value:.3g}"
 
 

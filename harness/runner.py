@@ -12,10 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
+import torch
+
+from edit_harness.before import Before
 from edit_harness.cases import Answer, Case, Distribution, Divergence, Scores
 from edit_harness.digests import checksums
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.errors import DataError, PluginError
+from edit_harness.errors import DataError, LeakError, PluginError
 from edit_harness.interfaces import Editor, Metric
 from edit_harness.model import Model
 from edit_harness.plan import Step
@@ -60,28 +63,45 @@ def run(
     done: Collection[str] = (),
     chunk: int | None = None,
 ) -> Iterator[Record]:
-    """Yield a record for each measured case whose id is not in ``done``.
+    """Yield a record for each measured case whose id is not in ``done``; see `chunks`."""
+    for records in chunks(model, editor, steps, metrics, Before(model), done=done, chunk=chunk):
+        yield from records
 
-    A case that fails gets a status and a message; the others go on. Raises `DataError` if the
-    unedited model answers with NaN.
+
+def chunks(
+    model: Model,
+    editor: Editor,
+    steps: Iterable[Step],
+    metrics: Mapping[str, Metric],
+    before: Before,
+    *,
+    done: Collection[str] = (),
+    chunk: int | None = None,
+) -> Iterator[list[Record]]:
+    """Yield the records of each chunk, without those of cases whose ids are in ``done``.
+
+    Editors that go through the same steps side by side share ``before``. A case that fails gets a
+    status and a message; the others go on. Raises `DataError` if the unedited model answers with
+    NaN, `LeakError` if the editor changes it.
     """
     last, clean = UNEDITED, checksums(model.module)
-    for group in _chunks(steps, chunk or _chunk_of(model)):
+    for number, group in enumerate(_grouped(steps, chunk or _chunk_of(model))):
         wanted = {case.id for step in group for case in step.measure}.difference(done)
         if not wanted and all(step.fresh for step in group):
+            yield []
             continue
         edited = _edit(model, editor, group, last)
         last = edited[-1].edit
         if changed := [
             name for name, bits in checksums(model.module).items() if bits != clean[name]
         ]:
-            raise PluginError(
+            raise LeakError(
                 f"the editor changed the model itself: {changed[0]} is not as it was",
                 "an edit is returned as data; nothing of this chunk was kept",
             )
-        for measured in _measure(model, edited):
-            if measured.case.id in wanted:
-                yield record(measured, metrics)
+        before.turn_to(number)
+        measured = _measure(before, edited)
+        yield [record(m, metrics) for m in measured if m.case.id in wanted]
 
 
 def _chunk_of(model: Model) -> int:
@@ -89,7 +109,7 @@ def _chunk_of(model: Model) -> int:
     return LARGE_CHUNK if small or model.device.type != "cpu" else CHUNK
 
 
-def _chunks(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
+def _grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
     group: list[Step] = []
     for step in steps:
         group.append(step)
@@ -101,22 +121,30 @@ def _chunks(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
 
 
 def _edit(model: Model, editor: Editor, group: Sequence[Step], last: Edit) -> list[Edited]:
-    """Edit together what is independent; where that fails, one by one to see which it was."""
+    """Edit together what is independent; where that fails, in halves to see which it was."""
     if all(step.fresh for step in group):
-        start = perf_counter()
-        try:
-            edits = editor.edit_each(model, [step.requests for step in group])
-            _check(edits, len(group))
-        except (Exception, SystemExit):
-            LOG.debug("editing %d steps together failed", len(group), exc_info=True)
-        else:
-            seconds = (perf_counter() - start) / len(group)
-            return [Edited(s, e, seconds) for s, e in zip(group, edits, strict=True)]
+        return _edit_each(model, editor, group)
     edited = []
     for step in group:
         edited.append(_edit_one(model, editor, step, last))
         last = edited[-1].edit
     return edited
+
+
+def _edit_each(model: Model, editor: Editor, group: Sequence[Step]) -> list[Edited]:
+    if len(group) == 1:
+        return [_edit_one(model, editor, group[0], UNEDITED)]
+    start = perf_counter()
+    try:
+        edits = editor.edit_each(model, [step.requests for step in group])
+        _check(edits, len(group))
+    except (Exception, SystemExit):
+        LOG.debug("editing %d steps together failed", len(group), exc_info=True)
+    else:
+        seconds = (perf_counter() - start) / len(group)
+        return [Edited(s, e, seconds) for s, e in zip(group, edits, strict=True)]
+    half = len(group) // 2  # which also halves the memory that it takes
+    return _edit_each(model, editor, group[:half]) + _edit_each(model, editor, group[half:])
 
 
 def _check(edits: Sequence[Edit], count: int) -> None:
@@ -141,37 +169,31 @@ def _edit_one(model: Model, editor: Editor, step: Step, last: Edit) -> Edited:
     return Edited(step, edit, perf_counter() - start)
 
 
-def _measure(model: Model, edited: Sequence[Edited]) -> Iterator[Measured]:
+def _measure(before: Before, edited: Sequence[Edited]) -> list[Measured]:
     """Ask together; where that fails, case by case to see which it was."""
     todo = [(case, e) for e in edited for case in e.step.measure]
     try:
-        yield from _ask(model, todo)
-        return
-    except (TooLongError, PluginError):
+        return _ask(before, todo)
+    except (TooLongError, PluginError, torch.OutOfMemoryError):
         LOG.debug("asking %d cases together failed", len(todo), exc_info=True)
+    found = []
     for item in todo:
         try:
-            yield from _ask(model, [item])
-        except (TooLongError, PluginError) as error:
-            yield Measured(*item, error=error)
-
-
-def _ask(model: Model, todo: Sequence[tuple[Case, Edited]]) -> list[Measured]:
-    start = perf_counter()
-    questions = [
-        (edit, probe.query)
-        for case, edited in todo
-        for edit in (UNEDITED, edited.edit)
-        for probe in case.probes
-    ]
-    answers = iter(model.answer(questions))
-    seconds = perf_counter() - start
-    found = []
-    for case, edited in todo:
-        before = [next(answers) for _ in case.probes]
-        after = [next(answers) for _ in case.probes]
-        found.append(Measured(case, edited, before, after, seconds / len(todo), edited.error))
+            found += _ask(before, [item])
+        except (TooLongError, PluginError, torch.OutOfMemoryError) as error:
+            found.append(Measured(*item, error=error))
     return found
+
+
+def _ask(before: Before, todo: Sequence[tuple[Case, Edited]]) -> list[Measured]:
+    start = perf_counter()
+    cases = {case.id: case for case, _ in todo}
+    answers = before.ask(list(cases.values()), [(case, edited.edit) for case, edited in todo])
+    seconds = (perf_counter() - start) / max(len(todo), 1)
+    return [
+        Measured(case, edited, *pair, seconds, edited.error)
+        for (case, edited), pair in zip(todo, answers, strict=True)
+    ]
 
 
 def record(measured: Measured, metrics: Mapping[str, Metric]) -> Record:
@@ -215,6 +237,8 @@ def _status(measured: Measured) -> tuple[str, str]:
     error = measured.error
     if isinstance(error, TooLongError):
         return "too_long", error.cause
+    if isinstance(error, torch.OutOfMemoryError):
+        return "oom", "the device's memory is too small for it, even alone"
     if error is not None:
         stage = "edit_failed" if error is measured.edited.error else "error"
         return stage, f"{type(error).__name__}: {error}"

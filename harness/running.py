@@ -11,10 +11,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from edit_harness import assembly, console, evaluation, fields, records, report
-from edit_harness.errors import HarnessError, RunFolderError, UsageError
+from edit_harness.errors import HarnessError, LeakError, RunFolderError, UsageError
 from edit_harness.evaluation import LEVEL, Evaluation, Run
 from edit_harness.flags import EditingFlags, whole_number
 from edit_harness.plugins import Component, Plugins
@@ -99,23 +100,27 @@ def run_model(
         for (task, settings), seed in product(todo.tasks.items(), todo.seeds)
     ]
     model = assembly.load(plugins, name, **flags.model_options)
-    for (editor, settings), (seed, benchmark) in product(todo.editors.items(), benchmarks):
+    for seed, benchmark in benchmarks:
+        beside = []
+        for editor, settings in todo.editors.items():
+            with tolerated(codes, todo.several):
+                assembled = evaluation.assemble(
+                    plugins,
+                    model,
+                    benchmark,
+                    editor=editor.qualified,
+                    editor_args=settings,
+                    metrics=flags.metrics,
+                    limit=flags.limit,
+                    samples=flags.samples,
+                    seed=seed,
+                )
+                if flags.dry_run:
+                    rehearse(assembled)
+                else:
+                    beside.append(assembled)
         with tolerated(codes, todo.several):
-            assembled = evaluation.assemble(
-                plugins,
-                model,
-                benchmark,
-                editor=editor.qualified,
-                editor_args=settings,
-                metrics=flags.metrics,
-                limit=flags.limit,
-                samples=flags.samples,
-                seed=seed,
-            )
-            if flags.dry_run:
-                rehearse(assembled)
-            else:
-                yield run_one(assembled, flags)
+            yield from run_beside(beside, flags)
 
 
 @contextmanager
@@ -124,7 +129,7 @@ def tolerated(codes: list[int], several: bool) -> Iterator[None]:
     try:
         yield
     except HarnessError as error:
-        if not several:
+        if not several or isinstance(error, LeakError):
             raise
         codes.append(error.code)
         console.err.print(f"error: {error.cause}", markup=False)
@@ -132,39 +137,44 @@ def tolerated(codes: list[int], several: bool) -> Iterator[None]:
             console.err.print(f"       {error.remedy}", markup=False)
 
 
-def run_one(assembled: Evaluation, flags: Flags) -> Run:
-    """Run one combination with header, progress and table."""
+def run_beside(assembled: Sequence[Evaluation], flags: Flags) -> list[Run]:
+    """Run editors on the same cases, with header, progress and tables."""
+    if not assembled:
+        return []
     if not flags.quiet:
         console.header(assembled)
-    folder = assembled.open(Path(flags.output_path), new=flags.new)
-    counted = 0
+    folders = {e: e.open(Path(flags.output_path), new=flags.new) for e in assembled}
+    counted = dict.fromkeys(assembled, 0)
     try:
         with console.progress(assembled, quiet=flags.quiet) as advance:
 
-            def count(record: Any) -> None:
-                nonlocal counted
-                counted += 1
-                advance(record)
+            def count(which: Evaluation, record: Any) -> None:
+                counted[which] += 1
+                advance(which, record)
 
-            finished = assembled.run(folder, count, stop=flags.on_error == "stop")
+            finished = evaluation.run_beside(folders, count, stop=flags.on_error == "stop")
     except RunFolderError:
         raise
     except BaseException:
-        total = len(assembled.cases)
-        console.err.print(
-            f"kept: {counted} of {total} cases in {folder.path}; continue with the same command"
-        )
+        for which, folder in folders.items():
+            console.err.print(
+                f"kept: {counted[which]} of {len(which.cases)} cases in {folder.path}; "
+                "continue with the same command"
+            )
         raise
-    if not flags.quiet:
-        for note in folder.notes:
-            console.err.print(f"note     {note}", markup=False)
-    if not flags.as_json:
-        show(finished, flags)
+    for run in finished:
+        if not flags.quiet:
+            for note in run.folder.notes:
+                console.err.print(f"note     {note}", markup=False)
+        if not flags.as_json:
+            show(run, flags, named=len(finished) > 1)
     return finished
 
 
-def show(finished: Run, flags: Flags) -> None:
-    """Print the table of one run, its failures and where it lies."""
+def show(finished: Run, flags: Flags, *, named: bool) -> None:
+    """Print the table of one run, its failures and where it lies; ``named`` says of which editor."""
+    if named and not flags.quiet:
+        console.err.print(f"\n[bold cyan]editor[/]   {escape(finished.evaluation.label)}")
     rows = [r for r in finished.lines if flags.verbose or not r.measure.detail]
     console.out.print(report.single(rows, LEVEL))
     if flags.quiet:
@@ -205,7 +215,7 @@ def rehearse(assembled: Evaluation) -> None:
     """Say how much there is to do, and run a few cases to say how long it takes."""
     from edit_harness import plan, runner
 
-    console.header(assembled)
+    console.header([assembled])
     cases = assembled.cases
     probes = sum(len(case.probes) for case in cases)
     some = list(plan.steps(cases[:TIMED], assembled.regime))

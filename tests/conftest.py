@@ -1,6 +1,7 @@
 """What tests share. That this file exists also lets them import `builders`."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from builders import DATA
 
 # Read when transformers is first imported: no test reaches for the network by accident.
 os.environ["HF_HUB_OFFLINE"] = "1"
+CACHE = tempfile.TemporaryDirectory(prefix="edit-harness-tests-")
+os.environ["EDIT_HARNESS_CACHE"] = CACHE.name
 
 import torch
 

@@ -269,7 +269,14 @@ def test_a_damaged_tokenizer(folder):
 @pytest.mark.parametrize("dtype", ["int8", "fp32", "auto", ""])
 def test_a_precision_that_does_not_exist(saved, dtype):
     said = refusal(saved, UsageError, dtype=dtype)
-    assert said == f"there is no dtype {dtype!r} | choose from {', '.join(loading_module.DTYPES)}"
+    known = "float32, float64, bfloat16, float16, tf32"
+    assert said == f"there is no dtype {dtype!r} | choose from {known}"
+
+
+def test_tf32_is_refused_where_no_product_can_be_rounded_to_it(saved):
+    said = refusal(saved, UsageError, dtype="tf32", device="cpu")
+    assert said.startswith("tf32 is a precision of CUDA devices, and this one is cpu | ")
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 @pytest.mark.parametrize("device", ["nonsense", "meta", "cuda:99"])

@@ -52,36 +52,43 @@ def test_json_has_no_nan():
     }
 
 
+def write(folder, *records):
+    with folder.writing() as writer:
+        for each in records:
+            writer(each)
+
+
 def test_records_come_back_in_order(tmp_path):
     folder = opened(tmp_path)
-    written = [record("b"), record("a", 0.0)]
-    assert list(folder.append(written)) == written
+    write(folder, record("b"), record("a", 0.0))
     assert [r.case for r in opened(tmp_path).records()] == ["b", "a"]
     assert opened(tmp_path).records()[1].values == {"success": {"post_ES": 0.0}}
 
 
-def test_a_line_is_on_disk_before_the_record_is_passed_on(tmp_path):
+def test_a_line_is_on_disk_once_it_is_written(tmp_path):
     folder = opened(tmp_path)
-    for i, _ in enumerate(folder.append(record(str(i)) for i in range(3)), 1):
-        assert folder.samples.read_text().count("\n") == i
+    with folder.writing() as writer:
+        for i in range(3):
+            writer(record(str(i)))
+            assert folder.samples.read_text().count("\n") == i + 1
 
 
 def test_an_unfinished_last_line_is_cut_off(tmp_path):
     folder = opened(tmp_path)
-    list(folder.append([record("a"), record("b")]))
+    write(folder, record("a"), record("b"))
     whole = folder.samples.read_bytes()
     for size in range(len(whole) - 1, whole.index(b"\n"), -1):
         folder.samples.write_bytes(whole[:size])
         again = opened(tmp_path)
         assert [r.case for r in again.records()] == ["a"]
         assert len(again.notes) == (size > whole.index(b"\n") + 1)
-        list(again.append([record("b")]))
+        write(again, record("b"))
         assert again.samples.read_bytes() == whole
 
 
 def test_a_damaged_line_in_the_middle_is_an_error_and_stays(tmp_path):
     folder = opened(tmp_path)
-    list(folder.append([record("a"), record("b"), record("c")]))
+    write(folder, record("a"), record("b"), record("c"))
     lines = folder.samples.read_bytes().splitlines(keepends=True)
     damaged = lines[0] + b"{" + lines[1] + lines[2]
     folder.samples.write_bytes(damaged)
@@ -101,12 +108,12 @@ def test_another_fingerprint_in_the_folder_is_an_error(tmp_path):
 
 def test_two_processes_do_not_write_to_one_run(tmp_path):
     first, second = opened(tmp_path), opened(tmp_path)
-    writing = first.append(iter([record("a"), record("b")]))
-    next(writing)
-    with pytest.raises(RunFolderError, match="in use by another process"):
-        next(second.append([record("a")]))
-    list(writing)
-    assert len(list(second.append([record("c")]))) == 1
+    with first.writing() as writer:
+        writer(record("a"))
+        with pytest.raises(RunFolderError, match="in use by another process"):
+            write(second, record("a"))
+    write(second, record("c"))
+    assert [r.case for r in second.records()] == ["a", "c"]
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe{}\n", b"[]\n", b'"x"\n'])

@@ -3,24 +3,29 @@ import math
 import pytest
 
 from edit_harness import Measure
-from edit_harness.report import combined, interval, lines, number, render, show, single
+from edit_harness.report import Line, combined, interval, lines, number, render, show, single
 from edit_harness.stats import Estimate
 
 PERCENT, NATS = Measure("x"), Measure("x", "lower", "nats")
 
 
 @pytest.mark.parametrize(
-    ("value", "measure", "text"),
+    ("value", "measure", "floor", "text"),
     [
-        (0.526, PERCENT, "52.6"),
-        (-1.0, PERCENT, "-100.0"),
-        (0.0, NATS, "0"),
-        (1.23456, NATS, "1.23"),
-        (2.5e-5, NATS, "2.5e-05"),
+        (0.526, PERCENT, 0.0, "52.6"),
+        (-1.0, PERCENT, 0.0, "-100.0"),
+        (0.0, NATS, 0.0, "0"),
+        (1.23456, NATS, 0.0, "1.23"),
+        (2.5e-5, NATS, 0.0, "2.5e-05"),
+        (2.5e-5, NATS, 1.2e-4, "< 0.00012"),
+        (2.5e-4, NATS, 1.2e-4, "0.00025"),
+        (2.5e-5, PERCENT, 1.2e-4, "0.0"),
     ],
 )
-def test_numbers_have_the_digits_of_their_unit(value, measure, text):
-    assert number(value, measure) == text
+def test_numbers_have_the_digits_of_their_unit_and_none_below_the_floor(
+    value, measure, floor, text
+):
+    assert number(value, Line("x", measure, None, None, floor)) == text
 
 
 def test_what_was_not_measured_is_a_dash():

@@ -202,8 +202,8 @@ class Objective:
 def _clean(again: Rerun, rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the projection's keys and values at the subjects, requests by contexts by width."""
     keys = again.keys[: rows.requests * rows.contexts, 0]
-    module = again.projection.module
-    values = at_least_fp32(module(keys.to(module.weight.dtype)[:, None])[:, 0])
+    dtype = again.projection.matrix.dtype
+    values = at_least_fp32(again.projection.module(keys.to(dtype)[:, None])[:, 0])
     shape = (rows.requests, rows.contexts, -1)
     return keys.view(shape), values.view(shape)
 

@@ -1,0 +1,129 @@
+"""What the unedited model answers to a chunk of cases: asked once for all editors of a run.
+
+Scores and texts are also kept on disk, under the digest of the weights and all else that a bit of
+them depends on, and whole chunks at a time, so that what is read back is what would be computed.
+Distributions are too large for that: a chunk that asks for them runs the clean pass anyway, which
+then answers its scores too, and only its texts come from disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from edit_harness.base import Base
+from edit_harness.cases import Answer, Case, Drift, Generate, NextToken
+from edit_harness.edits import UNEDITED, Edit
+from edit_harness.model import Model
+from edit_harness.records import decode_answer, dumps, encode_answer
+
+Place = tuple[str, int]
+"""A case's id and the number of one of its probes."""
+
+
+class Before:
+    """The answers and the clean pass of the chunk at work; ``folder`` is the cache on disk."""
+
+    def __init__(self, model: Model, folder: Path | None = None) -> None:
+        self.model, self.folder = model, folder
+        self.base = Base(model)
+        self._chunk: int | None = None
+        self._answers: dict[Place, Answer] = {}
+
+    def turn_to(self, chunk: int) -> None:
+        """Begin with a chunk, and forget the one before."""
+        if chunk != self._chunk:
+            self._chunk, self._answers, self.base = chunk, {}, Base(self.model)
+
+    def ask(
+        self, cases: Sequence[Case], edited: Sequence[tuple[Case, Edit]]
+    ) -> list[tuple[list[Answer], list[Answer]]]:
+        """Return what each edited case's probes answer before and after.
+
+        ``cases`` are all of the chunk. Raises what `Model.answer` raises.
+        """
+        self._recall(cases)
+        missing = [place for place in _places(cases) if place not in self._answers]
+        queries = {(case.id, i): p.query for case in cases for i, p in enumerate(case.probes)}
+        questions = [(UNEDITED, queries[place]) for place in missing]
+        questions += [(edit, probe.query) for case, edit in edited for probe in case.probes]
+        answers = self.model.answer(questions, self.base)
+        if missing:
+            self._answers |= dict(zip(missing, answers, strict=False))
+            self._store(cases)
+        after = iter(answers[len(missing) :])
+        return [
+            (
+                [self._answers[case.id, i] for i in range(len(case.probes))],
+                [next(after) for _ in case.probes],
+            )
+            for case, _ in edited
+        ]
+
+    def _recall(self, cases: Sequence[Case]) -> None:
+        """Read from disk what is not in memory and need not be computed anyway."""
+        places = _places(cases)
+        path = self._path(cases)
+        if path is None or all(place in self._answers for place in places):
+            return
+        try:
+            kept = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            return
+        for place, data in zip(places, kept, strict=True):
+            if data is not None and (answer := decode_answer(data)):
+                self._answers.setdefault(place, answer)
+
+    def _store(self, cases: Sequence[Case]) -> None:
+        path, kinds = self._path(cases), _kinds(cases)
+        if path is None or not _storable(kinds):
+            return
+        kept = [
+            encode_answer(self._answers[place]) if kind in _storable(kinds) else None
+            for place, kind in zip(_places(cases), kinds, strict=True)
+        ]
+        partial = path.with_suffix(f".{os.getpid()}")
+        with contextlib.suppress(OSError):  # a run does not fail for want of a cache
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(dumps(kept), encoding="ascii")
+            partial.replace(path)
+
+    def _path(self, cases: Sequence[Case]) -> Path | None:
+        """Return the file of a chunk, named by all that its answers' bits depend on."""
+        if self.folder is None:
+            return None
+        model = self.model
+        depends = {
+            "queries": [
+                [type(p.query).__name__, asdict(p.query)] for case in cases for p in case.probes
+            ],
+            "precision": model.precision,
+            "device": model.device.type,
+            "threads": torch.get_num_threads(),
+            "batch": [model.batch_tokens, model.batch_rows, model.padding],
+            "versions": [version(name) for name in ("edit-harness", "torch", "transformers")],
+        }
+        name = hashlib.sha256(dumps(depends).encode()).hexdigest()
+        return self.folder / model.digest / f"{name}.json"
+
+
+def _places(cases: Sequence[Case]) -> list[Place]:
+    return [(case.id, i) for case in cases for i in range(len(case.probes))]
+
+
+def _kinds(cases: Sequence[Case]) -> list[type]:
+    return [type(probe.query) for case in cases for probe in case.probes]
+
+
+def _storable(kinds: Sequence[type]) -> set[type]:
+    """Return the kinds of queries whose answers are kept on disk."""
+    asked = set(kinds)
+    return asked if asked.isdisjoint((Drift, NextToken)) else asked.intersection((Generate,))
