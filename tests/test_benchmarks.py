@@ -1,0 +1,233 @@
+"""The benchmark's own honesty: what it counts, that counting changes nothing, and the gates.
+
+Times are printed by the benchmark and never asserted.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple
+
+import pytest
+import torch
+from builders import ROOT
+from click.testing import CliRunner
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import GPTJConfig
+
+pytest.importorskip("benchmarks", reason="the benchmarks are not in a built package")
+
+from benchmarks import cfplus, growth, race, synthetic
+from benchmarks.counting import Work, counting, peak_memory
+from benchmarks.race import EDIT, EVALUATION, GENERATION, NEXT
+
+OURS = {
+    EDIT: (0, 0, 0, 0, 0),
+    EVALUATION: (0, 0, 0, 0, 0),
+    NEXT: (0, 0, 0, 0, 0),
+    GENERATION: (0, 0, 0, 0, 0),
+}
+"""Forwards, layer-positions, those back, head positions, those back of our route on `CASES` cases.
+
+They change with the route: what must not rise is in `SHARES`.
+"""
+SHARES = {EDIT: 0.14, EVALUATION: 0.14, NEXT: 0.24, GENERATION: 1.0}
+"""Largest share of the sequential runner's counted work."""
+CASES, LENGTH = 3, 16
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def tiny() -> race.Race:
+    made = race.Race("tiny", "cpu")
+    made.warm_up(asked()[0])
+    return made
+
+
+@pytest.fixture(scope="module")
+def result(tiny: race.Race) -> race.Result:
+    return tiny.run([asked()], LENGTH)
+
+
+def asked() -> list[race.Asked]:
+    return synthetic.cases(CASES, synthetic.SHAPES["tiny"].vocab_size)
+
+
+def counts(work: Work) -> tuple[int, ...]:
+    return astuple(work)[:5]
+
+
+def test_sequential_edit_is_22_whole_passes(tiny: race.Race, result: race.Result) -> None:
+    """A pass for the keys, 20 of the search with 19 gradients, one for the value in place."""
+    encode, contexts = tiny.naive.runner.encode, tiny.naive.contexts
+    layers, above = 6, 6 - 1 - synthetic.LAYERS["tiny"]
+    assert len(contexts) == 21
+    positions = gradients = 0
+    for case in asked():
+        prompts = [len(encode(c.replace("{}", case.prompts[0]))) for c in contexts]
+        extended = max(prompts) + len(encode(case.new)) - 1
+        positions += 21 * max(prompts) + 20 * 22 * extended + prompts[0]
+        gradients += 19 * 22 * extended
+    expected = (22 * CASES, layers * positions, above * gradients, positions, gradients)
+    assert counts(result.naive[EDIT]) == expected
+
+
+def test_sequential_evaluation_is_one_padded_batch(tiny: race.Race, result: race.Result) -> None:
+    encode = tiny.naive.runner.encode
+    positions = 0
+    for case in asked():
+        longest = max(len(encode(p)) for p in case.prompts)
+        positions += 46 * (longest + max(len(encode(t)) for t in (case.new, case.true)))
+    assert counts(result.naive[NEXT]) == (CASES, 6 * positions, 0, positions, 0)
+    assert counts(result.naive[EVALUATION]) == (2 * CASES, 12 * positions, 0, 2 * positions, 0)
+
+
+def test_sequential_generation_is_one_position_a_pass(tiny: race.Race, result: race.Result) -> None:
+    shortest = [min(len(tiny.naive.runner.encode(p)) for p in c.continued) for c in asked()]
+    forwards = sum(LENGTH - least for least in shortest)
+    positions = CASES * synthetic.CONTINUED * (LENGTH - 1)
+    assert counts(result.naive[GENERATION]) == (forwards, 6 * positions, 0, positions, 0)
+
+
+@pytest.mark.parametrize("phase", OURS)
+def test_our_counts(result: race.Result, phase: str) -> None:
+    assert counts(result.ours[phase]) == OURS[phase]
+
+
+@pytest.mark.parametrize("phase", SHARES)
+def test_our_share_of_the_work(tiny: race.Race, result: race.Result, phase: str) -> None:
+    architecture = tiny.model.architecture
+    naive, ours = (works[phase].macs(architecture) for works in (result.naive, result.ours))
+    assert ours <= SHARES[phase] * naive
+
+
+def test_routes_agree(result: race.Result) -> None:
+    seen = result.differences
+    assert max(seen.update, seen.nll, seen.kl) <= 1e-4
+    assert seen.flips == 0
+    assert (result.texts, seen.texts) == (CASES * synthetic.CONTINUED, 0)
+
+
+def test_differences_see_what_differs() -> None:
+    seen = race.Differences()
+    one = race.Numbers(torch.tensor([[1.0, 2.0], [3.0, 3.00001]]), torch.zeros(1))
+    other = race.Numbers(torch.tensor([[2.5, 2.0], [3.00001, 3.0]]), torch.ones(1))
+    seen.see_numbers(one, other)
+    assert (seen.nll, seen.kl, seen.flips) == (1.5, 1.0, 1)
+    seen.see_update(torch.zeros(2, 2), torch.ones(2, 2))
+    assert seen.update == 1.0
+
+
+def test_only_the_sequential_runner_writes_weights(result: race.Result) -> None:
+    """The weight is written and put back for every case and editor, and for its texts."""
+    assert [work.writes for work in result.ours.values()] == [0, 0, 0, 0]
+    written = {phase: work.writes for phase, work in result.naive.items()}
+    assert written == {EDIT: 0, EVALUATION: 2 * CASES, NEXT: 2 * CASES, GENERATION: 2 * CASES}
+
+
+def test_evaluation_takes_less_memory(result: race.Result) -> None:
+    assert result.memory.group == CASES
+    assert result.memory.each < 0.2 * result.memory.naive
+
+
+def test_counting_changes_nothing(tiny: race.Race) -> None:
+    cases = asked()[:2]
+
+    def run() -> list[torch.Tensor]:
+        edits = tiny.ours.edit(cases)
+        weights = [delta.dense() for edit in edits for delta in edit.weights.values()]
+        return weights + [n.nll for n in tiny.ours.evaluate(cases, edits)]
+
+    plain = run()
+    with counting(tiny.model.architecture):
+        counted = run()
+    assert all(torch.equal(a, b) for a, b in zip(plain, counted, strict=True))
+
+
+@pytest.mark.parametrize("route", ["naive", "ours"])
+def test_nothing_runs_uncounted(tiny: race.Race, route: str) -> None:
+    """What torch itself counts is our count and what attention's scores take, which is little."""
+    cases = asked()[:1]
+    chosen = getattr(tiny, route)
+    with counting(tiny.model.architecture) as work, FlopCounterMode(display=False) as flops:
+        edits = chosen.edit(cases)
+        chosen.evaluate(cases, edits)
+    macs = work.macs(tiny.model.architecture)
+    assert macs <= flops.get_total_flops() / 2 <= 1.25 * macs
+
+
+def test_gradients_are_counted_where_they_run(tiny: race.Race) -> None:
+    module, ids = tiny.model.module, torch.tensor([[1, 2, 3]])
+    hidden = torch.zeros(1, 3, 64, requires_grad=True)
+    with counting(tiny.model.architecture) as work:
+        logits = module(inputs_embeds=hidden).logits
+        module(input_ids=ids)
+    assert counts(work) == (2, 36, 0, 6, 0)
+    with counting(tiny.model.architecture) as after:
+        logits.sum().backward()
+    assert counts(after) == (0, 0, 0, 0, 0)
+    assert counts(work) == (2, 36, 18, 6, 3)
+
+
+def test_memory_meter_sees_what_is_alive_at_one_time() -> None:
+    def run() -> None:
+        kept = torch.zeros(1000)
+        for _ in range(3):
+            torch.ones(500).view(2, 250)
+        kept.add_(1)
+
+    assert peak_memory(CPU, run) == 4 * 1500
+
+
+def test_memory_meter_leaves_out_what_was_there() -> None:
+    weight = torch.zeros(1000, 10)
+    assert peak_memory(CPU, lambda: weight.view(-1)[:5].add_(1)) == 0
+
+
+def test_sizes_are_those_of_counterfact(tiny: race.Race) -> None:
+    """Mean of 400 genuine cases: 1,217 padded positions of which 747 are real, 4.46 suffix tokens."""
+    encode = tiny.naive.runner.encode
+    cases = synthetic.cases(400, 2_000)
+    padded = real = suffix = 0.0
+    for case in cases:
+        targets = [len(encode(t)) for t in (case.new, case.true)]
+        rows = [len(encode(p)) + t for p in case.prompts for t in targets]
+        padded += len(rows) * max(rows) / 400
+        real += sum(rows) / 400
+        before = case.prompt.partition("{}")[0] + case.subject
+        suffix += (len(encode(case.prompts[0])) + targets[0] - len(encode(before))) / 400
+    assert (padded, real, suffix) == pytest.approx((1217, 747, 4.46), rel=0.03)
+
+
+def test_another_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linear maps instead of GPT-2's, rotary positions, a head of its own."""
+    config = GPTJConfig(
+        n_layer=3, n_embd=32, n_head=2, rotary_dim=8, vocab_size=2_000, **synthetic.COMMON
+    )
+    monkeypatch.setitem(synthetic.SHAPES, "other", config)
+    monkeypatch.setitem(synthetic.LAYERS, "other", 1)
+    made = race.Race("other", "cpu")
+    seen = made.run([asked()[:1]], LENGTH).differences
+    assert max(seen.update, seen.nll, seen.kl) <= 1e-4
+    assert (seen.flips, seen.texts) == (0, 0)
+
+
+def test_cases_are_cut_in_groups() -> None:
+    assert cfplus.cut([1, 2, 3, 4, 5], 2) == [[1, 2], [3, 4, 5]]
+    assert cfplus.cut([1], 2) == [[1]]
+
+
+def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    file = tmp_path / "history.jsonl"
+    command = ["--cases", "1", "--length", "12", "--json", str(file)]
+    shown = CliRunner().invoke(cfplus.main, command, catch_exceptions=False)
+    assert all(len(line.rstrip()) <= 80 for line in shown.output.splitlines())
+    line = json.loads(file.read_text(encoding="utf-8"))
+    assert line["work"][GENERATION]["naive"]["heads"] == 10 * 11
+    assert line["work"][cfplus.ALL]["ours"]["writes"] == 0
+
+
+def test_work_a_case_does_not_grow() -> None:
+    model, found = growth.grow((16, 32))
+    assert growth.spread(model, found) <= growth.SPREAD
