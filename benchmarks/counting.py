@@ -44,15 +44,25 @@ class Work:
     def __add__(self, other: Work) -> Work:
         return Work(*map(add, astuple(self), astuple(other)))
 
-    def macs(self, architecture: Architecture) -> int:
-        """Return multiplications with weights: 12 d² a layer-position in GPT-2, d V a head's."""
-        block = _matrices(architecture.block(0))
-        head = _matrices(architecture.head)
-        return (self.layers + self.layers_back) * block + (self.heads + self.heads_back) * head
+    def macs(self, cost: Cost) -> int:
+        """Return the multiplications with weights; attention's scores are not among them."""
+        blocks, heads = self.layers + self.layers_back, self.heads + self.heads_back
+        return blocks * cost.block + heads * cost.head
 
 
-def _matrices(module: nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters() if p.dim() > 1)
+@dataclass(frozen=True)
+class Cost:
+    """What one position costs, in multiplications with weights."""
+
+    block: int
+    """12 d² in GPT-2 and GPT-J."""
+    head: int
+
+    @classmethod
+    def of(cls, architecture: Architecture) -> Cost:
+        """Return the cost of a model."""
+        parts = (architecture.block(0), architecture.head)
+        return cls(*(sum(p.numel() for p in part.parameters() if p.dim() > 1) for part in parts))
 
 
 @contextmanager

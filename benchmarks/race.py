@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from benchmarks import synthetic
-from benchmarks.counting import Work, counting, peak_memory
+from benchmarks.counting import Cost, Work, counting, peak_memory
 from benchmarks.naive import Asked, Runner
 from benchmarks.routes import Numbers, Sequential, Together
 from edit_harness.model import Model
 from edit_harness_plugins.editors.contexts import sampled
 from edit_harness_plugins.editors.rome import Rome
 
-EDIT, EVALUATION, NEXT = "value search", "before + after", "after, next editor"
-GENERATION = "generation"
+EDIT, EVALUATION, ALL = "value search", "before + after", "all"
+NEXT, GENERATION = "after, next editor", "generation"
 Edits = dict[Any, Any]
 """Each route's own edits of some cases."""
 MARGIN = 1e-4
@@ -73,6 +73,7 @@ class Result:
     """What a race found."""
 
     cases: int
+    cost: Cost
     naive: dict[str, Work] = field(default_factory=dict)
     ours: dict[str, Work] = field(default_factory=dict)
     differences: Differences = field(default_factory=Differences)
@@ -81,6 +82,14 @@ class Result:
     tokens: int = 0
     """New tokens in them."""
     memory: Memory = field(default_factory=Memory)
+
+    @property
+    def phases(self) -> dict[str, tuple[Work, Work]]:
+        """The work of both routes in each phase, and in the first two together."""
+        both = {phase: (work, self.ours[phase]) for phase, work in self.naive.items()}
+        edit, evaluation = both[EDIT], both[EVALUATION]
+        both[ALL] = (edit[0] + evaluation[0], edit[1] + evaluation[1])
+        return {p: both[p] for p in (EDIT, EVALUATION, ALL, NEXT, GENERATION) if p in both}
 
 
 class Race:
@@ -111,7 +120,7 @@ class Race:
 
     def run(self, groups: Sequence[Sequence[Asked]], length: int) -> Result:
         """Run every group on one route and then on the other; ``length`` is that of texts."""
-        result = Result(sum(map(len, groups)))
+        result = Result(sum(map(len, groups)), Cost.of(self.model.architecture))
         for cases in groups:
             edits = self._edit(cases, result)
             self._evaluate(cases, edits, result)

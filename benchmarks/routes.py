@@ -13,7 +13,7 @@ from torch import Tensor
 from benchmarks import naive
 from benchmarks.naive import Asked, Runner, Update
 from edit_harness import Choose, Drift, Generate, Query, Request
-from edit_harness.edits import UNEDITED, Edit, LowRank
+from edit_harness.edits import UNEDITED, Delta, Edit, LowRank
 from edit_harness.model import Model
 from edit_harness_plugins.editors.rome import Rome
 
@@ -93,10 +93,7 @@ class Together:
 
     def halved(self, edits: Sequence[Edit]) -> list[Edit]:
         """Return edits of half the size, as if another editor had made them."""
-        return [
-            Edit({n: LowRank(d.left, d.right / 2) for n, d in edit.weights.items()})
-            for edit in edits
-        ]
+        return [Edit({n: _half(d) for n, d in edit.weights.items()}) for edit in edits]
 
     def evaluate(self, cases: Sequence[Asked], edits: Sequence[Edit]) -> list[Numbers]:
         """Return a case's numbers before, then those after, for every case."""
@@ -142,6 +139,11 @@ class Together:
             yield
         finally:
             matmul.allow_tf32 = before
+
+
+def _half(delta: Delta) -> LowRank:
+    assert isinstance(delta, LowRank)  # as all of ROME's are
+    return LowRank(delta.left, delta.right / 2)
 
 
 def new_base() -> Any:

@@ -18,7 +18,12 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPTJConfig, PreTraine
 
 from benchmarks.naive import Asked
 
-COMMON = {"n_positions": 128, "initializer_range": 0.06, "bos_token_id": 0, "eos_token_id": 0}
+COMMON: dict[str, Any] = {
+    "n_positions": 128,
+    "initializer_range": 0.06,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+}
 SHAPES = {
     "tiny": GPT2Config(n_layer=6, n_embd=64, n_head=4, vocab_size=2_000, **COMMON),
     "gpt2-small": GPT2Config(n_layer=12, n_embd=768, n_head=12, **COMMON),

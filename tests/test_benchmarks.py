@@ -18,20 +18,20 @@ from transformers import GPTJConfig
 pytest.importorskip("benchmarks", reason="the benchmarks are not in a built package")
 
 from benchmarks import cfplus, growth, race, synthetic
-from benchmarks.counting import Work, counting, peak_memory
+from benchmarks.counting import Cost, Work, counting, peak_memory
 from benchmarks.race import EDIT, EVALUATION, GENERATION, NEXT
 
 OURS = {
-    EDIT: (0, 0, 0, 0, 0),
-    EVALUATION: (0, 0, 0, 0, 0),
-    NEXT: (0, 0, 0, 0, 0),
-    GENERATION: (0, 0, 0, 0, 0),
+    EDIT: (42, 17556, 10032, 1322, 1254),
+    EVALUATION: (3, 6618, 0, 184, 0),
+    NEXT: (3, 5622, 0, 152, 0),
+    GENERATION: (212, 2700, 0, 450, 0),
 }
 """Forwards, layer-positions, those back, head positions, those back of our route on `CASES` cases.
 
 They change with the route: what must not rise is in `SHARES`.
 """
-SHARES = {EDIT: 0.14, EVALUATION: 0.14, NEXT: 0.24, GENERATION: 1.0}
+SHARES = {EDIT: 0.14, EVALUATION: 0.11, NEXT: 0.2, GENERATION: 1.0}
 """Largest share of the sequential runner's counted work."""
 CASES, LENGTH = 3, 16
 CPU = torch.device("cpu")
@@ -95,9 +95,8 @@ def test_our_counts(result: race.Result, phase: str) -> None:
 
 
 @pytest.mark.parametrize("phase", SHARES)
-def test_our_share_of_the_work(tiny: race.Race, result: race.Result, phase: str) -> None:
-    architecture = tiny.model.architecture
-    naive, ours = (works[phase].macs(architecture) for works in (result.naive, result.ours))
+def test_our_share_of_the_work(result: race.Result, phase: str) -> None:
+    naive, ours = (work.macs(result.cost) for work in result.phases[phase])
     assert ours <= SHARES[phase] * naive
 
 
@@ -152,7 +151,7 @@ def test_nothing_runs_uncounted(tiny: race.Race, route: str) -> None:
     with counting(tiny.model.architecture) as work, FlopCounterMode(display=False) as flops:
         edits = chosen.edit(cases)
         chosen.evaluate(cases, edits)
-    macs = work.macs(tiny.model.architecture)
+    macs = work.macs(Cost.of(tiny.model.architecture))
     assert macs <= flops.get_total_flops() / 2 <= 1.25 * macs
 
 
@@ -225,9 +224,10 @@ def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(len(line.rstrip()) <= 80 for line in shown.output.splitlines())
     line = json.loads(file.read_text(encoding="utf-8"))
     assert line["work"][GENERATION]["naive"]["heads"] == 10 * 11
-    assert line["work"][cfplus.ALL]["ours"]["writes"] == 0
+    assert line["work"][race.ALL]["ours"]["writes"] == 0
 
 
+@pytest.mark.slow
 def test_work_a_case_does_not_grow() -> None:
-    model, found = growth.grow((16, 32))
-    assert growth.spread(model, found) <= growth.SPREAD
+    cost, found = growth.grow((8, 16))
+    assert growth.spread(cost, found) <= growth.SPREAD
