@@ -39,7 +39,7 @@ LATE_SUBJECTS = 0.25
 """Share of relations whose templates have words before the subject, which neighbours share."""
 LONG_TARGETS = 0.15
 NEIGHBORS = CONTINUED = 10
-SEED = 170
+SEED = 262
 """Of a draw whose first 2, 4, 6 and 12 cases are nearly as large as the mean of many."""
 
 
@@ -69,7 +69,8 @@ def cases(count: int, vocabulary: int, seed: int = SEED) -> list[Asked]:
 def _case(draw: random.Random, vocabulary: int) -> Asked:
     def words(least: int, most: int | None = None) -> str:
         many = draw.randint(least, most or least)
-        return " ".join(f"w{draw.randrange(2, vocabulary)}" for _ in range(many))
+        # One draw a word whatever the vocabulary, so that all shapes have cases of the same lengths.
+        return " ".join(f"w{2 + int(draw.random() * (vocabulary - 2))}" for _ in range(many))
 
     new, true = (words(2 if draw.random() < LONG_TARGETS else 1) for _ in range(2))
     suffix = draw.choices(list(SUFFIXES), list(SUFFIXES.values()))[0]
