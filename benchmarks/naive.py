@@ -20,6 +20,9 @@ from torch import Tensor
 Update = tuple[Tensor, Tensor]
 """u (inputs) and r (outputs) of the rank-one change u rᵀ."""
 
+ESSENCE = "{} is a"
+"""Its prediction is not to drift."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -95,24 +98,15 @@ class Runner:
         self, case: Asked, prompts: Sequence[str], at: Sequence[int], given: Settings
     ) -> Tensor:
         """Return the value that makes the target likely after every prompt."""
-        essence = "{} is a"
         target = self.encode(" " + case.new)
         rows = [(self.encode(prompt) + target)[:-1] for prompt in prompts]
         reads = [range(len(row) - len(target), len(row)) for row in rows]
-        rows.append(self.encode(essence.replace("{}", case.subject)))
-        at = [*at, self._subject(essence, case.subject)]
+        rows.append(self.encode(ESSENCE.replace("{}", case.subject)))
+        at = [*at, self._subject(ESSENCE, case.subject)]
         delta = torch.zeros(self._width, device=self._device, requires_grad=True)
-        clean: list[Tensor] = []
-
-        def add(_: Any, __: Any, output: Tensor) -> Tensor:
-            if not clean:
-                clean.append(output[0, at[0]].detach().float().clone())
-            changed = output.clone()
-            changed[range(len(at)), at] += delta.to(output.dtype)
-            return changed
-
-        handle = self.down.register_forward_hook(add)
-        optimizer, before = torch.optim.Adam([delta], lr=given.lr), None
+        optimizer = torch.optim.Adam([delta], lr=given.lr)
+        handle, clean = self._adding(delta, at)
+        before = None
         for step in range(given.steps):
             logs = self._logits(rows).float().log_softmax(-1)
             nll = -torch.stack([logs[i, r, target].mean() for i, r in enumerate(reads)]).mean()
@@ -131,6 +125,19 @@ class Runner:
                 delta *= min(1.0, float(given.clamp * size / delta.norm()))
         handle.remove()
         return clean[0] + delta.detach()
+
+    def _adding(self, delta: Tensor, at: Sequence[int]) -> tuple[Any, list[Tensor]]:
+        """Add a change to the projection's output; also return where its first clean one goes."""
+        clean: list[Tensor] = []
+
+        def hook(_: Any, __: Any, output: Tensor) -> Tensor:
+            if not clean:
+                clean.append(output[0, at[0]].detach().float().clone())
+            changed = output.clone()
+            changed[range(len(at)), at] += delta.to(output.dtype)
+            return changed
+
+        return self.down.register_forward_hook(hook), clean
 
     @torch.no_grad()
     def evaluate(self, case: Asked) -> Answers:
