@@ -1,14 +1,15 @@
 """The sequential runner of the field's scripts, as a baseline and an oracle.
 
 One case at a time: ROME's value search with whole forward passes over every context, the weight
-written and put back, and all prompts of a case for both targets in one padded batch with logits at
-every position. Written from the method's description against transformers alone; it shares no code
-with the harness.
+written and put back, all prompts of a case for both targets in one padded batch with logits at
+every position, and the texts of one case continued together. Written from the method's description
+against transformers alone; it shares no code with the harness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Encode = Callable[[str], list[int]]
+Update = tuple[Tensor, Tensor]
+"""u (inputs) and r (outputs) of the rank-one change u rᵀ."""
+
+ESSENCE = "{} is a"
+"""Its prediction is not to drift."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class Asked:
     """All prompts to be scored."""
     compared: tuple[int, ...]
     """Those whose next-token distributions are compared before and after."""
+    continued: tuple[str, ...] = ()
+    """Prompts to be continued by the edited model."""
 
 
 @dataclass(frozen=True)
@@ -41,101 +48,161 @@ class Answers:
     following: Tensor
 
 
-def padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
-    """Return ids and mask, padded on the right."""
-    width = max(map(len, rows))
-    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=device)
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=device)
-    return ids, mask
+@dataclass(frozen=True)
+class Settings:
+    """ROME's hyperparameters, for C = I."""
+
+    steps: int = 20
+    lr: float = 0.5
+    decay: float = 0.5
+    clamp: float = 4.0
+    kl: float = 0.0625
+    stop: float = 5e-2
 
 
-def subject_last(encode: Encode, text: str, subject: str) -> int:
-    """For tokenizers that cut at spaces."""
-    return len(encode(text[: text.index(subject) + len(subject)])) - 1
+@dataclass(frozen=True)
+class Runner:
+    """A model, the projection to edit, and what turns texts into tokens."""
 
+    module: Any
+    down: Any
+    encode: Callable[[str], list[int]]
 
-def rome(
-    module: Any, down: Any, encode: Encode, case: Asked, contexts: Sequence[str], *, steps: int = 20,
-    lr: float = 0.5, decay: float = 0.5, clamp: float = 4.0, kl: float = 0.0625, stop: float = 5e-2,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return u (inputs) and r (outputs) of the rank-one change with C = I."""
-    device = next(module.parameters()).device
-    text = case.prompt.replace("{}", case.subject)
-    prompts = [c.replace("{}", text) for c in contexts]
-    target = encode(" " + case.new)
-    rows = [(encode(p) + target)[:-1] for p in prompts] + [encode(f"{case.subject} is a")]
-    at = [subject_last(encode, p, case.subject) for p in prompts]
-    at.append(subject_last(encode, f"{case.subject} is a", case.subject))
-    seen: dict[str, Tensor] = {}
-    keep = down.register_forward_hook(lambda m, a, o: seen.update(x=a[0], y=o))
-    index = torch.arange(len(prompts), device=device)
-    with torch.no_grad():
-        ids, mask = padded([encode(p) for p in prompts], device)
-        module(input_ids=ids, attention_mask=mask)
-        keys = seen["x"][index, torch.tensor(at[:-1], device=device)]
-        key, value = keys[0], seen["y"][0, at[0]].clone()
-    keep.remove()
-    delta = torch.zeros_like(value, requires_grad=True)
+    def rome(self, case: Asked, contexts: Sequence[str], given: Settings | None = None) -> Update:
+        """Edit a case, in 22 passes of the whole model."""
+        templates = [context.replace("{}", case.prompt) for context in contexts]
+        prompts = [t.replace("{}", case.subject) for t in templates]
+        at = [self._subject(template, case.subject) for template in templates]
+        keys, _ = self._seen(prompts, at)
+        mean = keys.mean(0)
+        u = mean / mean.norm()
+        value = self._search(case, prompts, at, given or Settings())
+        (key,), (now,) = self._seen(prompts[:1], at[:1])
+        return u, (value - now) / key.dot(u)
 
-    def add(m: Any, a: Any, output: Tensor) -> Tensor:
-        changed = output.clone()
-        changed[range(len(at)), at] += delta
-        return changed
+    def _subject(self, template: str, subject: str) -> int:
+        """Return where the subject's last token is."""
+        return len(self.encode(template.partition("{}")[0] + subject)) - 1
 
-    handle = down.register_forward_hook(add)
-    optimizer, clean = torch.optim.Adam([delta], lr=lr), None
-    ids, mask = padded(rows, device)
-    for step in range(steps):
-        logits = module(input_ids=ids, attention_mask=mask).logits.log_softmax(-1)
-        nll = torch.stack([
-            -logits[i, range(len(r) - len(target), len(r)), target].mean()
-            for i, r in enumerate(rows[:-1])
-        ]).mean()  # fmt: skip
-        now = logits[-1, at[-1]]
-        clean = now.detach().clone() if clean is None else clean
-        drift = kl * F.kl_div(clean, now, log_target=True, reduction="sum")
-        loss = nll + drift + decay * delta.norm() / value.norm() ** 2
-        if loss.item() < stop or step == steps - 1:
-            break
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    @torch.no_grad()
+    def _seen(self, prompts: Sequence[str], at: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return what goes into and comes out of the projection at one place of each prompt."""
+        seen: list[Tensor] = []
+        handle = self.down.register_forward_hook(lambda _, args, out: seen.extend((args[0], out)))
+        self._logits([self.encode(prompt) for prompt in prompts])
+        handle.remove()
+        inputs, outputs = (side[range(len(at)), at].float() for side in seen)
+        return inputs, outputs
+
+    def _search(
+        self, case: Asked, prompts: Sequence[str], at: Sequence[int], given: Settings
+    ) -> Tensor:
+        """Return the value that makes the target likely after every prompt."""
+        target = self.encode(" " + case.new)
+        rows = [(self.encode(prompt) + target)[:-1] for prompt in prompts]
+        reads = [range(len(row) - len(target), len(row)) for row in rows]
+        rows.append(self.encode(ESSENCE.replace("{}", case.subject)))
+        at = [*at, self._subject(ESSENCE, case.subject)]
+        delta = torch.zeros(self._width, device=self._device, requires_grad=True)
+        optimizer = torch.optim.Adam([delta], lr=given.lr)
+        handle, clean = self._adding(delta, at)
+        before = None
+        for step in range(given.steps):
+            logs = self._logits(rows).float().log_softmax(-1)
+            nll = -torch.stack([logs[i, r, target].mean() for i, r in enumerate(reads)]).mean()
+            now = logs[-1, at[-1]]
+            before = now.detach().clone() if before is None else before
+            drift = given.kl * F.kl_div(before, now, log_target=True, reduction="sum")
+            size = clean[0].norm()
+            loss = nll + drift + given.decay * delta.norm() / size**2
+            # The published loop, too, makes a last pass whose only use is to be printed.
+            if loss.item() < given.stop or step == given.steps - 1:
+                break
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                delta *= min(1.0, float(given.clamp * size / delta.norm()))
+        handle.remove()
+        return clean[0] + delta.detach()
+
+    def _adding(self, delta: Tensor, at: Sequence[int]) -> tuple[Any, list[Tensor]]:
+        """Add a change to the projection's output; also return where its first clean one goes."""
+        clean: list[Tensor] = []
+
+        def hook(_: Any, __: Any, output: Tensor) -> Tensor:
+            if not clean:
+                clean.append(output[0, at[0]].detach().float().clone())
+            changed = output.clone()
+            changed[range(len(at)), at] += delta.to(output.dtype)
+            return changed
+
+        return self.down.register_forward_hook(hook), clean
+
+    @torch.no_grad()
+    def evaluate(self, case: Asked) -> Answers:
+        """Score every prompt for both targets in one padded batch."""
+        targets = [self.encode(" " + target) for target in (case.new, case.true)]
+        starts = [len(self.encode(prompt)) for prompt in case.prompts]
+        logits = self._logits([self.encode(p) + t for p in case.prompts for t in targets])
+
+        def following(prompt: int, which: int = 0, place: int = 0) -> Tensor:
+            return logits[2 * prompt + which, starts[prompt] - 1 + place].float().log_softmax(-1)
+
+        nll = [
+            [-sum(following(i, j, k)[token].item() for k, token in enumerate(t)) / len(t)
+             for j, t in enumerate(targets)]
+            for i in range(len(starts))
+        ]  # fmt: skip
+        return Answers(torch.tensor(nll), torch.stack([following(i) for i in case.compared]))
+
+    @contextmanager
+    def written(self, update: Update) -> Iterator[None]:
+        """Have a change in the weight for a while."""
+        weight = self.down.weight
+        before, change = weight.detach().clone(), torch.outer(*update).to(weight.dtype)
         with torch.no_grad():
-            delta *= min(1.0, float(clamp * value.norm() / delta.norm()))
-    handle.remove()
-    u = keys.mean(0) / keys.mean(0).norm()
-    return u, delta.detach() / key.dot(u)
+            weight += change if weight.shape == change.shape else change.T
+            yield
+            weight.copy_(before)
 
+    @torch.no_grad()
+    def generate(self, prompts: Sequence[str], length: int) -> list[list[int]]:
+        """Continue prompts greedily to a length in all, one position a pass after the first.
 
-@torch.no_grad()
-def evaluate(module: Any, encode: Encode, case: Asked) -> Answers:
-    """Score every prompt for both targets in one padded batch."""
-    device = next(module.parameters()).device
-    targets = [encode(" " + t) for t in (case.new, case.true)]
-    starts = [len(encode(p)) for p in case.prompts for _ in targets]
-    ids, mask = padded([encode(p) + t for p in case.prompts for t in targets], device)
-    logits = module(input_ids=ids, attention_mask=mask).logits.log_softmax(-1)
-    nll = torch.tensor([
-        [-sum(logits[2 * i + j, starts[2 * i] - 1 + k, token].item() for k, token in enumerate(t))
-         / len(t) for j, t in enumerate(targets)]
-        for i in range(len(case.prompts))
-    ])  # fmt: skip
-    following = torch.stack([logits[2 * i, starts[2 * i] - 1] for i in case.compared])
-    return Answers(nll, following)
+        Rows begin together; one whose prompt goes on keeps its own token there.
+        """
+        rows = [self.encode(prompt) for prompt in prompts]
+        cache, start, stop = None, 0, min(map(len, rows))
+        while stop < length:
+            ids = torch.tensor([row[start:stop] for row in rows], device=self._device)
+            mask = torch.ones(len(rows), stop, dtype=torch.long, device=self._device)
+            out = self.module(input_ids=ids, attention_mask=mask, past_key_values=cache)
+            cache, tokens = out.past_key_values, out.logits[:, -1].argmax(-1)
+            for row, token in zip(rows, tokens, strict=True):
+                if len(row) == stop:
+                    row.append(token.item())
+            start, stop = stop, stop + 1
+        return rows
 
+    def _logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Return logits at every position of rows padded on the right."""
+        width = max(map(len, rows))
+        ids = torch.tensor([[*r, *[0] * (width - len(r))] for r in rows], device=self._device)
+        lengths = torch.tensor([len(r) for r in rows], device=self._device)
+        mask = (torch.arange(width, device=self._device) < lengths[:, None]).long()
+        return self.module(input_ids=ids, attention_mask=mask).logits
 
-@torch.no_grad()
-def edited(module: Any, down: Any, encode: Encode, case: Asked, u: Tensor, r: Tensor) -> Answers:
-    """Write the change into the weight, score, and put the weight back."""
-    before = down.weight.clone()
-    change = torch.outer(u, r)
-    down.weight += change if down.weight.shape == change.shape else change.T
-    answers = evaluate(module, encode, case)
-    down.weight.copy_(before)
-    return answers
+    @property
+    def _device(self) -> torch.device:
+        return self.down.weight.device
+
+    @property
+    def _width(self) -> int:
+        return self.module.config.hidden_size
 
 
 def divergence(before: Answers, after: Answers) -> Tensor:
     """KL(before || after) of each compared prompt, in nats."""
     p, q = before.following.double(), after.following.double()
-    return (p.exp() * (p - q)).sum(1)
+    return (p.exp() * (p - q)).sum(1).cpu()

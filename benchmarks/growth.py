@@ -1,0 +1,73 @@
+"""Whether a run of more cases costs more a case: the bundled model on its own sample.
+
+python -m benchmarks.growth --cases 100 --cases 400
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.counting import Cost, Work, counting
+from edit_harness import plan, runner
+from edit_harness.api import load_model
+from edit_harness.assembly import make_benchmark, make_editor
+from edit_harness.plugins import Plugins
+
+SPREAD = 1.1
+"""Largest ratio of the work a case at two sizes."""
+
+
+def grow(counts: Sequence[int]) -> tuple[Cost, dict[int, Work]]:
+    """Run ROME on so many cases; return the model's cost, and the work of each number of them."""
+    plugins, model = Plugins.installed(), load_model("pocket")
+    benchmark = make_benchmark(plugins, "counterfactplus", {}, model.source)
+    editor, _ = make_editor(plugins, model, "rome", {}, seed=0)
+    metrics = {n: plugins.find("metric", n).load()() for n in benchmark.task.value.metrics}
+    found = {}
+    for count in counts:
+        steps = plan.steps(benchmark.selected(count), plan.Regime())
+        with counting(model.architecture) as work:
+            for _ in runner.run(model, editor.value, steps, metrics):
+                pass
+        found[count] = work
+    return Cost.of(model.architecture), found
+
+
+def spread(cost: Cost, found: dict[int, Work]) -> float:
+    """Return the ratio of the most to the least work a case."""
+    each = [work.macs(cost) / count for count, work in found.items()]
+    return max(each) / min(each)
+
+
+@click.command()
+@click.option("--cases", "counts", type=int, multiple=True, default=(100, 400), show_default=True)
+@click.option("--threads", default=1, show_default=True)
+def main(counts: Sequence[int], threads: int) -> None:
+    """Print the work and the seconds of each number of cases."""
+    torch.set_num_threads(threads)
+    cost, found = grow(counts)
+    table = Table(box=None, pad_edge=False)
+    for head in ("cases", "forwards/case", "GMAC/case", "s/case", "s"):
+        table.add_column(head, justify="right")
+    for count, work in found.items():
+        table.add_row(
+            f"{count}",
+            f"{work.forwards / count:.2f}",
+            f"{work.macs(cost) / count / 1e9:.4f}",
+            f"{work.seconds / count:.3f}",
+            f"{work.seconds:.1f}",
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        f"\nwork a case differs by {spread(cost, found) - 1:.1%} (goal ≤ {SPREAD - 1:.0%})"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The result of a race as tables, beside the goals, and as JSON-ready data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.race import ALL, EDIT, EVALUATION, GENERATION, NEXT, Result
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a phase is to reach."""
+
+    ratio: float
+    """Least gain in seconds."""
+    work: float | None = None
+    """Largest share of the sequential runner's counted work."""
+
+
+CPU = {
+    EDIT: Goal(6, 0.14),
+    EVALUATION: Goal(7, 0.11),
+    ALL: Goal(6),
+    NEXT: Goal(7),
+    GENERATION: Goal(1.5),
+}
+GPU = {
+    EDIT: Goal(4, 0.14),
+    EVALUATION: Goal(4, 0.11),
+    ALL: Goal(4),
+    NEXT: Goal(4),
+    GENERATION: Goal(10),
+}
+TF32 = GPU | {ALL: Goal(15)}
+"""Against a sequential runner in float32."""
+MIB = 2**20
+
+
+def show(title: str, result: Result, goals: dict[str, Goal]) -> None:
+    """Print the tables."""
+    console = Console(highlight=False)
+    for part in (title, gains(result, goals), counts(result), rest(result)):
+        console.print(part)
+        console.print()
+
+
+def gains(result: Result, goals: dict[str, Goal]) -> Table:
+    """Return the table of seconds and of work, as ratios."""
+    table = _table("s/case", "naive", "ours", "ratio", "goal", "work", "goal")
+    for phase, (naive, ours) in result.phases.items():
+        goal = goals[phase]
+        table.add_row(
+            phase,
+            f"{naive.seconds / result.cases:.3f}",
+            f"{ours.seconds / result.cases:.3f}",
+            f"{naive.seconds / ours.seconds:.1f}x",
+            f"≥ {goal.ratio:g}x",
+            f"{ours.macs(result.cost) / naive.macs(result.cost):.1%}",
+            f"≤ {goal.work:.0%}" if goal.work else "",
+        )
+    return table
+
+
+def counts(result: Result) -> Table:
+    """Return the table of what was counted."""
+    table = _table("counted", "route", "forwards", "layer-pos", "back", "head-pos", "back")
+    for phase, both in result.phases.items():
+        for route, work in zip(("naive", "ours"), both, strict=True):
+            each = (work.forwards, work.layers, work.layers_back, work.heads, work.heads_back)
+            table.add_row(phase if route == "naive" else "", route, *map("{:,}".format, each))
+    return table
+
+
+def rest(result: Result) -> Table:
+    """Return rates, memory, writes and differences."""
+    routes, memory, seen = (result.naive, result.ours), result.memory, result.differences
+    table = Table.grid(padding=(0, 2))
+    edits = [result.cases / works[EDIT].seconds for works in routes]
+    table.add_row("edits/s", "{:.3f} → {:.3f}".format(*edits))
+    if result.texts:
+        tokens = [result.tokens / works[GENERATION].seconds for works in routes]
+        table.add_row("tokens/s", "{:,.0f} → {:,.0f}".format(*tokens))
+        alike = result.texts - seen.texts
+        table.add_row("texts", f"{alike} of {result.texts} alike, token by token")
+    table.add_row(
+        "memory",
+        f"{memory.naive / MIB:.1f} → {memory.each / MIB:.1f} MiB a case "
+        f"({memory.each / memory.naive:.1%}, goal ≤ 10%); "
+        f"{memory.ours / MIB:.1f} MiB for {memory.group} at once",
+    )
+    writes = [sum(work.writes for work in works.values()) for works in routes]
+    table.add_row("writes", "{} → {} of weights (goal 0)".format(*writes))
+    table.add_row(
+        "differences",
+        f"update {seen.update:.1e}  nll {seen.nll:.1e}  kl {seen.kl:.1e} (goal ≤ 1e-04)  "
+        f"flips {seen.flips}",
+    )
+    return table
+
+
+def data(result: Result) -> dict[str, Any]:
+    """Return the result as JSON-ready data."""
+    return {
+        "work": {
+            phase: {
+                route: asdict(work) | {"macs": work.macs(result.cost)}
+                for route, work in zip(("naive", "ours"), both, strict=True)
+            }
+            for phase, both in result.phases.items()
+        },
+        "memory": asdict(result.memory),
+        "texts": result.texts,
+        "tokens": result.tokens,
+        "differences": asdict(result.differences),
+    }
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right" if i else "left", no_wrap=True)
+    return table
