@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch import Tensor
 from benchmarks import naive
 from benchmarks.naive import Asked, Runner, Update
 from edit_harness import Choose, Drift, Generate, Query, Request
+from edit_harness.base import Base
 from edit_harness.edits import UNEDITED, Delta, Edit, LowRank
 from edit_harness.model import Model
 from edit_harness_plugins.editors.rome import Rome
@@ -83,7 +83,7 @@ class Together:
 
     def __init__(self, model: Model, editor: Rome, *, tf32: bool = False) -> None:
         self.model, self.editor, self.tf32 = model, editor, tf32
-        self._base = new_base()
+        self._base = Base(self.model)
 
     def edit(self, cases: Sequence[Asked]) -> list[Edit]:
         """Return an edit for every case."""
@@ -97,7 +97,7 @@ class Together:
 
     def evaluate(self, cases: Sequence[Asked], edits: Sequence[Edit]) -> list[Numbers]:
         """Return a case's numbers before, then those after, for every case."""
-        self._base = new_base()
+        self._base = Base(self.model)
         asked = [(c, e) for c, edit in zip(cases, edits, strict=True) for e in (UNEDITED, edit)]
         return self._ask(asked)
 
@@ -113,7 +113,7 @@ class Together:
         prompts = [(e, p) for c, e in zip(cases, edits, strict=True) for p in c.continued]
         questions = [(e, Generate(p, length - len(encode(p).ids), 1)) for e, p in prompts]
         with self._precision():
-            texts = answer(self.model, questions, None)
+            texts = self.model.answer(questions)
         return [
             list(encode(f"{prompt} {text.text}").ids)
             for (_, prompt), text in zip(prompts, texts, strict=True)
@@ -122,7 +122,7 @@ class Together:
     def _ask(self, asked: Sequence[tuple[Asked, Edit]]) -> list[Numbers]:
         questions = [(edit, query) for case, edit in asked for query in _queries(case)]
         with self._precision():
-            answers = iter(answer(self.model, questions, self._base))
+            answers = iter(self.model.answer(questions, self._base))
         found = []
         for case, _ in asked:
             scores = [next(answers) for _ in case.prompts]
@@ -144,16 +144,6 @@ class Together:
 def _half(delta: Delta) -> LowRank:
     assert isinstance(delta, LowRank)  # as all of ROME's are
     return LowRank(delta.left, delta.right / 2)
-
-
-def new_base() -> Any:
-    """Return what keeps a clean pass for later editors of the same cases."""
-    return None
-
-
-def answer(model: Model, questions: Sequence[tuple[Edit, Query]], base: Any) -> list[Any]:
-    """Answer questions, with the clean pass that is kept."""
-    return model.answer(questions)
 
 
 def _queries(case: Asked) -> list[Query]:

@@ -12,19 +12,19 @@ it is stored, since distributions and hidden states are large and quickly made.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.hooks import Places, add_changes, inputs_of, spans_of
 from edit_harness.packing import Tree
 from edit_harness.passes import Pass, attempt, trees_of
-from edit_harness.resume import Cache, begun, ended_before
+from edit_harness.resume import Cache, begun
 from edit_harness.worksheet import Beginning, Reading, Row
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ class Done:
     ran: Pass
     inputs: dict[str, Tensor]
     """What went into modules, slots by width."""
-    memory: Mapping[int, tuple[Tensor, Tensor]]
-    """Keys and values by block, slots by heads by width."""
 
 
 class Base:
@@ -65,25 +63,60 @@ class Base:
     def read(self, rows: Sequence[Row], starts: Collection[Start] = ()) -> None:
         """Run the rows whose readings are not here, and keep what later starts need of them."""
         new = [row for row in rows if not self._knows(row)]
-        names = {name for start in starts for name in self._names(start)}
-        attempt(self.model, trees_of(self.model, new), lambda trees: self._run(trees, names))
+        names = {name for start in starts for name in self.names(start)}
 
-    def remember(
-        self, texts: Sequence[Beginning], names: Collection[str], start: Start | None
-    ) -> None:
-        """Run texts, and keep inputs of modules, and what passes from a start on need."""
-        rows = [Row(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)]
-        wanted = {*names, *(self._names(start) if start else ())}
-        block = start.block if start else None
-        attempt(
-            self.model,
-            trees_of(self.model, rows),
-            lambda trees: self._run(trees, wanted, memory_from=block),
-        )
+        def run(trees: Sequence[Tree]) -> None:
+            ran = Pass.of(self.model, trees)
+            with inputs_of(self._modules(names), len(trees)) as seen:
+                logits = self.model.logits(ran.batch, ran.places)
+            self._keep(ran, names, seen)
+            for (row, position), reading in ran.readings(logits, self.readings).items():
+                here = row.ids[: position + 1]
+                before = self.readings.get(here)
+                self.readings[here] = reading.joined(before) if before else reading
+
+        self._attempt(new, run)
+
+    def remember(self, texts: Sequence[Beginning], names: Collection[str]) -> None:
+        """Run texts as far as some modules, and keep what goes into them."""
+
+        def run(trees: Sequence[Tree]) -> None:
+            ran = Pass.of(self.model, trees)
+            with inputs_of(self._modules(names), len(trees), only=True) as seen:
+                self.model.logits(ran.batch, NOWHERE)
+            self._keep(ran, names, seen)
+
+        self._attempt([Row(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)], run)
+
+    def memory(
+        self, texts: Sequence[Beginning], start: Start
+    ) -> Iterator[tuple[Beginning, dict[int, tuple[Tensor, Tensor]]]]:
+        """Yield keys and values of beginnings of texts, heads by tokens by width, by block.
+
+        They are those of the blocks from the start on; the texts have to be here.
+        """
+        found: list[tuple[Beginning, dict[int, tuple[Tensor, Tensor]]]] = []
+
+        def run(trees: Sequence[Tree]) -> None:
+            ran, cache = Pass.of(self.model, trees, masked=True), Cache()
+            hidden = self.entry(ran, start)
+            assert hidden is not None
+            with begun(self.model, start.block, hidden):
+                self.model.logits(ran.batch, NOWHERE, cache=cache)
+            for i, tree in enumerate(trees):
+                for row, path in tree.rows:
+                    kept = {b: (k[i][:, path], v[i][:, path]) for b, (k, v) in cache.seen.items()}
+                    found.append((row.ids, kept))
+
+        self._attempt([Row(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)], run)
+        yield from found
 
     def slots(self, ids: Beginning) -> list[int] | None:
-        """Return the slot of each token of a text, or None if it was not run."""
-        return self._slots.get(ids)
+        """Return the slot of each token of a text or of a beginning of one; None if not here."""
+        if (known := self._slots.get(ids)) is not None:
+            return known
+        longer = (text for text in self._slots if text[: len(ids)] == ids)
+        return next((self._slots[text][: len(ids)] for text in longer), None)
 
     def inputs(self, name: str) -> Tensor:
         """Return what went into a module, slots by width."""
@@ -92,12 +125,7 @@ class Base:
                 done.inputs[name] = self._fetch(done, name)
         return torch.cat([done.inputs[name] for done in self._done])
 
-    def memory(self, block: int) -> tuple[Tensor, Tensor]:
-        """Return keys and values of a block, slots by heads by width."""
-        keys, values = zip(*(done.memory[block] for done in self._done), strict=True)
-        return torch.cat(keys), torch.cat(values)
-
-    def entry(self, ran: Pass, start: Start, edits: Sequence[Edit]) -> Tensor | None:
+    def entry(self, ran: Pass, start: Start, edits: Sequence[Edit] = ()) -> Tensor | None:
         """Return what goes into the block where a pass starts, trees by nodes by width.
 
         None if the pass has a text that was not run here, or one beyond a sliding window: the
@@ -108,7 +136,7 @@ class Base:
         if index is None:
             return None
         hidden = self.inputs(self.model.architecture.blocks[start.block])[index]
-        if start.projection:
+        if start.projection and edits:
             module = self.model.module.get_submodule(start.projection)
             keys = self.inputs(start.projection)[index]
             add_changes(start.projection, module, spans_of(edits), keys, hidden)
@@ -136,38 +164,28 @@ class Base:
         wanted = row.reads.values()
         return all(k is not None and k.answers(r) for k, r in zip(known, wanted, strict=True))
 
-    def _names(self, start: Start) -> list[str]:
+    def names(self, start: Start) -> list[str]:
         """Return the modules whose inputs a start needs."""
         block = self.model.architecture.blocks[start.block]
         return [block, start.projection] if start.projection else [block]
 
+    def _modules(self, names: Collection[str]) -> list[nn.Module]:
+        return [self.model.module.get_submodule(name) for name in names]
+
     @torch.no_grad()
-    def _run(
-        self, trees: Sequence[Tree], names: Collection[str], memory_from: int | None = None
-    ) -> None:
-        cache = None if memory_from is None else Cache()
-        ran, known = Pass.of(self.model, trees, masked=cache is not None), sorted(names)
-        modules = [self.model.module.get_submodule(name) for name in known]
-        with inputs_of(modules, len(trees)) as seen:
-            logits = self.model.logits(ran.batch, ran.places, cache=cache)
-        at = ran.nodes
-        memory = {
-            block: (_by_slot(keys, at), _by_slot(values, at))
-            for block, (keys, values) in (cache.seen if cache else {}).items()
-            if memory_from is not None and block >= memory_from
-        }
-        inputs = {n: _pick(kept[0], at) for n, kept in zip(known, seen, strict=True)}
-        for (row, position), reading in ran.readings(logits, self.readings).items():
-            here = row.ids[: position + 1]
-            before = self.readings.get(here)
-            self.readings[here] = reading.joined(before) if before else reading
-        first = self._count
-        for tree in trees:
+    def _attempt(self, rows: Sequence[Row], run: Callable[[Sequence[Tree]], None]) -> None:
+        attempt(self.model, trees_of(self.model, rows), run)
+
+    def _keep(self, ran: Pass, names: Collection[str], seen: Sequence[Sequence[Tensor]]) -> None:
+        """Keep what a pass left in modules, and where each of its texts has its slots."""
+        at, first = ran.nodes, self._count
+        inputs = {name: _pick(kept[0], at) for name, kept in zip(names, seen, strict=True)}
+        self._done.append(Done(ran, inputs))
+        for tree in ran.trees:
             for row, path in tree.rows:
                 self._slots[row.ids] = [first + node for node in path]
             first += len(tree)
         self._count = first
-        self._done.append(Done(ran, inputs, memory))
 
     @torch.no_grad()
     def _fetch(self, done: Done, name: str) -> Tensor:
@@ -178,22 +196,16 @@ class Base:
             b for b in range(model.architecture.block_of(name) or 0) if blocks[b] in done.inputs
         ]
         with ExitStack() as stack:
-            (seen,) = stack.enter_context(inputs_of([module], len(done.ran.trees)))
             if below and model.begins(below[-1]):
                 lines = done.inputs[blocks[below[-1]]]
                 hidden = lines.new_zeros(*done.ran.batch.ids.shape, lines.shape[-1])
                 hidden[at.rows, at.columns] = lines
                 stack.enter_context(begun(model, below[-1], hidden))
-            with ended_before(module):
-                model.logits(done.ran.batch, NOWHERE)
+            (seen,) = stack.enter_context(inputs_of([module], len(done.ran.trees), only=True))
+            model.logits(done.ran.batch, NOWHERE)
         return _pick(seen[0], at)
 
 
 def _pick(tensor: Tensor, at: Places) -> Tensor:
     """Return the lines at some places of a tensor, rows by columns by width."""
     return tensor[at.on(tensor.device)]
-
-
-def _by_slot(tensor: Tensor, at: Places) -> Tensor:
-    """Return keys or values, rows by heads by columns by width, as places by heads by width."""
-    return _pick(tensor.transpose(1, 2), at)

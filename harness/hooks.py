@@ -7,7 +7,7 @@ rows and columns of the padded batch. Nothing here writes a weight.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,13 +49,24 @@ def recording(module: nn.Module, rows: int) -> Iterator[Seen]:
         yield seen
 
 
+class Enough(Exception):
+    """Ends a pass whose rest nobody needs."""
+
+
 @contextmanager
-def inputs_of(modules: Sequence[nn.Module], rows: int) -> Iterator[list[list[Tensor]]]:
-    """Keep what goes into each module in the coming passes, rows by positions by width."""
+def inputs_of(
+    modules: Sequence[nn.Module], rows: int, *, only: bool = False
+) -> Iterator[list[list[Tensor]]]:
+    """Keep what goes into each module in the coming passes, rows by positions by width.
+
+    With ``only``, the coming pass, which has to be the last thing here, ends once all have run.
+    """
     seen: list[list[Tensor]] = [[] for _ in modules]
 
     def hook(kept: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         kept.append(by_row(args[0] if args else kwargs["hidden_states"], rows))
+        if only and all(seen):
+            raise Enough
 
     with ExitStack() as stack:
         for module, kept in zip(modules, seen, strict=True):
@@ -63,7 +74,8 @@ def inputs_of(modules: Sequence[nn.Module], rows: int) -> Iterator[list[list[Ten
                 lambda _, args, kwargs, kept=kept: hook(kept, args, kwargs), with_kwargs=True
             )
             stack.callback(handle.remove)
-        yield seen
+        with suppress(Enough):
+            yield seen
 
 
 @contextmanager

@@ -50,8 +50,9 @@ class Rerun:
         if whole is None:
             whole = not model.resumes(layer, max(map(len, texts)))
         self._start = None if whole else model.start_at(layer)
+        names = {self.projection.name}
         base = Base(model)
-        base.remember(texts, [self.projection.name], self._start)
+        base.remember(texts, names | set(base.names(self._start) if self._start else ()))
         slots = [base.slots(ids) or [] for ids in texts]
         ends, self._real = _table(
             (s[start:] for s, start in zip(slots, starts, strict=True)), model.device
@@ -63,34 +64,19 @@ class Rerun:
             self.batch = model.batch(texts)
             self._first = self.batch.starts + torch.tensor(starts, device=model.device)
         else:
-            self._cut(base, self._start, slots, ends, texts)
+            self._hidden = base.inputs(model.architecture.blocks[self._start.block])[ends]
+            self._kept = _memory(base, self._start, texts, starts)
+            self._first = torch.zeros(len(texts), dtype=torch.long, device=model.device)
+            self.batch = self._ends(texts)
 
-    def _cut(
-        self,
-        base: Base,
-        start: Start,
-        slots: Sequence[Sequence[int]],
-        ends: Tensor,
-        texts: Sequence[Beginning],
-    ) -> None:
-        """Lay out the ends of texts against what comes before them."""
-        model = self.model
-        pairs = list(zip(slots, self.starts, strict=True))
-        earlier, known = _table((s[:begin] or s[:1] for s, begin in pairs), model.device)
-        known &= torch.tensor(self.starts, device=model.device)[:, None] > 0
-        for block in range(start.block, model.architecture.layers):
-            keys, values = (side[earlier].transpose(1, 2) for side in base.memory(block))
-            self._kept[block] = keys, values
-        ids, _ = _table((t[b:] for t, b in zip(texts, self.starts, strict=True)), model.device)
-        begin = torch.tensor(self.starts, device=model.device)[:, None]
-        self._first = torch.zeros_like(begin[:, 0])
-        self.batch = Batch(
-            ids,
-            additive(_sees(self._real, known), model.dtype),
-            -begin[:, 0],
-            begin + torch.arange(ids.shape[1], device=model.device),
-        )
-        self._hidden = base.inputs(model.architecture.blocks[start.block])[ends]
+    def _ends(self, texts: Sequence[Beginning]) -> Batch:
+        """Lay out the ends of the texts against what comes before them."""
+        device = self.model.device
+        ids, _ = _table((t[b:] for t, b in zip(texts, self.starts, strict=True)), device)
+        begin = torch.tensor(self.starts, device=device)
+        known = torch.arange(max(self.starts), device=device) < begin[:, None]
+        positions = begin[:, None] + torch.arange(ids.shape[1], device=device)
+        return Batch(ids, additive(_sees(self._real, known), self.model.dtype), -begin, positions)
 
     def places(self, rows: Sequence[int], positions: Sequence[int]) -> Places:
         """Return where positions, counted from each text's first token, lie in the passes."""
@@ -139,6 +125,28 @@ def fits(model: Model, layer: int) -> bool:
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
         return False
     return same(model, *found)
+
+
+def _memory(
+    base: Base, start: Start, texts: Sequence[Beginning], starts: Sequence[int]
+) -> dict[int, tuple[Tensor, Tensor]]:
+    """Return keys and values before each text's start by block, texts by heads by longest by width."""
+    before = [text[:begin] for text, begin in zip(texts, starts, strict=True)]
+    kept: dict[int, tuple[Tensor, Tensor]] = {}
+    if not any(before):
+        return kept
+    at: dict[Beginning, list[int]] = {}
+    for i, text in enumerate(before):
+        at.setdefault(text, []).append(i)
+    for text, memory in base.memory([text for text in at if text], start):
+        for block, sides in memory.items():
+            if block not in kept:
+                heads, _, width = sides[0].shape
+                shape = len(texts), heads, max(starts), width
+                kept[block] = sides[0].new_zeros(shape), sides[1].new_zeros(shape)
+            for whole, side in zip(kept[block], sides, strict=True):
+                whole[at[text], :, : len(text)] = side
+    return kept
 
 
 def _table(lines: Iterable[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:

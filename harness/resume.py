@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from edit_harness.hooks import inputs_of
 from edit_harness.packing import TRIAL_TOLERANCE
@@ -55,10 +55,6 @@ class Cache:
         return 0
 
 
-class Enough(Exception):
-    """Ends a pass whose rest nobody needs."""
-
-
 @contextmanager
 def begun(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
     """Let the coming passes begin at a block, with these hidden states."""
@@ -77,22 +73,6 @@ def begun(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
         yield
     finally:
         setattr(parent, name, whole)
-        handle.remove()
-
-
-@contextmanager
-def ended_before(module: nn.Module) -> Iterator[None]:
-    """Let the coming pass end where a module's turn comes."""
-
-    def hook(*_: Any) -> None:
-        raise Enough
-
-    handle = module.register_forward_pre_hook(hook)
-    try:
-        yield
-    except Enough:
-        pass
-    finally:
         handle.remove()
 
 
