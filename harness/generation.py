@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from edit_harness.batch import padded
 from edit_harness.cases import Generate, Query, Text
@@ -109,7 +110,7 @@ def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
     def fits(batch: Sequence[Prompt]) -> bool:
         width = max(len(p.ids) for p in batch) + max(_steps(model, p) for p in batch)
         most = 1 if sharing is Sharing.NONE else model.batch_rows or len(batch)
-        # Padding counts as positions where a model counts columns.
+        # A row that has ended is filled up to the width; that must not lead it past the limit.
         roomy = width <= (model.tokens.limit or width)
         return roomy and len(batch) <= most and len(batch) * width <= model.batch_tokens
 
@@ -148,8 +149,7 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     lengths = [len(p.ids) for p in prompts]
     with model.edited_rows(batch, [carried[p.edit] for p in prompts], lengths):
         while any(line.left for line in lines):
-            tokens = drawn(stream.read(), lines)
-            stream.append(tokens, [line.left > 0 for line in lines])
+            stream.append(drawn(stream.read(), lines))
     return [line.new for line in lines]
 
 
@@ -224,11 +224,10 @@ class Stream:
         self.cache = out.past_key_values
         return out.logits[:, -1]
 
-    def append(self, tokens: Sequence[int], on: Sequence[bool]) -> None:
-        """Put a token behind each row; that of a row that does not go on is filling."""
+    def append(self, tokens: Sequence[int]) -> None:
+        """Put a token behind each row."""
         self.ids = torch.tensor(tokens, device=self.ids.device)[:, None]
-        new = torch.tensor(on, device=self.mask.device)[:, None]
-        self.mask = torch.cat([self.mask, new.to(self.mask)], dim=1)
+        self.mask = functional.pad(self.mask, (0, 1), value=1)
 
 
 def _sharing(model: Model) -> Sharing:
@@ -257,5 +256,5 @@ def _two_steps(model: Model, texts: Sequence[Sequence[int]]) -> Tensor:
     batch = padded(texts, left=True, device=model.device)
     stream = Stream(model, batch.ids, batch.mask)
     first = stream.read()
-    stream.append([text[0] for text in texts], [True] * len(texts))
+    stream.append([text[0] for text in texts])
     return torch.stack([first, stream.read()]).float().log_softmax(-1)
