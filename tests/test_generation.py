@@ -3,7 +3,7 @@ import torch
 
 from edit_harness import Choose, Generate
 from edit_harness.edits import UNEDITED, Dense, Edit
-from edit_harness.generation import pick, sample
+from edit_harness.generation import Line, Prompt, drawn, samples
 from edit_harness.testing.tiny import tiny_model
 from edit_harness.tokens import TooLongError
 
@@ -23,8 +23,14 @@ def uncached(module, ids, query):
     new, sampler = [], torch.Generator().manual_seed(query.seed)
     for _ in range(query.max_new_tokens):
         logits = module(input_ids=torch.tensor([[*ids, *new]]), use_cache=False).logits
-        new.append(pick(logits[0, -1], query.top_k, sampler))
+        top = logits[0, -1].topk(query.top_k)
+        drawn = query.top_k > 1 and torch.multinomial(top.values.softmax(-1), 1, generator=sampler)
+        new.append(int(top.indices[int(drawn)]))
     return new
+
+
+def sample(model, ids, query, *, edit=UNEDITED, stop=None):
+    return samples(model, [Prompt(tuple(ids), query, edit, stop)])[0]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -111,12 +117,18 @@ def test_samples_are_among_the_k_likeliest(model):
 
 def test_a_draw_follows_the_probabilities():
     logits = torch.tensor([0.1, 0.2, 0.3, 1e-9, 1e-9]).log()
-    sampler = torch.Generator().manual_seed(0)
-    drawn = [pick(logits, 2, sampler) for _ in range(2000)]
-    assert set(drawn) == {1, 2}
-    assert drawn.count(2) / 2000 == pytest.approx(0.6, abs=0.04)
-    assert {pick(logits, 1, sampler) for _ in range(20)} == {2}
-    assert {pick(logits, 99, sampler) for _ in range(500)} == {0, 1, 2}
+
+    def draws(top_k, count):
+        line = Line(Prompt((1,), Generate("", top_k=top_k)), left=count)
+        for _ in range(count):
+            drawn(logits[None], [line])
+        return line.new
+
+    two = draws(2, 2000)
+    assert set(two) == {1, 2}
+    assert two.count(2) / 2000 == pytest.approx(0.6, abs=0.04)
+    assert set(draws(1, 20)) == {2}
+    assert set(draws(99, 500)) == {0, 1, 2}
 
 
 def test_a_text_ends_before_the_stop_token(model):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from edit_harness import Generate
 from edit_harness.cases import SUBJECT
-from edit_harness.generation import sample
+from edit_harness.generation import Prompt, samples
 from edit_harness.model import Model
 
 BARE = SUBJECT
@@ -26,11 +26,12 @@ def sampled(
     towards the length as in ROME's code.
     """
     ids = first_ids(model, start)
-    texts = []
-    for length in lengths:
-        for i in range(count):
-            query = Generate("", max(length - len(ids), 1), TOP_K, seed=_seed(seed, length, i))
-            texts.append(clean(start + model.tokens.decode(sample(model, ids, query))))
+    prompts = [
+        Prompt(ids, Generate("", max(length - len(ids), 1), TOP_K, seed=_seed(seed, length, i)))
+        for length in lengths
+        for i in range(count)
+    ]
+    texts = [clean(start + model.tokens.decode(new)) for new in samples(model, prompts)]
     return (BARE, *(f"{text}. {BARE}" for text in texts))
 
 
