@@ -13,7 +13,7 @@ it is stored, since distributions and hidden states are large and quickly made.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.hooks import Places, add_changes, inputs_of, spans_of
+from edit_harness.hooks import Enough, Places, add_changes, inputs_of, spans_of
 from edit_harness.packing import Tree
 from edit_harness.passes import Pass, attempt, trees_of
 from edit_harness.resume import Cache, begun
@@ -98,10 +98,11 @@ class Base:
         found: list[tuple[Beginning, dict[int, tuple[Tensor, Tensor]]]] = []
 
         def run(trees: Sequence[Tree]) -> None:
-            ran, cache = Pass.of(self.model, trees, masked=True), Cache()
+            ran = Pass.of(self.model, trees, masked=True)
+            cache = Cache(last=self.model.architecture.layers - 1)
             hidden = self.entry(ran, start)
             assert hidden is not None
-            with begun(self.model, start.block, hidden):
+            with suppress(Enough), begun(self.model, start.block, hidden):
                 self.model.logits(ran.batch, NOWHERE, cache=cache)
             for i, tree in enumerate(trees):
                 for row, path in tree.rows:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from edit_harness.hooks import inputs_of
+from edit_harness.hooks import Enough, inputs_of
 from edit_harness.packing import TRIAL_TOLERANCE
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ TRIAL = ((1, 2, 3, 4, 5), (6, 2, 7, 1), (8, 3))
 class Cache:
     """Keys and values in the manner of transformers: rows by heads by positions by width.
 
-    ``kept`` stand in front of what a pass computes; ``seen`` is what it computed.
+    ``kept`` stand in front of what a pass computes; ``seen`` is what it computed. A pass that has
+    come to the keys and values of block ``last`` ends there.
     """
 
     kept: Mapping[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     seen: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    last: int | None = None
     is_compileable: bool = False
 
     def update(
@@ -45,6 +47,8 @@ class Cache:
     ) -> tuple[Tensor, Tensor]:
         """Return the kept keys and values with the new ones behind them."""
         self.seen[layer_idx] = keys, values
+        if layer_idx == self.last:
+            raise Enough
         if layer_idx not in self.kept:
             return keys, values
         before = [kept.to(keys.device) for kept in self.kept[layer_idx]]

@@ -67,18 +67,18 @@ class Text:
     ids: tuple[int, ...]
     subject: int
     """Position of the subject's last token."""
-    reads: tuple[int, ...]
-    """Positions where predictions are read."""
-    target: tuple[int, ...]
-    """The token that each of them should be; none for the essence prompt."""
+    reads: tuple[int, ...] = ()
+    """Positions where the target's tokens are predicted; none for the essence prompt."""
+    target: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of several requests: every request's contexts, then every essence prompt."""
+    """The rows of several requests: every request's contexts, then what essence prompts need."""
 
     texts: tuple[Text, ...]
-    requests: int
+    essences: tuple[int, ...]
+    """The row where each request's essence prompt is read, at the subject."""
     contexts: int
     device: torch.device
 
@@ -97,17 +97,28 @@ class Rows:
         """The request of each row."""
         return torch.tensor([text.owner for text in self.texts], device=self.device)
 
-    @cached_property
+    @property
     def reads(self) -> list[tuple[int, int]]:
         """Row and position of every prediction: all target tokens, then the essence prompts."""
-        return [(i, place) for i, text in enumerate(self.texts) for place in text.reads]
+        targets = [(i, place) for i, text in enumerate(self.texts) for place in text.reads]
+        return targets + [(row, self.texts[row].subject) for row in self.essences]
 
 
 def lay_out(model: Model, requests: Sequence[Request], contexts: Sequence[str]) -> Rows:
-    """Return the rows of requests."""
+    """Return the rows of requests.
+
+    Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
+    """
     texts = [_context(model, i, r, c) for i, r in enumerate(requests) for c in contexts]
-    texts += [_essence(model, i, request) for i, request in enumerate(requests)]
-    return Rows(tuple(texts), len(requests), len(contexts), model.device)
+    essences = []
+    for i, request in enumerate(requests):
+        essence, bare = _essence(model, i, request), i * len(contexts)
+        if texts[bare].ids[: texts[bare].subject + 1] == essence.ids:
+            essences.append(bare)
+        else:
+            essences.append(len(texts))
+            texts.append(essence)
+    return Rows(tuple(texts), tuple(essences), len(contexts), model.device)
 
 
 def alike(model: Model, requests: Sequence[Request]) -> list[list[int]]:
@@ -135,7 +146,7 @@ def _essence(model: Model, owner: int, request: Request) -> Text:
     essence = Request(ESSENCE, request.subject, request.target_new)
     subject = model.tokens.subject_last(essence)
     ids = model.tokens.encode(essence.text).ids[: subject + 1]
-    return Text(owner, ids, subject, (subject,), ())
+    return Text(owner, ids, subject)
 
 
 def search(
@@ -159,7 +170,7 @@ def search(
     objective: Objective | None = None
     for step in range(given.steps):
         logits = again.logits(read, delta[rows.owners][:, None])
-        targets, essence = logits[: -rows.requests], logits[-rows.requests :]
+        targets, essence = logits[: -len(requests)], logits[-len(requests) :]
         if objective is None:  # δ is still 0, so this is what the unedited model says
             objective = Objective(rows, norms, essence.detach().log_softmax(-1), given)
         terms = objective(delta, targets, essence)
@@ -201,10 +212,10 @@ class Objective:
 @torch.no_grad()
 def _clean(again: Rerun, rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the projection's keys and values at the subjects, requests by contexts by width."""
-    keys = again.keys[: rows.requests * rows.contexts, 0]
+    keys = again.keys[: len(rows.essences) * rows.contexts, 0]
     dtype = again.projection.matrix.dtype
     values = at_least_fp32(again.projection.module(keys.to(dtype)[:, None])[:, 0])
-    shape = (rows.requests, rows.contexts, -1)
+    shape = (len(rows.essences), rows.contexts, -1)
     return keys.view(shape), values.view(shape)
 
 

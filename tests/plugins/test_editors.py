@@ -8,7 +8,7 @@ from builders import REQUEST
 
 from edit_harness import Choose, DataError, Generate, Request
 from edit_harness.edits import Dense, Edit
-from edit_harness.generation import sample
+from edit_harness.generation import samples
 from edit_harness.hooks import recording
 from edit_harness.model import Model
 from edit_harness.moments import Moment, Provenance, collect, save
@@ -370,7 +370,7 @@ def test_sampled_contexts_are_deterministic_and_free_of_braces(monkeypatch):
     assert all(c.endswith(". {}") and c.count("{") == 1 for c in first[1:])
     braces = [i for i in range(300) if set("{}") & set(decoded(model, i))]
     assert braces, "the tokenizer must know braces for this test"
-    monkeypatch.setattr(contexts, "sample", lambda *_: [*braces, *braces])
+    monkeypatch.setattr(contexts, "samples", lambda *_: [[*braces, *braces]])
     (_, context) = contexts.sampled(model, (5,), 1)
     assert context.count("{") == context.count("}") == 1
 
@@ -386,13 +386,13 @@ def test_sampled_contexts_have_the_given_length_first_token_included():
     model = tiny_model()
     drawn = []
 
-    def counting(model, ids, query, **kwargs):
-        new = sample(model, ids, query, **kwargs)
-        drawn.append(len(ids) + len(new))
+    def counting(model, prompts):
+        new = samples(model, prompts)
+        drawn.extend(len(p.ids) + len(tokens) for p, tokens in zip(prompts, new, strict=True))
         return new
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contexts, "sample", counting)
+        patch.setattr(contexts, "samples", counting)
         contexts.sampled(model, (5, 10), 2)
     assert drawn == [5, 5, 10, 10]
     assert Generate("", 1, contexts.TOP_K).top_k == 5
