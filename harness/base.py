@@ -119,12 +119,12 @@ class Base:
         longer = (text for text in self._slots if text[: len(ids)] == ids)
         return next((self._slots[text][: len(ids)] for text in longer), None)
 
-    def inputs(self, name: str) -> Tensor:
-        """Return what went into a module, slots by width."""
+    def inputs(self, *names: str) -> list[Tensor]:
+        """Return what went into modules, slots by width."""
         for done in self._done:
-            if name not in done.inputs:
-                done.inputs[name] = self._fetch(done, name)
-        return torch.cat([done.inputs[name] for done in self._done])
+            if lacking := [name for name in names if name not in done.inputs]:
+                done.inputs.update(self._fetch(done, lacking))
+        return [torch.cat([done.inputs[name] for done in self._done]) for name in names]
 
     def entry(self, ran: Pass, start: Start, edits: Sequence[Edit] = ()) -> Tensor | None:
         """Return what goes into the block where a pass starts, trees by nodes by width.
@@ -132,15 +132,14 @@ class Base:
         None if the pass has a text that was not run here, or one beyond a sliding window: the
         model hides tokens by the number of a block, which is another where blocks are left out.
         """
-        longest = 1 + max(max(tree.depths) for tree in ran.trees)
-        index = self._index(ran) if longest <= self.model.window else None
+        index = self._index(ran) if ran.longest <= self.model.window else None
         if index is None:
             return None
-        hidden = self.inputs(self.model.architecture.blocks[start.block])[index]
-        if start.projection and edits:
+        entered, *keys = self.inputs(*self.names(start))
+        hidden = entered[index]
+        if keys and edits:
             module = self.model.module.get_submodule(start.projection)
-            keys = self.inputs(start.projection)[index]
-            add_changes(start.projection, module, spans_of(edits), keys, hidden)
+            add_changes(start.projection, module, spans_of(edits), keys[0][index], hidden)
         return hidden
 
     def _index(self, ran: Pass) -> Tensor | None:
@@ -189,22 +188,22 @@ class Base:
         self._count = first
 
     @torch.no_grad()
-    def _fetch(self, done: Done, name: str) -> Tensor:
-        """Run a pass again up to a module, from the nearest block below that is kept."""
-        model, blocks = self.model, self.model.architecture.blocks
-        module, at = model.module.get_submodule(name), done.ran.nodes
-        below = [
-            b for b in range(model.architecture.block_of(name) or 0) if blocks[b] in done.inputs
-        ]
+    def _fetch(self, done: Done, names: Sequence[str]) -> dict[str, Tensor]:
+        """Run a pass again as far as some modules, from the nearest block below that is kept."""
+        model, ran, at = self.model, done.ran, done.ran.nodes
+        blocks = model.architecture.blocks
+        lowest = min(model.architecture.block_of(name) or 0 for name in names)
+        below = [b for b in range(lowest + 1) if blocks[b] in done.inputs]
+        modules = self._modules(names)  # by their names while all blocks are there
         with ExitStack() as stack:
-            if below and model.begins(below[-1]):
+            if below and ran.longest <= model.window and model.begins(below[-1]):
                 lines = done.inputs[blocks[below[-1]]]
-                hidden = lines.new_zeros(*done.ran.batch.ids.shape, lines.shape[-1])
-                hidden[at.rows, at.columns] = lines
+                hidden = lines.new_zeros(*ran.batch.ids.shape, lines.shape[-1])
+                hidden[at.on(hidden.device)] = lines
                 stack.enter_context(begun(model, below[-1], hidden))
-            (seen,) = stack.enter_context(inputs_of([module], len(done.ran.trees), only=True))
-            model.logits(done.ran.batch, NOWHERE)
-        return _pick(seen[0], at)
+            seen = stack.enter_context(inputs_of(modules, len(ran.trees), only=True))
+            model.logits(ran.batch, NOWHERE)
+        return {name: _pick(kept[0], at) for name, kept in zip(names, seen, strict=True)}
 
 
 def _pick(tensor: Tensor, at: Places) -> Tensor:

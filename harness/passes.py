@@ -81,6 +81,11 @@ class Pass:
         starts = torch.zeros(len(trees), dtype=torch.long)
         return cls(trees, Batch(*(t.to(model.device) for t in (ids, mask, starts, positions))))
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest text."""
+        return 1 + max(max(tree.depths) for tree in self.trees)
+
     @cached_property
     def reads(self) -> list[tuple[int, Read]]:
         """What is read of which tree; a read's position is a node."""

@@ -57,14 +57,16 @@ class Rerun:
         ends, self._real = _table(
             (s[start:] for s, start in zip(slots, starts, strict=True)), model.device
         )
-        self.keys = at_least_fp32(base.inputs(self.projection.name)[ends])
+        (keys,) = base.inputs(self.projection.name)
+        self.keys = at_least_fp32(keys[ends])
         self._hidden: Tensor | None = None
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
         if self._start is None:
             self.batch = model.batch(texts)
             self._first = self.batch.starts + torch.tensor(starts, device=model.device)
         else:
-            self._hidden = base.inputs(model.architecture.blocks[self._start.block])[ends]
+            (entered,) = base.inputs(model.architecture.blocks[self._start.block])
+            self._hidden = entered[ends]
             self._kept = _memory(base, self._start, texts, starts)
             self._first = torch.zeros(len(texts), dtype=torch.long, device=model.device)
             self.batch = self._ends(texts)

@@ -1,0 +1,229 @@
+"""Edited passes that begin with the clean ones' hidden states, against passes from the start."""
+
+import pytest
+import torch
+from test_packing import logprobs
+
+from edit_harness import Choose, Drift, Generate, NextToken
+from edit_harness.architectures import LINEAR
+from edit_harness.base import Base, Start
+from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.testing import tiny_model
+
+FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
+            "phi", "opt", "olmo2", "falcon", "bloom"]  # fmt: skip
+FACT = "Ada Lovelace lives in Oslo. "
+PROMPTS = [
+    "Bob lives in",
+    "Bob lives in the city of",
+    FACT + "Bob lives in",
+    FACT + "Ann speaks",
+    "Ann speaks ",  # one space more than joins prompt and target
+    "Where is the Eiffel Tower?\n",
+]
+QUERIES = [
+    query
+    for prompt in PROMPTS
+    for query in (Choose(prompt, ("Paris", "Rome by night", "Rome")), Drift(prompt))
+]
+
+
+class Shift:
+    """An adaptor that moves the output by its input's sign, from the last prompt token on."""
+
+    def __call__(self, inputs, outputs, rows):
+        moved = outputs + 0.3 * inputs[..., : outputs.shape[-1]].sign()
+        return torch.where((rows.offsets >= 0)[..., None], moved, outputs)
+
+
+def draw(*shape, seed=0):
+    return 0.5 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def low_rank(model, layer, seed=0):
+    projection = model.architecture.projection(layer)
+    inputs, outputs = projection.matrix.shape
+    return Edit(projection.low_rank(draw(inputs, 1, seed=seed), draw(1, outputs, seed=seed + 1)))
+
+
+def edits_of(model):
+    """Edits as all kinds of editors make them."""
+    first, last = (model.architecture.projection(layer) for layer in (0, 1))
+    dense = Edit(first.dense(0.3 * draw(*first.matrix.shape)))
+    if first.module.bias is not None:
+        dense = dense + Edit({f"{first.name}.bias": Dense(draw(first.matrix.shape[1]))})
+    inside = next(
+        name
+        for name, module in model.architecture.block(1).named_modules()
+        if "att" in name and isinstance(module, LINEAR)
+    )
+    inside = f"{model.architecture.blocks[1]}.{inside}"
+    shape = model.module.get_submodule(inside).weight.shape
+    return {
+        "one projection": low_rank(model, 0),
+        "the last block's": low_rank(model, 1, seed=2),
+        "several layers": low_rank(model, 0, seed=4) + low_rank(model, 1, seed=5),
+        "dense": dense,
+        "inside a block": Edit({f"{inside}.weight": Dense(0.3 * draw(*shape, seed=6))}),
+        "adaptor": Edit(adaptors={last.name: Shift()}),
+        "prefix": Edit(prefix="Ann lives in Rome. "),
+        "both": low_rank(model, 0, seed=7) + Edit(prefix="Bob is French. "),
+        "nothing": Edit(info={"loss": 1.0}),
+    }
+
+
+def whole(model, questions, monkeypatch):
+    """The answers from passes that begin at the start."""
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "start", lambda edit: None)
+        return model.answer(questions)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_begun_passes_answer_as_whole_ones(family, side, monkeypatch):
+    """Mixed edits in one call; fp32 sums in another order, hence 1e-4 nats."""
+    model = tiny_model(family, padding=side)
+    edits = edits_of(model)
+    questions = [(edit, query) for query in QUERIES for edit in (UNEDITED, *edits.values())]
+    expected = logprobs(whole(model, questions, monkeypatch))
+    answers = logprobs(model.answer(questions))
+    torch.testing.assert_close(answers, expected, rtol=0, atol=1e-4)
+    assert expected.std() > 0.1
+    assert model.start(edits["one projection"]) or "post_norm" in model.architecture.flags
+
+
+@pytest.mark.parametrize(
+    ("dtype", "atol"), [(torch.float64, 1e-9), (torch.bfloat16, 0.2), (torch.float16, 0.03)]
+)
+def test_other_precisions(dtype, atol, monkeypatch):
+    """Half precision rounds hidden states, 8 or 11 bits of them."""
+    model = tiny_model("gpt2", dtype)
+    edits = edits_of(model)
+    questions = [(e, q) for q in QUERIES if isinstance(q, Choose) for e in edits.values()]
+    expected = logprobs(whole(model, questions, monkeypatch))
+    base = Base(model)
+    model.answer([(UNEDITED, query) for query in QUERIES], base)
+    answers = logprobs(model.answer(questions, base))
+    torch.testing.assert_close(answers, expected, rtol=0, atol=atol)
+
+
+def counted(model, *edits):
+    """Count the positions of coming passes by block, the trials for some edits apart."""
+    assert model.packs
+    for edit in edits:
+        assert model.start(edit)
+    positions = [0] * model.architecture.layers
+    for layer in range(model.architecture.layers):
+
+        def hook(module, args, output, layer=layer):
+            positions[layer] += args[0].shape[:2].numel()
+
+        model.architecture.block(layer).register_forward_hook(hook)
+    return positions
+
+
+def test_a_later_editor_runs_only_what_it_changes():
+    model = tiny_model(num_hidden_layers=4)
+    base, queries = Base(model), [q for q in QUERIES if isinstance(q, Choose)]
+    one, other, deep = low_rank(model, 1), low_rank(model, 1, seed=3), low_rank(model, 2)
+    positions = counted(model, one, deep)
+    model.answer([(edit, query) for edit in (UNEDITED, one) for query in queries], base)
+    tree = positions[0]
+    assert positions == [tree, tree, 2 * tree, 2 * tree]
+    positions[:] = [0] * 4
+    model.answer([(other, query) for query in queries], base)
+    assert positions == [0, 0, tree, tree]
+    positions[:] = [0] * 4
+    answers = model.answer([(deep, query) for query in queries], base)
+    # Block 2 runs once more without the edit: nobody had asked for what goes into block 3.
+    assert positions == [0, 0, tree, tree]
+    expected = [model.answer([(deep, query)])[0] for query in queries]
+    torch.testing.assert_close(logprobs(answers), logprobs(expected), rtol=0, atol=1e-4)
+
+
+def test_the_unedited_model_is_not_asked_twice(model):
+    base, positions = Base(model), counted(model)
+    first = model.answer([(UNEDITED, query) for query in QUERIES], base)
+    positions[:] = [0, 0]
+    again = model.answer([(edit, q) for q in QUERIES for edit in (UNEDITED, Edit())], base)
+    assert positions == [0, 0]
+    assert again[::2] == again[1::2] == first
+
+
+def test_what_was_not_asked_before_is_asked(model):
+    base, prompt = Base(model), PROMPTS[0]
+    model.answer([(UNEDITED, Choose(prompt, ("Paris",)))], base)
+    later = [(UNEDITED, Choose(prompt, ("Oslo", "Paris"))), (UNEDITED, NextToken(prompt))]
+    torch.testing.assert_close(
+        logprobs(model.answer(later, base)), logprobs(model.answer(later)), rtol=0, atol=1e-5
+    )
+
+
+def test_texts_that_the_clean_pass_has_not_run_are_run_whole(model):
+    base, edit = Base(model), low_rank(model, 0)
+    model.answer([(UNEDITED, Choose("Bob lives in", ("Paris",)))], base)
+    positions = counted(model, edit)
+    questions = [(edit, Choose("Ann was born in", ("Oslo",)))]
+    answers = model.answer(questions, base)
+    assert positions[0] == positions[1] > 0
+    assert answers == model.answer(questions)
+
+
+def test_texts_beyond_a_sliding_window_are_run_whole(monkeypatch):
+    model = tiny_model("mistral", sliding_window=10)
+    questions = [(e, q) for q in QUERIES for e in (UNEDITED, low_rank(model, 0))]
+    expected = logprobs(whole(model, questions, monkeypatch))
+    torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
+
+
+def test_where_edits_start(model):
+    edits = edits_of(model)
+    down = model.architecture.projection(0).name
+    starts = {name: model.start(edit) for name, edit in edits.items()}
+    assert starts["one projection"] == starts["dense"] == Start(1, down)
+    assert starts["several layers"] == Start(1, down)
+    assert starts["the last block's"] == starts["inside a block"] == starts["adaptor"] == Start(1)
+    assert starts["prefix"] is starts["nothing"] is None
+    assert model.start(Edit({"transformer.wpe.weight": Dense(torch.eye(512)[:, :32])})) is None
+    assert model.start(Edit(adaptors={"lm_head": Shift()})) is None
+
+
+def test_a_norm_behind_the_projection_is_run_again():
+    assert tiny_model("gemma2", num_hidden_layers=3).start_at(1) == Start(1)
+
+
+def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch):
+    questions = [(low_rank(model, 0, seed), query) for seed in range(6) for query in QUERIES]
+    expected = logprobs(model.answer(questions))
+    plain, budget, sizes = model.logits, model.batch_tokens, []
+
+    def small(batch, *args, **kwargs):
+        sizes.append(len(batch.ids))
+        if len(batch.ids) > 2:
+            raise torch.OutOfMemoryError
+        return plain(batch, *args, **kwargs)
+
+    monkeypatch.setattr(model, "logits", small)
+    torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
+    assert max(sizes) > 2
+    assert model.batch_tokens < budget
+    monkeypatch.setattr(model, "logits", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.answer(questions)
+
+
+def test_a_single_text_that_memory_does_not_hold_is_an_error(model, monkeypatch):
+    def none(*args, **kwargs):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(model, "logits", none)
+    with pytest.raises(torch.OutOfMemoryError):
+        model.answer([(UNEDITED, QUERIES[0])])
+
+
+def test_texts_are_generated_beside_scores(model):
+    edit, query = low_rank(model, 0), Generate("Bob lives in", 4)
+    base = Base(model)
+    alone = model.answer([(edit, query)])
+    assert model.answer([(UNEDITED, QUERIES[0]), (edit, query)], base)[1:] == alone
