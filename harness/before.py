@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -74,12 +75,8 @@ class Before:
         path = self._path(cases)
         if path is None or all(place in self._answers for place in places):
             return
-        try:
-            kept = json.loads(path.read_bytes())
-        except (OSError, ValueError):
-            return
-        for place, data in zip(places, kept, strict=True):
-            if data is not None and (answer := decode_answer(data)):
+        for place, answer in zip(places, _read(path), strict=False):
+            if answer is not None:
                 self._answers.setdefault(place, answer)
 
     def _store(self, cases: Sequence[Case]) -> None:
@@ -93,7 +90,7 @@ class Before:
         partial = path.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(OSError):  # a run does not fail for want of a cache
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(dumps(kept), encoding="ascii")
+            partial.write_text(dumps({"answers": kept, "digest": _digest(kept)}), encoding="ascii")
             partial.replace(path)
 
     def _path(self, cases: Sequence[Case]) -> Path | None:
@@ -111,8 +108,21 @@ class Before:
             "batch": [model.batch_tokens, model.batch_rows, model.padding],
             "versions": [version(name) for name in ("edit-harness", "torch", "transformers")],
         }
-        name = hashlib.sha256(dumps(depends).encode()).hexdigest()
-        return self.folder / model.digest / f"{name}.json"
+        return self.folder / model.digest / f"{_digest(depends)}.json"
+
+
+def _read(path: Path) -> list[Answer | None]:
+    """Return the answers of a file; none if it is missing, or not as it was written."""
+    try:
+        data = json.loads(path.read_bytes())
+        whole = data["digest"] == _digest(data["answers"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+    return [decode_answer(answer) for answer in data["answers"]] if whole else []
+
+
+def _digest(data: Any) -> str:
+    return hashlib.sha256(dumps(data).encode()).hexdigest()
 
 
 def _places(cases: Sequence[Case]) -> list[Place]:

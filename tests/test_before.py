@@ -1,0 +1,132 @@
+"""Answers of the unedited model: asked once for all editors, and kept on disk where that is exact."""
+
+import json
+
+import pytest
+import torch
+from test_runner import CASES, METRICS, Push, case
+
+from edit_harness import Case, Choose, Drift, Generate, NextToken, Probe, Request, Text
+from edit_harness import before as before_module
+from edit_harness.before import Before
+from edit_harness.edits import UNEDITED, Edit
+from edit_harness.plan import Regime, steps
+from edit_harness.runner import chunks
+from edit_harness.testing import tiny_model
+
+PAIR = ("Paris", "Rome")
+
+
+def made(*queries, name="0") -> Case:
+    request = Request("{} lives in", "Ada", "Paris", "Rome")
+    return Case(name, (request,), tuple(Probe("any", query) for query in queries))
+
+
+SCORED = [made(Choose("Ada lives in", PAIR), Choose("Bob lives in", PAIR))]
+DRIFTING = [made(Choose("Ada lives in", PAIR), Drift("Bob lives in"), Generate("Ann", 4))]
+
+
+def passes(model):
+    """Count the passes of the model from here on, the trials apart."""
+    assert model.packs
+    assert model.begins(1)
+    model.answer([(UNEDITED, Generate("Ada", 1))])
+    found = []
+    model.module.register_forward_pre_hook(lambda *args: found.append(args))
+    return found
+
+
+def ask(model, folder, cases=SCORED, edit=UNEDITED):
+    return Before(model, folder).ask(cases, [(case, edit) for case in cases])
+
+
+def test_what_is_on_disk_is_not_computed_again(model, tmp_path):
+    ran = passes(model)
+    first = ask(model, tmp_path)
+    assert len(ran) == 1
+    before, _ = ask(model, tmp_path)[0]
+    assert before == first[0][0]
+    assert len(ran) == 2, "only after the edit, here none"
+    (path,) = tmp_path.glob(f"{model.digest}/*.json")
+    assert len(json.loads(path.read_text())["answers"]) == 2
+
+
+def test_a_chunk_with_distributions_keeps_only_texts(model, tmp_path, monkeypatch):
+    """Its clean pass runs anyway, and answers its scores too."""
+    first = ask(model, tmp_path, DRIFTING)
+    (path,) = tmp_path.glob("*/*.json")
+    kept = json.loads(path.read_text())["answers"]
+    assert kept[:2] == [None, None]
+    assert kept[2] == {"text": first[0][0][2].text}
+    monkeypatch.setattr(before_module, "_read", lambda path: [None, None, Text(" as kept")])
+    ((before, _),) = ask(model, tmp_path, DRIFTING)
+    assert before == [*first[0][0][:2], Text(" as kept")]
+    ask(model, tmp_path / "none", [made(NextToken("Ada"), Choose("Ada", PAIR))])
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"[1, 2]", b'{"a": 1}', b"\xff", None])
+def test_a_damaged_file_is_computed_anew(model, tmp_path, damage):
+    first = ask(model, tmp_path)
+    (path,) = tmp_path.glob("*/*.json")
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"-", b"-1", 1) if damage is None else damage)
+    assert ask(model, tmp_path) == first
+    assert path.read_bytes() == whole
+
+
+def test_other_weights_precisions_and_batches_have_files_of_their_own(tmp_path):
+    for other in (
+        tiny_model(), tiny_model("llama"), tiny_model(dtype=torch.float64),
+        tiny_model(batch_rows=1), tiny_model(padding="left"),
+    ):  # fmt: skip
+        ask(other, tmp_path)
+    ask(tiny_model(), tmp_path, [made(Choose("Ada lives in", PAIR))])
+    assert len(list(tmp_path.glob("*/*.json"))) == 6
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(model, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert ask(model, tmp_path / "file") == ask(model, None)
+
+
+def test_editors_share_one_clean_pass(model):
+    """Counted positions of the first block: those of the second editor are not among them."""
+    editors = [Push(), Push(fails=("Bob",))]
+    assert all(model.start(editors[0].edit(model, c.requests)) for c in CASES)
+    run = []
+    model.architecture.block(0).register_forward_hook(
+        lambda module, args, output: run.append(args[0].shape[:2].numel())
+    )
+    before, plan = Before(model), list(steps(CASES, Regime()))
+    streams = [chunks(model, e, plan, METRICS, before, chunk=3) for e in editors]
+    next(streams[0])
+    first = sum(run)
+    next(streams[1])
+    assert sum(run) == first > 0
+
+
+def test_sharing_changes_no_record(model):
+    plan = list(steps([*CASES, case("Fiat", "Ada " * 600)], Regime()))
+    editors = [Push(), Push(fails=("Bob",), infinite=("Ann",))]
+    alone = [list(chunks(model, e, plan, METRICS, Before(model), chunk=2)) for e in editors]
+    before = Before(model)
+    streams = [chunks(model, e, plan, METRICS, before, chunk=2) for e in editors]
+    together = list(zip(*streams, strict=True))
+    for number, (first, second) in enumerate(together):
+        for mine, theirs in ((first, alone[0][number]), (second, alone[1][number])):
+            assert [timeless(r) for r in mine] == [timeless(r) for r in theirs]
+
+
+def timeless(record):
+    return {**vars(record), "seconds": None, "values": repr(record.values)}
+
+
+def test_an_edit_that_changes_nothing_costs_nothing(model):
+    before = Before(model)
+    edits = [(case, Edit(info={"steps": 0})) for case in SCORED]
+    before.ask(SCORED, edits)
+    ran = passes(model)
+    (((first, after)),) = before.ask(SCORED, edits)
+    assert first == after
+    assert not ran
