@@ -19,7 +19,15 @@ from transformers.pytorch_utils import Conv1D
 
 from edit_harness.edits import Delta, Dense, LowRank
 from edit_harness.errors import DataError, PluginError
-from edit_harness.hooks import Places, by_row, first, gathering, recording, registered
+from edit_harness.hooks import (
+    Places,
+    by_row,
+    device_of,
+    first,
+    gathering,
+    recording,
+    registered,
+)
 
 TOKENS = 3
 LINEAR = (nn.Linear, Conv1D)
@@ -214,7 +222,7 @@ class Architecture:
     @torch.no_grad()
     def _logits(self, last: int = 2) -> Tensor:
         size = self.config.vocab_size
-        device = next(self.module.parameters()).device
+        device = device_of(self.module)
         ids = torch.tensor([[1 % size, 2 % size, last + 1]], device=device)
         return self.module(input_ids=ids, use_cache=False).logits.float()
 

@@ -205,6 +205,12 @@ def by_row(tensor: Tensor, rows: int) -> Tensor:
     return tensor if tensor.dim() == 3 else tensor.view(rows, -1, tensor.shape[-1])
 
 
+def device_of(module: nn.Module) -> torch.device:
+    """Return where a module's inputs go; weights that accelerate keeps elsewhere do not say."""
+    devices = (parameter.device for parameter in module.parameters())
+    return next((device for device in devices if device.type != "meta"), torch.device("cpu"))
+
+
 def at_least_fp32(tensor: Tensor) -> Tensor:
     """Return half precision as fp32; fp64 stays, so that a test can tell an error from rounding."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -25,7 +25,7 @@ from edit_harness.batch import Batch, padded
 from edit_harness.cases import Answer, Query
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import PluginError
-from edit_harness.hooks import Places, at_least_fp32, editing, gathering, owner
+from edit_harness.hooks import Places, at_least_fp32, device_of, editing, gathering, owner
 from edit_harness.interfaces import ModelSource
 from edit_harness.packing import Tree
 from edit_harness.passes import Pass
@@ -70,9 +70,8 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        """Where the inputs go; weights that accelerate keeps elsewhere do not say."""
-        devices = (p.device for p in self.module.parameters())
-        return next((d for d in devices if d.type != "meta"), torch.device("cpu"))
+        """Where the inputs go."""
+        return device_of(self.module)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -173,8 +173,8 @@ def run_beside(assembled: Sequence[Evaluation], flags: Flags) -> list[Run]:
 
 def show(finished: Run, flags: Flags, *, named: bool) -> None:
     """Print the table of one run, its failures and where it lies; ``named`` says of which editor."""
-    if named and not flags.quiet:
-        console.err.print(f"\n[bold cyan]editor[/]   {escape(finished.evaluation.label)}")
+    if named:
+        console.out.print(f"\n[bold cyan]editor[/]   {escape(finished.evaluation.label)}")
     rows = [r for r in finished.lines if flags.verbose or not r.measure.detail]
     console.out.print(report.single(rows, LEVEL))
     if flags.quiet:
