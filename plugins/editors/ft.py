@@ -93,12 +93,11 @@ class FineTuning(Editor):
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return for each batch the edit that it finds alone; what they share is the passes."""
         texts = [[self._text(model, request) for request in batch] for batch in batches]
-        projection = model.architecture.projection(self.layer)
+        size = state_bytes(model.architecture.projection(self.layer))
         edits: dict[int, Edit] = {}
-        for group in grouped(texts, self.chunk, state_bytes(projection)):
-            cases = [Case(self, projection, texts[i]) for i in group]
-            self._descend(model, cases)
-            edits |= {i: case.edit() for i, case in zip(group, cases, strict=True)}
+        for group in grouped(texts, self.chunk, size):
+            made = self._descend(model, [texts[i] for i in group])
+            edits |= dict(zip(group, made, strict=True))
         return [edits[i] for i in range(len(batches))]
 
     def _text(self, model: Model, request: Request) -> Text:
@@ -107,11 +106,14 @@ class FineTuning(Editor):
             return Text(part.inputs, tuple(part.places), part.target)
         return Text(part.prompt, (len(part.prompt) - 1,) * len(part.target), part.target)
 
-    def _descend(self, model: Model, cases: Sequence[Case]) -> None:
-        """Move the cases' changes until their targets are likely.
+    def _descend(self, model: Model, batches: Sequence[Sequence[Text]]) -> list[Edit]:
+        """Move a change for each batch until its targets are likely.
 
         A pass runs all rows it was laid out for, so it is laid out anew when half are done with.
+        The clean keys of all chunks are kept meanwhile.
         """
+        projection = model.architecture.projection(self.layer)
+        cases = [Case(self, projection, texts) for texts in batches]
         live, parts = list(cases), list[Part]()
         for _ in range(self.steps):
             if not parts or 2 * len(live) <= len(parts[0].cases):
@@ -121,9 +123,11 @@ class FineTuning(Editor):
                 self._pass(part, live)
             for case in live:
                 case.close()
+            # A loss that is no number never gets below the threshold.
             live = [case for case in live if not case.losses[-1] < self.stop]
             if not live:
                 break
+        return [case.edit() for case in cases]
 
     def _pass(self, part: Part, live: Collection[Case]) -> None:
         """Run a part, and take a step of each live case that is not below the threshold."""
@@ -143,8 +147,9 @@ class FineTuning(Editor):
     def _loss(self, part: Part, change: Tensor) -> Tensor:
         """Return for each case the mean over texts of the mean loss of their target tokens."""
         logits = part.again.logits(part.read, change)
-        chosen = logits.log_softmax(-1).gather(1, part.tokens[:, None])[:, 0]
-        return -torch.stack([own.sum() for own in (chosen / part.shares).split(part.sizes)])
+        tokens, shares = part.tokens.to(logits.device), part.shares.to(logits.device)
+        chosen = logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0] / shares
+        return -torch.stack([own.sum() for own in chosen.split(part.sizes)])
 
 
 @dataclass

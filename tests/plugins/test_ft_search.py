@@ -207,6 +207,17 @@ def test_a_chunk_below_the_threshold_takes_no_step_while_others_do():
         same_deltas(found, by_hand(model, editor, batch))
 
 
+def test_a_case_is_done_by_its_mean_though_a_chunk_is_still_above(passes):
+    model = tiny_model(dtype=torch.float64)
+    batches = [REQUESTS[:2], [REQUESTS[1]], [REQUESTS[2]]]
+    editor = tuner(steps=3, chunk=1, stop=6.3)
+    together = editor.edit_each(model, batches)
+    assert [edit.info["steps"] for edit in together] == [1, 3, 3]
+    assert passes == [3, 1] * 3, "its rows are still run"
+    for batch, found in zip(batches, together, strict=True):
+        same_deltas(found, by_hand(model, editor, batch))
+
+
 @pytest.mark.parametrize("chunk", [1, 2, 3])
 def test_more_requests_than_a_chunk_are_taken_one_chunk_after_another(chunk):
     model = tiny_model(dtype=torch.float64)
