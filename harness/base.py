@@ -136,10 +136,11 @@ class Base:
         if index is None:
             return None
         entered, *keys = self.inputs(*self.names(start))
-        hidden = entered[index]
+        hidden = entered[index.to(entered.device)]
         if keys and edits:
             module = self.model.module.get_submodule(start.projection)
-            add_changes(start.projection, module, spans_of(edits), keys[0][index], hidden)
+            inputs = keys[0][index.to(keys[0].device)]
+            add_changes(start.projection, module, spans_of(edits), inputs, hidden)
         return hidden
 
     def _index(self, ran: Pass) -> Tensor | None:

@@ -116,14 +116,15 @@ class Model:
         gathers = self.architecture.gathers and not head._forward_hooks
         with gathering(head, read) if gathers else nullcontext():
             out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
-        return at_least_fp32(out[0] if gathers else out[read.rows, read.columns])
+        found = out[0] if gathers else out[read.on(out.device)]
+        return at_least_fp32(found).to(self.device)
 
     @contextmanager
     def applied(self, edit: Edit) -> Iterator[None]:
         """Write the edit's weights into the model for a while; restores the very bits.
 
         The edit's adaptors and prefix are left to the queries: see `Edit.without_weights`. Raises
-        `PluginError` for an edit that does not fit the model.
+        `PluginError` for an edit that does not fit the model, or of weights that are not in memory.
         """
         self.check(edit)
         originals: dict[str, Tensor] = {}
@@ -132,6 +133,11 @@ class Model:
                 with torch.no_grad():
                     for name, delta in edit.weights.items():
                         weight = self.parameter(name)
+                        if weight.is_meta:
+                            raise PluginError(
+                                f"{name} is offloaded, so that it cannot be written",
+                                "use a device or a device map that holds the model",
+                            )
                         originals[name] = weight.detach().clone()
                         weight.add_(delta.dense().to(weight))
                 if edit.patch:

@@ -58,7 +58,7 @@ class Rerun:
             (s[start:] for s, start in zip(slots, starts, strict=True)), model.device
         )
         (keys,) = base.inputs(self.projection.name)
-        self.keys = at_least_fp32(keys[ends])
+        self.keys = at_least_fp32(keys[ends.to(keys.device)]).to(model.device)
         self._hidden: Tensor | None = None
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
         if self._start is None:
@@ -66,7 +66,7 @@ class Rerun:
             self._first = self.batch.starts + torch.tensor(starts, device=model.device)
         else:
             (entered,) = base.inputs(model.architecture.blocks[self._start.block])
-            self._hidden = entered[ends]
+            self._hidden = entered[ends.to(entered.device)]
             self._kept = _memory(base, self._start, texts, starts)
             self._first = torch.zeros(len(texts), dtype=torch.long, device=model.device)
             self.batch = self._ends(texts)

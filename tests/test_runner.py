@@ -97,6 +97,44 @@ def test_a_failed_edit_is_a_failure_and_stops_nobody(model):
     assert records[3].values["probability"] == pytest.approx(clean[3].values["probability"])
 
 
+def test_searches_that_memory_does_not_hold_are_halved(model):
+    """Down to the one that fails by itself; the others are still made together."""
+    sizes = []
+
+    @dataclass
+    class Greedy(Push):
+        def edit_each(self, model, batches):
+            sizes.append(len(batches))
+            if len(batches) > 2:
+                raise torch.OutOfMemoryError
+            return super().edit_each(model, batches)
+
+    records = ran(model, Greedy(fails=("Ann",)))
+    assert sizes == [5, 2, 3, 2]
+    assert [r.status for r in records] == ["ok", "ok", "edit_failed", "ok", "ok"]
+    clean = ran(model, Push())
+    for i in (0, 1, 3, 4):
+        assert records[i].values == clean[i].values
+
+
+def test_a_case_that_memory_does_not_hold_is_a_failure_and_stops_nobody(model, monkeypatch):
+    expected = ran(model, Push())
+    plain, longest = model.logits, 20
+
+    def small(batch, *args, **kwargs):
+        if batch.ids.shape[1] >= longest:
+            raise torch.OutOfMemoryError
+        return plain(batch, *args, **kwargs)
+
+    cases = [case(name) for name in PEOPLE[:3]] + [case("long", "Ada " * 20)]
+    monkeypatch.setattr(model, "logits", small)
+    records = ran(model, Push(), cases)
+    assert [r.status for r in records] == ["ok", "ok", "ok", "oom"]
+    assert records[3].values == {"probability": {"post_p": 0.0}}
+    assert "memory" in records[3].message
+    assert records[0].values["probability"] == pytest.approx(expected[0].values["probability"])
+
+
 def test_nan_after_an_edit_is_a_failure_and_reaches_no_other_row(model):
     records = ran(model, Push(infinite=("Bob",)))
     assert [r.status for r in records] == ["ok", "nonfinite", "ok", "ok", "ok"]

@@ -101,7 +101,9 @@ class FineTuning(Editor):
         The clean keys of all chunks are kept meanwhile.
         """
         projection = model.architecture.projection(self.layer)
-        given = Settings(self.lr, self.weight_decay, self.bias, self.chunk, self.bound())
+        given = Settings(
+            self.lr, self.weight_decay, self.bias, self.chunk, model.device, self.bound()
+        )
         cases = [Case(given, projection, texts) for texts in batches]
         live, parts = list(cases), list[Part]()
         for _ in range(self.steps):
@@ -136,8 +138,7 @@ class FineTuning(Editor):
     def _loss(self, part: Part, change: Tensor) -> Tensor:
         """Return for each case the mean over texts of the mean loss of their target tokens."""
         logits = part.again.logits(part.read, change)
-        tokens, shares = part.tokens.to(logits.device), part.shares.to(logits.device)
-        chosen = logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0] / shares
+        chosen = logits.log_softmax(-1).gather(1, part.tokens[:, None])[:, 0] / part.shares
         return -torch.stack([own.sum() for own in chosen.split(part.sizes)])
 
 

@@ -36,6 +36,7 @@ class Settings:
     weight_decay: float
     bias: bool
     chunk: int
+    device: torch.device
     bound: float | None
     """Half-width of the box around each weight, or None for no box."""
 
@@ -70,7 +71,7 @@ class Case:
         }
         # Contiguous, as gradients are: the fused Adam takes no notice of strides.
         self.changes = {
-            name: torch.zeros(tensor.shape, dtype=wide(tensor), device=tensor.device)
+            name: torch.zeros(tensor.shape, dtype=wide(tensor), device=given.device)
             for name, tensor in self._originals.items()
         }
         self._decay, self._bound = given.weight_decay, given.bound
@@ -94,7 +95,7 @@ class Case:
                 change.grad = g.T @ x if self._out_in else x.T @ g
             if self._decay:
                 # Adam adds the term of the change; the decay is of the whole parameter.
-                change.grad.add_(self._originals[name], alpha=self._decay)
+                change.grad.add_(self._originals[name].to(change.device), alpha=self._decay)
         self._adam.step()
         self._adam.zero_grad()
         if self._bound is not None:

@@ -214,7 +214,7 @@ def _clean(again: Rerun, rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the projection's keys and values at the subjects, requests by contexts by width."""
     keys = again.keys[: len(rows.essences) * rows.contexts, 0]
     dtype = again.projection.matrix.dtype
-    values = at_least_fp32(again.projection.module(keys.to(dtype)[:, None])[:, 0])
+    values = at_least_fp32(again.projection.module(keys.to(dtype)[:, None])[:, 0]).to(keys.device)
     shape = (len(rows.essences), rows.contexts, -1)
     return keys.view(shape), values.view(shape)
 
