@@ -26,10 +26,13 @@ from edit_harness.records import OK, Record, encode_answer
 from edit_harness.tokens import TooLongError
 
 LOG = logging.getLogger(__name__)
-CHUNK, LARGE_CHUNK = 4, 16
-"""Edits that share forward passes, which is also what an interruption can lose."""
-SMALL = 200_000_000
-"""Parameters below which a CPU does a large chunk in seconds."""
+CHUNKS = ((20_000_000, 64), (200_000_000, 16))
+"""Edits that share forward passes, for models of less than so many parameters.
+
+They are also what an interruption can lose: some seconds of work on a CPU.
+"""
+LARGE_CHUNK, GPU_CHUNK = 4, 16
+"""The same for larger models, on a CPU and elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,9 @@ def chunks(
 
 
 def _chunk_of(model: Model) -> int:
-    small = sum(p.numel() for p in model.module.parameters()) < SMALL
-    return LARGE_CHUNK if small or model.device.type != "cpu" else CHUNK
+    size = sum(p.numel() for p in model.module.parameters())
+    smallest = GPU_CHUNK if model.device.type != "cpu" else LARGE_CHUNK
+    return next((chunk for most, chunk in CHUNKS if size < most), smallest)
 
 
 def _grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
