@@ -100,14 +100,19 @@ class Architecture:
             raise PluginError(
                 f"the model has no layer {layer}", f"its layers are 0 to {self.layers - 1}"
             )
-        name = f"{self.blocks[layer]}.{self._relative_down}"
-        if self._relative_down is None or not self._has(name):
+        name = self.down(layer)
+        if not name:
             kind = self.config.model_type
             raise PluginError(
                 f"no MLP output projection was found in block {layer} of this {kind} model",
                 "choose an editor that needs none, such as prompt",
             )
         return Projection(name, self.module.get_submodule(name))
+
+    def down(self, layer: int) -> str:
+        """Return the name of a layer's MLP output projection, or an empty text if it has none."""
+        name = f"{self.blocks[layer]}.{self._relative_down}"
+        return name if self._relative_down is not None and self._has(name) else ""
 
     def block(self, layer: int) -> nn.Module:
         """Return a transformer block."""

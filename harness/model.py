@@ -236,12 +236,9 @@ class Model:
         if lowest < 0 or not self.carries(edit):
             return None
         there = [name for name, block in blocks.items() if block == lowest]
-        start = self.start_at(lowest)
-        if start and start.projection and (there != [start.projection] or edit.adaptors):
-            start = Start(lowest)
-        if start is None or start.block == 0 or not self.begins(start.block):
-            return None
-        return start
+        alone = there == [self.architecture.down(lowest)] and there[0] not in edit.adaptors
+        start = self.start_at(lowest) if alone else Start(lowest)
+        return start if start and start.block > 0 and self.begins(start.block) else None
 
     def start_at(self, layer: int) -> Start | None:
         """Return where passes can begin that change the output of a layer's projection."""

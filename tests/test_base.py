@@ -189,6 +189,17 @@ def test_where_edits_start(model):
     assert model.start(Edit(adaptors={"lm_head": Shift()})) is None
 
 
+def test_edits_of_a_model_without_a_projection_start_at_their_block():
+    model = tiny_model("mixtral")
+    adaptor = Edit(adaptors={f"{model.architecture.blocks[1]}.self_attn.o_proj": Shift()})
+    assert model.start(adaptor) == Start(1)
+    questions = [(edit, query) for query in QUERIES for edit in (UNEDITED, adaptor)]
+    expected = [model.answer([question])[0] for question in questions]
+    torch.testing.assert_close(
+        logprobs(model.answer(questions)), logprobs(expected), rtol=0, atol=1e-4
+    )
+
+
 def test_a_norm_behind_the_projection_is_run_again():
     assert tiny_model("gemma2", num_hidden_layers=3).start_at(1) == Start(1)
 
