@@ -61,7 +61,7 @@ def main(
     race.warm_up(cases[0])
     result = race.run(cut(cases, groups), length)
     precision = f"{dtype} against TF32" if tf32 else dtype
-    goals = report.CPU if device == "cpu" else report.TF32 if tf32 else report.GPU
+    goals = report.goals_of(shape, gpu=device != "cpu", tf32=tf32)
     report.show(f"{shape}, {count} cases, {precision}, {device_name(device)}", result, goals)
     if path:
         given = {

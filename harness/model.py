@@ -248,6 +248,11 @@ class Model:
             start = Start(layer)
         return start if self.begins(start.block) else None
 
+    def start_behind(self, layer: int) -> Start | None:
+        """Return where passes can begin that change the residual stream behind a layer."""
+        above = layer + 1 < self.architecture.layers and self.begins(layer + 1)
+        return Start(layer + 1) if above else None
+
     def begins(self, block: int) -> bool:
         """Tell whether passes can begin at a block; see `edit_harness.resume`."""
         if block not in self._begins:

@@ -1,4 +1,4 @@
-"""The same texts again and again under a changing output of one projection, as a search needs it.
+"""The same texts again and again under a change at chosen tokens, as a search for one needs it.
 
 A change at a token alters nothing before that token and nothing below that block. So one clean
 pass keeps what goes into the block above and, for every block from there on, the keys and values
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 
 class Rerun:
-    """Passes over texts, each from its start on, under changes of a layer's projection.
+    """Passes over texts, each from its start on, under changes at a layer.
 
-    ``starts`` counts from each text's first token. ``whole`` says whether to run whole texts, and
-    is found out by default.
+    What is changed is the output of the layer's projection or, with ``residual``, the residual
+    stream behind the layer. ``starts`` counts from each text's first token. ``whole`` says whether
+    to run whole texts, and is found out by default.
     """
 
     keys: Tensor
@@ -43,13 +44,17 @@ class Rerun:
         texts: Sequence[Beginning],
         starts: Sequence[int],
         *,
+        residual: bool = False,
         whole: bool | None = None,
     ) -> None:
         self.model, self.starts = model, starts
         self.projection = model.architecture.projection(layer)
+        self._changed = model.architecture.block(layer) if residual else self.projection.module
         if whole is None:
             whole = not model.resumes(layer, max(map(len, texts)))
-        self._start = None if whole else model.start_at(layer)
+        above = model.start_behind(layer) if residual else model.start_at(layer)
+        self._start = None if whole else above
+        self._hooked = self._start is None or not (residual or self._start.projection)
         names = {self.projection.name}
         base = Base(model)
         base.remember(texts, names | set(base.names(self._start) if self._start else ()))
@@ -87,17 +92,16 @@ class Rerun:
     def logits(self, read: Places, change: Tensor) -> Tensor:
         """Return logits at places, places by vocabulary, under a change.
 
-        ``change``, texts by n by width, is added to the projection's output at the n tokens from
-        each text's start on; the logits are differentiable in it.
+        ``change``, texts by n by hidden size, is added at the n tokens from each text's start on;
+        the logits are differentiable in it.
         """
         real = self._real[:, : change.shape[1]]
         rows, offsets = real.nonzero(as_tuple=True)
         where, values = Places(rows, self._first[rows] + offsets), change[real]
         hidden = self._hidden
         with ExitStack() as stack:
-            if self._start is None or not self._start.projection:
-                module, count = self.projection.module, len(self.starts)
-                stack.enter_context(adding(module, where, values, count))
+            if self._hooked:
+                stack.enter_context(adding(self._changed, where, values, len(self.starts)))
             elif hidden is not None:
                 at = where.on(hidden.device)
                 hidden = hidden.index_put(at, values.to(hidden), accumulate=True)

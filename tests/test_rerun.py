@@ -20,8 +20,9 @@ def change(model, tokens=1, requires_grad=False):
     return made.requires_grad_(requires_grad)
 
 
-def oracle(model, layer, delta):
+def oracle(model, layer, delta, module=None):
     """Whole padded rows with the change added at the starts, by a hook of its own."""
+    module = module or model.architecture.projection(layer).module
     batch = model.batch(TEXTS)
     rows, at, values = [], [], []
     for row, (text, start) in enumerate(zip(TEXTS, STARTS, strict=True)):
@@ -30,12 +31,12 @@ def oracle(model, layer, delta):
             at.append(start + offset)
             values.append(delta[row, offset])
     places = batch.places(rows, at)
-    with adding(model.architecture.projection(layer).module, places, torch.stack(values), 3):
+    with adding(module, places, torch.stack(values), 3):
         return model.logits(batch, batch.places(range(3), LAST))
 
 
-def again(model, layer, delta, whole=None):
-    run = Rerun(model, layer, TEXTS, STARTS, whole=whole)
+def again(model, layer, delta, **kind):
+    run = Rerun(model, layer, TEXTS, STARTS, **kind)
     return run.logits(run.places(range(3), LAST), delta)
 
 
@@ -58,6 +59,25 @@ def test_ends_give_what_whole_texts_give(family, layer, side):
             torch.testing.assert_close(logits, other, rtol=1e-4, atol=1e-4)
             torch.testing.assert_close(slope, other_slope, rtol=1e-3, atol=1e-4)
     assert slope.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma2", "olmo2", "opt", "bloom"])
+def test_the_residual_stream_can_be_changed_too(family, layer):
+    """As MEMIT does: behind a layer, where a norm before the projection's sum has no part in it."""
+    model = tiny_model(family)
+    found = []
+    for run in (
+        lambda delta: oracle(model, layer, delta, model.architecture.block(layer)),
+        lambda delta: again(model, layer, delta, residual=True),
+    ):
+        delta = change(model, 4, requires_grad=True)
+        logits = run(delta)
+        logits.log_softmax(-1)[:, 7].sum().backward()
+        found.append((logits.detach(), delta.grad))
+    torch.testing.assert_close(*(logits for logits, _ in found), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(*(slope for _, slope in found), rtol=1e-3, atol=1e-4)
+    assert found[0][1].abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "opt", "bloom", "gemma2"])
