@@ -64,6 +64,15 @@ def test_every_number_follows_from_what_is_stored(evaluate):
             assert results[f"{key}_low,single"] == pytest.approx(estimate.low)
 
 
+def test_divergences_take_little_room(evaluate):
+    """Twenty prompts a case, before and after: their numbers, not distributions."""
+    run = evaluate()
+    for record in run.records:
+        kept = [a for side in (record.before, record.after) for a in side if not isinstance(a, dict)]
+        assert len(kept) == 40
+        assert len(json.dumps(kept)) <= 2_000
+
+
 def test_batch_size_changes_neither_numbers_nor_the_folder(evaluate, model, tmp_path):
     whole = evaluate()
     rows = Model(model.module, model.tokens.tokenizer, batch_rows=1)
