@@ -34,7 +34,8 @@ class Before:
     """The answers and the clean pass of the chunk at work; ``folder`` is the cache on disk."""
 
     def __init__(self, model: Model, folder: Path | None = None) -> None:
-        self.model, self.folder = model, folder
+        self.model = model
+        self.folder = folder / model.digest if folder else None
         self.base = Base(model)
         self._chunk: int | None = None
         self._answers: dict[Place, Answer] = {}
@@ -102,13 +103,14 @@ class Before:
             "queries": [
                 [type(p.query).__name__, asdict(p.query)] for case in cases for p in case.probes
             ],
+            "tokenizer": model.tokens.digest,
             "precision": model.precision,
             "device": model.device.type,
             "threads": torch.get_num_threads(),
             "batch": [model.batch_tokens, model.batch_rows, model.padding],
             "versions": [version(name) for name in ("edit-harness", "torch", "transformers")],
         }
-        return self.folder / model.digest / f"{_digest(depends)}.json"
+        return self.folder / f"{_digest(depends)}.json"
 
 
 def _read(path: Path) -> list[Answer | None]:

@@ -92,7 +92,8 @@ def load(
             f"{source.path} does not fit the memory of {target}",
             "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
         ) from None
-    model.digest = digest_of(source.path, config) or model.digest
+    if known := digest_of(source.path, config):
+        model.identify(known)
     return model
 
 

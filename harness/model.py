@@ -59,6 +59,7 @@ class Model:
         self.batch_rows = batch_rows
         self.batch_tokens = batch_tokens
         self.padding = padding
+        self._identity: tuple[dict[str, int], str] | None = None
         self._begins: dict[int, bool] = {}
         self._resumes: dict[int, bool] = {}
         self._takes_positions = "position_ids" in inspect.signature(module.forward).parameters
@@ -84,10 +85,20 @@ class Model:
         rounds = self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
         return "tf32" if rounds and self.dtype == torch.float32 else str(self.dtype)[6:]
 
-    @cached_property
+    @property
     def digest(self) -> str:
-        """What identifies the weights and the configuration; see `digests.of_module`."""
-        return digests.of_module(self.module)
+        """What identifies the weights: a digest of their files, or `digests.of_module`.
+
+        A model whose weights were changed in memory since has another one.
+        """
+        sums = digests.checksums(self.module)
+        if self._identity is None or self._identity[0] != sums:
+            self._identity = sums, digests.of_module(self.module)
+        return self._identity[1]
+
+    def identify(self, digest: str) -> None:
+        """Take the digest of the files that the weights were loaded from."""
+        self._identity = digests.checksums(self.module), digest
 
     def batch(self, rows: Sequence[Sequence[int]]) -> Batch:
         """Pad rows of token ids to one width."""

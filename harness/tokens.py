@@ -6,8 +6,10 @@ a prefix, since tokens may cross its end. No torch, no padding: that is `edit_ha
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from edit_harness.cases import Request, join
@@ -59,6 +61,14 @@ class Tokens:
         self.tokenizer = tokenizer
         self.limit = limit
         self._encode = self._with_offsets if has_offsets(tokenizer) else self._by_beginnings
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over what the tokenizer does: its rules and its vocabulary."""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        rules = backend.to_str() if backend else str(sorted(self.tokenizer.get_vocab().items()))
+        kind = f"{type(self.tokenizer).__name__} {self.tokenizer.special_tokens_map} {rules}"
+        return hashlib.sha256(kind.encode()).hexdigest()
 
     def encode(self, text: str) -> Encoding:
         """Encode a text as the tokenizer does by default, such as with a BOS token in front.

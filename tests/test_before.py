@@ -1,15 +1,18 @@
 """Answers of the unedited model: asked once for all editors, and kept on disk where that is exact."""
 
+import copy
 import json
 
 import pytest
 import torch
 from test_runner import CASES, METRICS, Push, case
+from tokenizers import normalizers
 
 from edit_harness import Case, Choose, Drift, Generate, NextToken, Probe, Request, Text
 from edit_harness import before as before_module
 from edit_harness.before import Before
 from edit_harness.edits import UNEDITED, Edit
+from edit_harness.model import Model
 from edit_harness.plan import Regime, steps
 from edit_harness.runner import chunks
 from edit_harness.testing import tiny_model
@@ -83,6 +86,24 @@ def test_other_weights_precisions_and_batches_have_files_of_their_own(tmp_path):
         ask(other, tmp_path)
     ask(tiny_model(), tmp_path, [made(Choose("Ada lives in", PAIR))])
     assert len(list(tmp_path.glob("*/*.json"))) == 6
+
+
+def test_another_tokenizer_has_files_of_its_own(model, tmp_path):
+    """The same weights and texts, and other tokens."""
+    ask(model, tmp_path)
+    lower = copy.deepcopy(model.tokens.tokenizer)
+    lower.backend_tokenizer.normalizer = normalizers.Lowercase()
+    ask(Model(model.module, lower), tmp_path)
+    assert len(list(tmp_path.glob("*/*.json"))) == 2
+
+
+def test_weights_changed_in_memory_are_another_model(model, tmp_path):
+    first = ask(model, tmp_path)
+    with torch.no_grad():
+        model.module.get_output_embeddings().weight.mul_(2)
+    second = ask(model, tmp_path)
+    assert second != first
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_cache_that_cannot_be_written_does_no_harm(model, tmp_path):

@@ -67,8 +67,8 @@ def test_every_number_follows_from_what_is_stored(evaluate):
 def test_divergences_take_little_room(evaluate):
     """Twenty prompts a case, before and after: their numbers, not distributions."""
     run = evaluate()
-    for record in run.records:
-        kept = [a for side in (record.before, record.after) for a in side if not isinstance(a, dict)]
+    for case in run.records:
+        kept = [a for side in (case.before, case.after) for a in side if not isinstance(a, dict)]
         assert len(kept) == 40
         assert len(json.dumps(kept)) <= 2_000
 
