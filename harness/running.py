@@ -144,22 +144,18 @@ def run_beside(assembled: Sequence[Evaluation], flags: Flags) -> list[Run]:
     if not flags.quiet:
         console.header(assembled)
     folders = {e: e.open(Path(flags.output_path), new=flags.new) for e in assembled}
-    counted = dict.fromkeys(assembled, 0)
     try:
         with console.progress(assembled, quiet=flags.quiet) as advance:
-
-            def count(which: Evaluation, record: Any) -> None:
-                counted[which] += 1
-                advance(which, record)
-
-            finished = evaluation.run_beside(folders, count, stop=flags.on_error == "stop")
+            finished = evaluation.run_beside(folders, advance, stop=flags.on_error == "stop")
     except RunFolderError:
         raise
     except BaseException:
         for which, folder in folders.items():
+            kept = {record.case for record in folder.records()}
+            planned = [case.id for case in which.cases]
             console.err.print(
-                f"kept: {counted[which]} of {len(which.cases)} cases in {folder.path}; "
-                "continue with the same command"
+                f"kept: {len(kept.intersection(planned))} of {len(planned)} cases in "
+                f"{folder.path}; continue with the same command"
             )
         raise
     for run in finished:
