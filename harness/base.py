@@ -132,7 +132,7 @@ class Base:
         None if the pass has a text that was not run here, or one beyond a sliding window: the
         model hides tokens by the number of a block, which is another where blocks are left out.
         """
-        index = self._index(ran) if ran.longest <= self.model.window else None
+        index = self._index(ran) if self.model.sees(ran.longest) else None
         if index is None:
             return None
         entered, *keys = self.inputs(*self.names(start))
@@ -197,7 +197,7 @@ class Base:
         below = [b for b in range(lowest + 1) if blocks[b] in done.inputs]
         modules = self._modules(names)  # by their names while all blocks are there
         with ExitStack() as stack:
-            if below and ran.longest <= model.window and model.begins(below[-1]):
+            if below and model.sees(ran.longest) and model.begins(below[-1]):
                 lines = done.inputs[blocks[below[-1]]]
                 hidden = lines.new_zeros(*ran.batch.ids.shape, lines.shape[-1])
                 hidden[at.on(hidden.device)] = lines

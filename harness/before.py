@@ -21,7 +21,8 @@ from typing import Any
 import torch
 
 from edit_harness.base import Base
-from edit_harness.cases import Answer, Case, Drift, Generate, NextToken
+from edit_harness.cases import Answer, Case, Drift, Generate, NextToken, is_finite
+from edit_harness.digests import of_config, state
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.model import Model
 from edit_harness.records import decode_answer, dumps, encode_answer
@@ -35,7 +36,10 @@ class Before:
 
     def __init__(self, model: Model, folder: Path | None = None) -> None:
         self.model = model
-        self.folder = folder / model.digest if folder else None
+        self.clean = state(model.module)
+        hooked = any(module._forward_hooks for module in model.module.modules())
+        # A hook of the user's own is in no digest.
+        self.folder = folder / model.digest if folder and not hooked else None
         self.base = Base(model)
         self._chunk: int | None = None
         self._answers: dict[Place, Answer] = {}
@@ -82,7 +86,7 @@ class Before:
 
     def _store(self, cases: Sequence[Case]) -> None:
         path, kinds = self._path(cases), _kinds(cases)
-        if path is None or not _storable(kinds):
+        if path is None or not _storable(kinds) or not all(map(is_finite, self._answers.values())):
             return
         kept = [
             encode_answer(self._answers[place]) if kind in _storable(kinds) else None
@@ -103,6 +107,7 @@ class Before:
             "queries": [
                 [type(p.query).__name__, asdict(p.query)] for case in cases for p in case.probes
             ],
+            "config": of_config(model.module.config),
             "tokenizer": model.tokens.digest,
             "precision": model.precision,
             "device": model.device.type,

@@ -165,6 +165,15 @@ class Text:
 Answer: TypeAlias = Scores | Divergence | Distribution | Text
 
 
+def is_finite(answer: Answer) -> bool:
+    """Tell whether all numbers of an answer are finite."""
+    if isinstance(answer, Scores):
+        return all(math.isfinite(value) for part in answer.logprobs for value in part)
+    if isinstance(answer, Divergence):
+        return math.isfinite(answer.forward) and math.isfinite(answer.reverse)
+    return not isinstance(answer, Distribution) or math.isfinite(answer.log_partition)
+
+
 @dataclass(frozen=True)
 class Probe:
     """A query with the part it plays in the case, and tags to break results down by."""

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import transformers
 
-from edit_harness import plan, precision, records, report, runner, stats
+from edit_harness import digests, plan, precision, records, report, runner, stats
 from edit_harness.assembly import Benchmark, Named, make_editor
 from edit_harness.before import Before
 from edit_harness.cases import Case
@@ -71,7 +71,12 @@ class Evaluation:
                 "data": self.data_digest,
             },
             "metrics": sorted(self.metrics),
-            "model": {"digest": self.model.digest, "dtype": self.model.precision},
+            "model": {
+                "digest": self.model.digest,
+                "config": digests.of_config(self.model.module.config),
+                "tokenizer": self.model.tokens.digest,
+                "dtype": self.model.precision,
+            },
             "regime": asdict(self.regime),
             "seed": self.seed,
         }

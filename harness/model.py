@@ -38,7 +38,8 @@ BATCH_TOKENS = 4096
 class Model:
     """A model of transformers and its tokenizer.
 
-    ``batch_rows`` limits the rows of a forward pass and ``batch_tokens`` its padded tokens.
+    ``batch_rows`` limits the rows of a forward pass that answers queries, and ``batch_tokens`` its
+    padded tokens; where memory does not suffice the latter is halved.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
 
@@ -61,7 +62,8 @@ class Model:
         self.padding = padding
         self._identity: tuple[dict[str, int], str] | None = None
         self._begins: dict[int, bool] = {}
-        self._resumes: dict[int, bool] = {}
+        self._seen, self._unseen = 0, set[int]()
+        self._reruns: dict[int, bool] = {}
         self._takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
     @property
@@ -199,6 +201,8 @@ class Model:
         base = base or Base(self)
         clean = [row for row in sheet.rows if row.edit is UNEDITED]
         edited = [row for row in sheet.rows if row.edit is not UNEDITED]
+        for edit in {id(row.edit): row.edit for row in edited}.values():
+            self.check(edit)
         starts = {id(row.edit): self.start(row.edit) for row in edited}
         base.read(clean, {start for start in starts.values() if start})
         for row in clean:
@@ -275,15 +279,31 @@ class Model:
         """Whether a tree of texts is answered as the texts alone; found by trying one."""
         return self._takes_positions and passes.packs(self)
 
-    def resumes(self, layer: int, longest: int) -> bool:
+    def sees(self, longest: int) -> bool:
+        """Tell whether all tokens of so long a text see each other, so that it can be in a tree.
+
+        A window hides early tokens, which a tree's mask would show. It is found by trees of texts of
+        16, 32, 64... tokens, and by what the configuration says of one.
+        """
+        reach = max(16, 1 << (longest - 1).bit_length())
+        if not self.packs or longest > self.window:
+            return False
+        if reach > self._seen and reach not in self._unseen:
+            if passes.packs(self, reach):
+                self._seen = reach
+            else:
+                self._unseen.add(reach)
+        return reach <= self._seen or longest <= passes.TRIED
+
+    def reruns(self, layer: int, longest: int) -> bool:
         """Tell whether searches can run ends of texts of so many tokens; see `edit_harness.rerun`."""
-        if layer not in self._resumes:
-            self._resumes[layer] = rerun.fits(self, layer)
-        return self._resumes[layer] and longest <= self.window
+        if layer not in self._reruns:
+            self._reruns[layer] = rerun.fits(self, layer)
+        return self._reruns[layer] and self.sees(longest)
 
     @cached_property
     def window(self) -> float:
-        """Longest text whose tokens may all see each other."""
+        """Longest text whose tokens see each other, as far as the configuration says."""
         window = getattr(self.architecture.config, "sliding_window", None)
         return window or float("inf")
 

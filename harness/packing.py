@@ -8,7 +8,7 @@ this from running every text alone, but for the order in which numbers are added
 
 What may share a tree is decided by `Model`: rows of one edit, none of an edit that counts tokens.
 A model whose attention does not follow such a mask (ALiBi, for one) is found out by a trial when
-it is loaded and gets plain rows.
+it is first asked and gets plain rows.
 """
 
 from __future__ import annotations

@@ -24,6 +24,9 @@ from edit_harness.worksheet import Beginning, Read, Reading, Row, take
 if TYPE_CHECKING:
     from edit_harness.model import Model
 
+TRIED = 8
+"""Tokens of the texts by which a model is first tried."""
+
 
 def trees_of(model: Model, rows: Sequence[Row]) -> list[Tree]:
     """Return the rows as trees: those of one edit together where the model allows it.
@@ -33,7 +36,7 @@ def trees_of(model: Model, rows: Sequence[Row]) -> list[Tree]:
     together: dict[int, list[Row]] = {}
     alone: list[Tree] = []
     for row in rows:
-        if model.packs and not row.edit.adaptors and len(row.ids) <= model.window:
+        if model.packs and not row.edit.adaptors and model.sees(len(row.ids)):
             together.setdefault(id(row.edit), []).append(row)
         else:
             alone += packing.grow([row])
@@ -122,18 +125,19 @@ class Pass:
 
 
 @torch.no_grad()
-def packs(model: Model) -> bool:
+def packs(model: Model, longest: int = TRIED) -> bool:
     """Tell whether a tree of texts is answered as the texts alone, by a trial.
 
-    Its texts part at once, late and not at all, and are of several lengths.
+    Its texts part at once, late and not at all, and are of several lengths; none is longer than
+    the model has positions.
     """
     size = model.architecture.config.vocab_size
-    texts = [(1, 2, 3, 4, 5), (1, 2, 3, 6), (1, 2, 3, 4), (7, 8, 3, 4, 5, 6, 1, 2)]
-    rows = []
-    for text in texts:
-        ids = tuple(token % size for token in text)
-        last = Read(len(ids) - 1, whole=True)
-        rows.append(Row(UNEDITED, ids, len(ids), {last.position: last}))
+    longest = min(longest, model.tokens.limit or longest)
+    ids = [(7 * i + 1) % size for i in range(longest)]
+    other = [(11 * i + 5) % size for i in range(longest)]
+    half = longest // 2
+    texts = (ids, ids[:half] + other[: half - 1], ids[: half + 1], other)
+    rows = [_whole_row(tuple(text)) for text in texts if text]
     apart = [_last(model, [row]) for row in rows]
     try:
         packed = _last(model, rows)
@@ -142,9 +146,13 @@ def packs(model: Model) -> bool:
     return float((packed - torch.cat(apart)).abs().max()) <= packing.TRIAL_TOLERANCE[model.dtype]
 
 
+def _whole_row(ids: Beginning) -> Row:
+    return Row(UNEDITED, ids, len(ids), {len(ids) - 1: Read(len(ids) - 1, whole=True)})
+
+
 def _last(model: Model, rows: Sequence[Row]) -> Tensor:
     """Return the log-probabilities after each of the rows, run as one tree."""
-    (tree,) = packing.grow(rows)
+    (tree,) = packing.grow(rows, limit=sum(len(row.ids) for row in rows))
     ran = Pass.of(model, [tree])
     read = ran.readings(model.logits(ran.batch, ran.places), {})
     wholes = [read[row, len(row.ids) - 1].whole for row in rows]

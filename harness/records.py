@@ -34,7 +34,7 @@ class Record:
 
     case: str
     status: str
-    """``ok``, or why there is no valid answer: edit_failed, nonfinite, too_long, error."""
+    """``ok``, or why there is no valid answer: edit_failed, nonfinite, too_long, oom, error."""
     values: Mapping[str, Mapping[str, float]]
     """Values by metric, then by name."""
     before: Sequence[Any] = ()

@@ -51,7 +51,7 @@ class Rerun:
         self.projection = model.architecture.projection(layer)
         self._changed = model.architecture.block(layer) if residual else self.projection.module
         if whole is None:
-            whole = not model.resumes(layer, max(map(len, texts)))
+            whole = not model.reruns(layer, max(map(len, texts)))
         above = model.start_behind(layer) if residual else model.start_at(layer)
         self._start = None if whole else above
         self._hooked = self._start is None or not (residual or self._start.projection)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -19,6 +18,7 @@ from edit_harness.errors import HarnessError, LeakError, RunFolderError, UsageEr
 from edit_harness.evaluation import LEVEL, Evaluation, Run
 from edit_harness.flags import EditingFlags, whole_number
 from edit_harness.plugins import Component, Plugins
+from edit_harness.records import RunFolder
 
 DONE, SOME_FAILED = 0, 1
 SHOWN_FAILURES = 5
@@ -120,7 +120,7 @@ def run_model(
                 else:
                     beside.append(assembled)
         with tolerated(codes, todo.several):
-            yield from run_beside(beside, flags)
+            yield from run_beside(beside, flags, codes)
 
 
 @contextmanager
@@ -137,15 +137,20 @@ def tolerated(codes: list[int], several: bool) -> Iterator[None]:
             console.err.print(f"       {error.remedy}", markup=False)
 
 
-def run_beside(assembled: Sequence[Evaluation], flags: Flags) -> list[Run]:
+def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) -> list[Run]:
     """Run editors on the same cases, with header, progress and tables."""
-    if not assembled:
-        return []
-    if not flags.quiet:
+    if assembled and not flags.quiet:
         console.header(assembled)
-    folders = {e: e.open(Path(flags.output_path), new=flags.new) for e in assembled}
+    folders: dict[Evaluation, RunFolder] = {}
+    for which in assembled:
+        with tolerated(codes, len(assembled) > 1):
+            folder = which.open(Path(flags.output_path), new=flags.new)
+            folder.records()
+            folders[which] = folder
+    if not folders:
+        return []
     try:
-        with console.progress(assembled, quiet=flags.quiet) as advance:
+        with console.progress(list(folders), quiet=flags.quiet) as advance:
             finished = evaluation.run_beside(folders, advance, stop=flags.on_error == "stop")
     except RunFolderError:
         raise

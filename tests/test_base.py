@@ -111,6 +111,7 @@ def test_other_precisions(dtype, atol, monkeypatch):
 def counted(model, *edits):
     """Count the positions of coming passes by block, the trials for some edits apart."""
     assert model.packs
+    assert model.sees(32)
     for edit in edits:
         assert model.start(edit)
     positions = [0] * model.architecture.layers
@@ -171,7 +172,7 @@ def test_texts_that_the_clean_pass_has_not_run_are_run_whole(model):
 
 
 def test_texts_beyond_a_sliding_window_are_run_whole(monkeypatch):
-    model = tiny_model("mistral", sliding_window=10)
+    model = tiny_model("mistral", sliding_window=16)
     questions = [(e, q) for q in QUERIES for e in (UNEDITED, low_rank(model, 0))]
     expected = logprobs(whole(model, questions, monkeypatch))
     torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)

@@ -31,7 +31,7 @@ DRIFTING = [made(Choose("Ada lives in", PAIR), Drift("Bob lives in"), Generate("
 
 def passes(model):
     """Count the passes of the model from here on, the trials apart."""
-    assert model.packs
+    assert model.sees(32)
     assert model.begins(1)
     model.answer([(UNEDITED, Generate("Ada", 1))])
     found = []

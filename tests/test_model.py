@@ -298,7 +298,7 @@ def test_in_half_precision_padding_costs_no_more_than_rounding(family, dtype, at
 def rows_of_passes(model):
     """Count the rows and the widths of coming passes, the model's trials apart."""
     shapes = []
-    assert model.packs
+    assert model.sees(32)
     assert model.begins(1)
     model.module.register_forward_pre_hook(
         lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)),
@@ -327,7 +327,7 @@ def test_batches_keep_to_their_limits():
 
 
 def test_only_what_is_read_goes_through_the_head(model):
-    assert model.packs
+    assert model.sees(32)
     head, shapes = model.architecture.head, []
     plain = head.forward
     head.forward = lambda hidden: shapes.append(tuple(hidden.shape)) or plain(hidden)
@@ -350,7 +350,7 @@ def test_rows_lie_in_the_order_of_the_questions_whatever_their_edits_addresses(m
     """Rounding may depend on a row's place in its batch; an address must not decide on it."""
     words = "abcdef"
     edits = sorted((edit_of(model, seed) for seed in range(6)), key=id, reverse=True)
-    assert model.packs
+    assert model.sees(32)
     assert model.start(edits[0])
     passes = []
     model.module.register_forward_pre_hook(

@@ -156,13 +156,30 @@ def test_texts_beyond_a_sliding_window_get_plain_rows():
     torch.testing.assert_close(answers, plain, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("family", "window"),
+    [("gpt_neo", {"window_size": 16}), ("mistral", {"sliding_window": 16})],
+)
+def test_a_window_is_found_by_trying_whatever_it_is_called(family, window):
+    """Prompts that fit a tree together, though no two tokens far apart see each other."""
+    model = tiny_model(family, **window)
+    texts = ["Ada Lovelace lives in Paris", "Bob works at Fiat in Rome, and Ann lives in Oslo"]
+    long = [f"{' '.join(texts)} {prompt}" for prompt in PROMPTS]
+    queries = [Choose(prompt, ("Paris", "Rome")) for prompt in (*PROMPTS, *long)]
+    together = logprobs(model.answer([(Edit(), query) for query in queries]))
+    alone = logprobs([model.answer([(Edit(), query)])[0] for query in queries])
+    torch.testing.assert_close(together, alone, rtol=0, atol=1e-4)
+    assert model.sees(8)
+    assert not model.sees(24)
+
+
 def test_counted_work(model):
     """Tokens that the blocks run over: a fact before ten prompts is run once, not twenty times."""
     prompts = [f"{FACT}{name} {verb} in" for name in ("Bob", "Ann", "Ada", "Danielle", "Paris")
                for verb in ("lives", "works")]  # fmt: skip
     queries = [Choose(prompt, ("Paris", "Rome")) for prompt in prompts]
     counted = []
-    model.packs  # noqa: B018 - its trial is not to be counted
+    assert model.sees(16)  # its trials are not to be counted
     model.architecture.block(0).register_forward_hook(
         lambda module, args, output: counted.append(args[0].shape[:2].numel())
     )

@@ -39,7 +39,7 @@ def test_answers_are_the_same(both):
     torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
     texts = [(edit, Generate("Ada lives in", 6)) for edit in edits]
     assert model.answer(texts) == offloaded.answer(texts)
-    assert (offloaded.packs, offloaded.begins(1), offloaded.resumes(0, 8)) == (True, True, True)
+    assert (offloaded.packs, offloaded.begins(1), offloaded.reruns(0, 8)) == (True, True, True)
 
 
 @pytest.mark.parametrize("editor", EDITORS, ids=["rome", "ft-l"])

@@ -46,7 +46,7 @@ def again(model, layer, delta, **kind):
 def test_ends_give_what_whole_texts_give(family, layer, side):
     """Logits and their gradients, a change of one token and of all; fp32 in another order."""
     model = tiny_model(family, padding=side)
-    assert model.resumes(layer, 8) == (family != "bloom")
+    assert model.reruns(layer, 8) == (family != "bloom")
     for tokens in (1, 4):
         found = []
         for run in (oracle, again, lambda *args: again(*args, whole=True)):
@@ -97,16 +97,16 @@ def test_keys_are_what_goes_into_the_projection(family):
 
 def test_texts_beyond_a_sliding_window_run_whole():
     """A window hides early tokens, which the mask of kept keys would show."""
-    model = tiny_model("mistral", sliding_window=10)
-    assert model.resumes(0, 10)
-    assert not model.resumes(0, 11)
-    run = Rerun(model, 0, [tuple(range(1, 14))], [9])
+    model = tiny_model("mistral", sliding_window=16)
+    assert model.reruns(0, 16)
+    assert not model.reruns(0, 17)
+    run = Rerun(model, 0, [tuple(range(1, 24))], [19])
     delta = change(model)[:1]
-    logits = run.logits(run.places([0], [12]), delta)
-    batch = model.batch([range(1, 14)])
+    logits = run.logits(run.places([0], [22]), delta)
+    batch = model.batch([range(1, 24)])
     projection = model.architecture.projection(0).module
-    with adding(projection, batch.places([0], [9]), delta[0], 1):
-        expected = model.logits(batch, batch.places([0], [12]))
+    with adding(projection, batch.places([0], [19]), delta[0], 1):
+        expected = model.logits(batch, batch.places([0], [22]))
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -123,7 +123,7 @@ def test_only_ends_and_blocks_above_are_run(model):
 
 
 def test_beginnings_in_common_are_run_once_in_the_clean_pass(model):
-    assert model.resumes(0, 8)
+    assert model.reruns(0, 8)
     ran = []
     model.architecture.block(0).register_forward_hook(
         lambda module, args, output: ran.append(args[0].shape[:2].numel())

@@ -170,21 +170,27 @@ class Rome(Editor):
         """Return an edit for each batch; those of one request are searched together."""
         single = [i for i, batch in enumerate(batches) if len(batch) == 1]
         found: dict[int, Edit] = {}
-        for group in alike(model, [batches[i][0] for i in single]):
+        contexts = len(self._ready(model).contexts)
+        for group in alike(model, [batches[i][0] for i in single], contexts):
             edits = self._edits(model, [batches[single[i]][0] for i in group])
             found |= {single[i]: edit for i, edit in zip(group, edits, strict=True)}
         return [found.get(i) or self.edit(model, batch) for i, batch in enumerate(batches)]
 
     def _edits(self, model: Model, requests: Sequence[Request]) -> list[Edit]:
         """Return an edit of its own for each request."""
-        if self._shared is None or self._shared.model is not model:
-            self.prepare(model)
-        assert self._shared is not None
+        shared = self._ready(model)
         settings = Settings(
             self.steps, self.lr, self.weight_decay, self.clamp, self.kl_factor, self.stop
         )
-        found = search(model, self.layer, requests, self._shared.contexts, settings)
+        found = search(model, self.layer, requests, shared.contexts, settings)
         return [self._write(model, value) for value in found]
+
+    def _ready(self, model: Model) -> Shared:
+        """Return what all edits of the model share."""
+        if self._shared is None or self._shared.model is not model:
+            self.prepare(model)
+        assert self._shared is not None
+        return self._shared
 
     def _write(self, model: Model, found: Found) -> Edit:
         left, right = self.update(found)

@@ -89,7 +89,10 @@ class Rows:
         return (
             torch.tensor([token for _, token in each], device=self.device),
             torch.tensor([text.owner for text, _ in each], device=self.device),
-            torch.tensor([1 / len(t.target) / self.contexts for t, _ in each], device=self.device),
+            torch.tensor(
+                [1 / len(t.target) / self.contexts for t, _ in each],
+                dtype=torch.float64,
+            ),
         )
 
     @cached_property
@@ -121,17 +124,23 @@ def lay_out(model: Model, requests: Sequence[Request], contexts: Sequence[str]) 
     return Rows(tuple(texts), tuple(essences), len(contexts), model.device)
 
 
-def alike(model: Model, requests: Sequence[Request]) -> list[list[int]]:
+def alike(model: Model, requests: Sequence[Request], contexts: int) -> list[list[int]]:
     """Return groups of requests, by index, whose texts have equally many tokens to run.
 
     What is run of a text begins at its subject's last token; padding it to that of a longer one
-    would cost more than sharing a pass saves.
+    would cost more than sharing a pass saves. A group has as many rows and tokens as a pass of the
+    model may have, or a single request.
     """
-    groups: dict[int, list[int]] = {}
+    groups: dict[int, list[list[int]]] = {}
     for i, request in enumerate(requests):
         text = _context(model, i, request, SUBJECT)
-        groups.setdefault(len(text.ids) - text.subject, []).append(i)
-    return list(groups.values())
+        size = len(text.ids) - text.subject
+        rows = min(model.batch_tokens // size, model.batch_rows or model.batch_tokens)
+        same = groups.setdefault(size, [])
+        if not same or (len(same[-1]) + 1) * (contexts + 1) > rows:
+            same.append([])
+        same[-1].append(i)
+    return [group for same in groups.values() for group in same]
 
 
 def _context(model: Model, owner: int, request: Request, context: str) -> Text:
@@ -176,7 +185,7 @@ def search(
         terms = objective(delta, targets, essence)
         for i in live.nonzero()[:, 0].tolist():
             losses[i].append(tuple(terms[i].tolist()))
-        live &= terms[:, 0].detach() >= given.stop
+        live &= ~(terms[:, 0].detach() < given.stop)  # a loss that is no number stays to be seen
         if step == given.steps - 1 or not live.any():
             break
         optimizer.zero_grad()
@@ -202,6 +211,7 @@ class Objective:
         """Return total, likelihood, drift and norm terms, requests by 4, from logits."""
         tokens, owners, shares = self.rows.targets
         chosen = targets.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+        shares = shares.to(chosen)
         likelihood = -torch.zeros_like(self.norms).to(chosen).index_add(0, owners, chosen * shares)
         now = essence.log_softmax(-1)
         drift = self.given.kl_factor * (now.exp() * (now - self.essence)).sum(1)

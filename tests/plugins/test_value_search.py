@@ -74,9 +74,9 @@ def test_suffixes_alone_find_what_whole_rows_find(family, dtype, steps, atol):
     """Parts of these models compute in fp32 whatever their weights are."""
     model = tiny_model(family, dtype)
     given = replace(SETTINGS, steps=steps)
-    assert model.resumes(0, 16)
+    assert model.reruns(0, 16)
     suffixes = search(model, 0, REQUESTS, CONTEXTS, given)
-    model._resumes[0] = False
+    model._reruns[0] = False
     for one, other in zip(suffixes, search(model, 0, REQUESTS, CONTEXTS, given), strict=True):
         same(one, other, atol)
 
@@ -89,10 +89,13 @@ def test_the_clamp_holds_for_each_request(model):
 
 
 def test_requests_are_grouped_by_what_there_is_to_run(model):
-    groups = alike(model, REQUESTS * 2)
+    groups = alike(model, REQUESTS * 2, len(CONTEXTS))
     assert sorted(i for group in groups for i in group) == list(range(8))
     assert all(i + 4 in group for group in groups for i in group if i < 4)
     assert len(groups) > 1
+    model.batch_rows = 2 * len(CONTEXTS)
+    alone = alike(model, REQUESTS * 2, len(CONTEXTS))
+    assert sorted(alone) == [[i] for i in range(8)]
 
 
 def test_rome_edits_each_request_as_alone(model):
