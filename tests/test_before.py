@@ -106,6 +106,31 @@ def test_weights_changed_in_memory_are_another_model(model, tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_answers_that_are_no_numbers_are_not_kept(model, tmp_path):
+    with torch.no_grad():
+        model.module.get_output_embeddings().weight.fill_(float("nan"))
+    ask(model, tmp_path)
+    assert not list(tmp_path.glob("*/*.json"))
+
+
+def test_a_model_with_a_hook_of_the_users_own_keeps_nothing(model, tmp_path):
+    head = model.architecture.head
+    handle = head.register_forward_hook(lambda module, args, output: 2 * output)
+    doubled = ask(model, tmp_path)
+    handle.remove()
+    assert not list(tmp_path.iterdir())
+    assert ask(model, tmp_path) != doubled
+
+
+def test_another_configuration_has_files_of_its_own(tmp_path):
+    """The same weight files beside another config.json."""
+    plain, other = tiny_model(), tiny_model(activation_function="relu")
+    for model in (plain, other):
+        model.identify("the weights' digest")
+        ask(model, tmp_path)
+    assert len(list(tmp_path.glob("*/*.json"))) == 2
+
+
 def test_a_cache_that_cannot_be_written_does_no_harm(model, tmp_path):
     (tmp_path / "file").write_text("")
     assert ask(model, tmp_path / "file") == ask(model, None)

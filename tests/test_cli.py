@@ -254,6 +254,21 @@ def test_one_combination_that_fails_does_not_take_the_others_with_it(tell, folde
     ]
 
 
+def test_one_damaged_folder_does_not_take_the_other_editors_with_it(tell, folder, facts, tmp_path):
+    args = ("-m", folder, "--task-args", f"data={facts}", "-t", "counterfact", "-o", "out")
+    assert tell("-e", "ft,none", "--editor-args", "layer=0", *args).exit_code == 0
+    (samples,) = tmp_path.glob("out/ft-*/samples.jsonl")
+    samples.write_text("{\n" + samples.read_text())
+    (other,) = tmp_path.glob("out/none-*/samples.jsonl")
+    whole = other.read_text()
+    other.write_text("")
+    result = tell("-e", "ft,none", "--editor-args", "layer=0", *args)
+    assert result.exit_code == 7
+    assert "line 1 of" in result.stderr
+    assert len(other.read_text().splitlines()) == len(whole.splitlines()) == 3
+    assert samples.read_text().startswith("{\n")
+
+
 def test_a_model_that_is_not_there_is_found_before_its_data(tell):
     failed(tell("-e", "none", "-m", "./nope"), 4, "folder ./nope does not exist")
     failed(tell("-e", "none", "-m", "pokcet"), 4, "did you mean pocket?")

@@ -1,17 +1,20 @@
 """The loop on a tiny random model, with editors that go wrong in every way."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 import torch
 
 from edit_harness import Case, Choose, DataError, Drift, Editor, Metric, PluginError, Probe, Request
+from edit_harness.before import Before
 from edit_harness.edits import Edit, LowRank
+from edit_harness.errors import LeakError
 from edit_harness.model import Model
 from edit_harness.plan import Regime, steps
 from edit_harness.records import decode_answer
-from edit_harness.runner import run
+from edit_harness.runner import chunks, run
 
 PEOPLE = ("Ada", "Bob", "Ann", "Danielle", "Paris")
 
@@ -133,6 +136,79 @@ def test_a_case_that_memory_does_not_hold_is_a_failure_and_stops_nobody(model, m
     assert records[3].values == {"probability": {"post_p": 0.0}}
     assert "memory" in records[3].message
     assert records[0].values["probability"] == pytest.approx(expected[0].values["probability"])
+
+
+@dataclass
+class Leaky(Push):
+    """Leaves something behind where its edit is evaluated, or where it is made."""
+
+    leaves: str = "weight"
+
+    def edit(self, model, requests):
+        edit = super().edit(model, requests)
+
+        @contextmanager
+        def patch(module):
+            if self.leaves == "weight":
+                with torch.no_grad():
+                    next(module.parameters())[0, 0] += 1
+            elif self.leaves == "hook":
+                module.register_forward_hook(lambda *args: None)
+            else:
+                module.register_buffer("left", torch.ones(2))
+            yield
+
+        return Edit(edit.weights, patch=patch)
+
+
+@pytest.mark.parametrize("leaves", ["weight", "hook", "buffer"])
+def test_what_an_evaluation_leaves_behind_ends_the_run_of_all_editors(model, leaves):
+    before, plan = Before(model), list(steps(CASES, Regime()))
+    leaky, honest = (
+        chunks(model, e, plan, METRICS, before, chunk=2) for e in (Leaky(leaves=leaves), Push())
+    )
+    with pytest.raises(LeakError, match="changed the model itself"):
+        next(leaky)
+    with pytest.raises(LeakError):
+        next(honest)
+
+
+def test_an_edit_of_the_wrong_shape_is_a_failure_and_stops_nobody(model):
+    class Wide(Push):
+        def edit(self, model, requests):
+            edit = super().edit(model, requests)
+            if requests[0].subject != "Bob":
+                return edit
+            (name,) = edit.weights
+            return Edit({name: LowRank(torch.ones(3, 1), torch.ones(1, 3))})
+
+    records = ran(model, Wide())
+    assert [r.status for r in records] == ["ok", "error", "ok", "ok", "ok"]
+    assert "has the shape (3, 3)" in records[1].message
+
+
+def test_an_adaptor_that_fails_is_a_failure_and_stops_nobody(model):
+    class Broken(Push):
+        def edit(self, model, requests):
+            def fail(inputs, outputs, rows):
+                raise ValueError("no key is near")
+
+            edit = super().edit(model, requests)
+            name = model.architecture.projection(1).name
+            return Edit(edit.weights, {name: fail} if requests[0].subject == "Ann" else {})
+
+    records = ran(model, Broken())
+    assert [r.status for r in records] == ["ok", "ok", "error", "ok", "ok"]
+    assert records[2].message == "ValueError: no key is near"
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 16])
+def test_the_first_edit_of_a_sequence_is_made_whatever_the_chunk(model, chunk):
+    plan = list(steps(CASES[:3], Regime("sequential", 1, 0)))
+    found = list(run(model, Push(), plan, METRICS, chunk=chunk))
+    whole = Push().edit(model, [c.requests[0] for c in CASES[:3]])
+    expected = [model.answer([(whole, c.probes[0].query)])[0].prob(0) for c in CASES[:3]]
+    assert [r.values["probability"]["post_p"] for r in found] == pytest.approx(expected, rel=1e-4)
 
 
 def test_nan_after_an_edit_is_a_failure_and_reaches_no_other_row(model):

@@ -7,6 +7,7 @@ import torch
 
 from edit_harness import Request
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors import value_search
 from edit_harness_plugins.editors.rome import Rome
 from edit_harness_plugins.editors.value_search import Settings, alike, search
 
@@ -79,6 +80,20 @@ def test_suffixes_alone_find_what_whole_rows_find(family, dtype, steps, atol):
     model._reruns[0] = False
     for one, other in zip(suffixes, search(model, 0, REQUESTS, CONTEXTS, given), strict=True):
         same(one, other, atol)
+
+
+def test_a_loss_that_is_no_number_does_not_pass_for_a_low_one(model, monkeypatch):
+    plain = value_search.Objective.__call__
+
+    def broken(objective, *args):
+        return plain(objective, *args) * torch.tensor([1.0, float("nan"), 1.0, 1.0])[:, None]
+
+    expected = search(model, 0, REQUESTS, CONTEXTS, SETTINGS)
+    monkeypatch.setattr(value_search.Objective, "__call__", broken)
+    found = search(model, 0, REQUESTS, CONTEXTS, SETTINGS)
+    assert found[1].delta.isnan().all()
+    for i in (0, 2, 3):
+        same(found[i], expected[i])
 
 
 def test_the_clamp_holds_for_each_request(model):
