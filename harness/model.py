@@ -201,12 +201,14 @@ class Model:
         base = base or Base(self)
         clean = [row for row in sheet.rows if row.edit is UNEDITED]
         edited = [row for row in sheet.rows if row.edit is not UNEDITED]
-        for edit in {id(row.edit): row.edit for row in edited}.values():
+        edits = {id(row.edit): row.edit for row in edited}
+        for edit in edits.values():
             self.check(edit)
-        starts = {id(row.edit): self.start(row.edit) for row in edited}
+        starts = {key: self.start(edit) for key, edit in edits.items()}
         base.read(clean, {start for start in starts.values() if start})
-        for row in clean:
-            sheet.readings |= {(row, at): base.readings[row.ids[: at + 1]] for at in row.reads}
+        sheet.readings |= {
+            (row, at): base.readings[row.ids[: at + 1]] for row in clean for at in row.reads
+        }
         for held, group in self._groups(edited):
             with self.applied(held):
                 for start in dict.fromkeys(starts[id(row.edit)] for row in group):

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -92,11 +93,11 @@ class Tree:
 
     def sees(self) -> Tensor:
         """Return which nodes each node attends to, nodes by nodes: itself and its ancestors."""
-        sees = torch.eye(len(self), dtype=torch.bool)
+        sees = np.eye(len(self), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
                 sees[node] |= sees[parent]
-        return sees
+        return torch.from_numpy(sees)
 
 
 def grow(rows: Sequence[Row], limit: int = NODES) -> list[Tree]:

@@ -55,7 +55,7 @@ def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
     """
     if isinstance(answer, Divergence):
         return finite(astuple(answer))
-    return None if isinstance(answer, Distribution) else finite(asdict(answer))
+    return None if isinstance(answer, Distribution) else finite(vars(answer))
 
 
 def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | None:
@@ -81,8 +81,11 @@ def finite(data: Any) -> Any:
 
 
 def dumps(data: Any) -> str:
-    """Write JSON: ASCII, sorted keys, no NaN."""
-    return json.dumps(data, sort_keys=True, allow_nan=False)
+    """Write JSON: ASCII, sorted keys, None for numbers that JSON has no word for."""
+    try:
+        return json.dumps(data, sort_keys=True, allow_nan=False)
+    except ValueError:
+        return json.dumps(finite(data), sort_keys=True, allow_nan=False)
 
 
 def fingerprint(identity: Mapping[str, Any]) -> str:
@@ -203,7 +206,7 @@ class RunFolder:
 
             def write(record: Record) -> None:
                 try:
-                    writer.write({"v": SCHEMA, **finite(asdict(record))})
+                    writer.write({"v": SCHEMA, **vars(record)})
                 except OSError as error:
                     raise ResourceError(
                         f"{self.samples} cannot be written: {error.strerror}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from edit_harness.cases import Request, join
@@ -54,13 +54,19 @@ class Continuation:
         return range(len(self.prompt) - 1, len(self.inputs))
 
 
+REMEMBERED = 20_000
+"""Texts whose tokens are kept."""
+
+
 class Tokens:
     """A tokenizer of transformers behind the three questions that the harness asks."""
 
     def __init__(self, tokenizer: Any, limit: int | None = None) -> None:
         self.tokenizer = tokenizer
         self.limit = limit
-        self._encode = self._with_offsets if has_offsets(tokenizer) else self._by_beginnings
+        encode = self._with_offsets if has_offsets(tokenizer) else self._by_beginnings
+        # A text is asked about before and after, for every candidate and for its divergence.
+        self._known = lru_cache(REMEMBERED)(lambda text: without_tail(encode(text)))
 
     @cached_property
     def digest(self) -> str:
@@ -76,7 +82,7 @@ class Tokens:
         A special token behind the text, such as EOS, is left out: the text is to go on. Raises
         `DataError` if there are no tokens, or more than the model has positions.
         """
-        encoding = without_tail(self._encode(text))
+        encoding = self._known(text)
         if not encoding.ids:
             raise DataError(f"the text {text!r} has no tokens")
         if self.limit and len(encoding.ids) > self.limit:

@@ -183,8 +183,8 @@ def search(
         if objective is None:  # δ is still 0, so this is what the unedited model says
             objective = Objective(rows, norms, essence.detach().log_softmax(-1), given)
         terms = objective(delta, targets, essence)
-        for i in live.nonzero()[:, 0].tolist():
-            losses[i].append(tuple(terms[i].tolist()))
+        for own, each, searched in zip(losses, terms.tolist(), live.tolist(), strict=True):
+            own += [tuple(each)] if searched else []
         live &= ~(terms[:, 0].detach() < given.stop)  # a loss that is no number stays to be seen
         if step == given.steps - 1 or not live.any():
             break
