@@ -1,5 +1,6 @@
 """Trees of texts: built right, and answered as the texts alone."""
 
+import copy
 import itertools
 import random
 
@@ -128,6 +129,33 @@ def test_a_tree_is_answered_as_its_texts_alone(family, side):
     model.packs = False
     torch.testing.assert_close(packed, logprobs(model.answer(questions)), rtol=0, atol=1e-4)
     assert packed.std() > 0.1
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2"])
+def test_tokens_that_cross_from_prompt_to_target_part_the_tree(family):
+    """One candidate's first token takes in the prompt's end, the other's does not."""
+    plain = tiny_model(family)
+    tokenizer = copy.deepcopy(plain.tokens.tokenizer)
+    tokenizer.add_tokens(["s P", "n R"])
+    plain.module.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    model = Model(plain.module, tokenizer)
+    prompts = [f"{FACT}{name} {verb}" for name in ("Ann", "Bob") for verb in ("speaks", "lives in")]
+    for prompt, target in ((prompts[0], "Paris"), (prompts[1], "Rome")):
+        crossing = model.tokens.split(prompt, target)
+        assert crossing.prompt != model.tokens.encode(prompt).ids
+        assert tokenizer.convert_ids_to_tokens(crossing.target[0]) in ("s P", "n R")
+    pair = ("Paris", "Rome")
+    questions = [(e, Choose(p, pair)) for p in prompts for e in (Edit(), push(model))]
+    packed = model.answer(questions)
+    for (edit, query), answer in zip(questions, packed, strict=True):
+        for i, target in enumerate(query.candidates):
+            parts = model.tokens.split(query.prompt, target)
+            with model.applied(edit):
+                logits = model.module(input_ids=torch.tensor([parts.inputs])).logits[0]
+            log = logits.log_softmax(-1)
+            places = zip(parts.places, parts.target, strict=True)
+            expected = [float(log[at, token]) for at, token in places]
+            assert answer.logprobs[i] == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-5), (torch.bfloat16, 0.2)])
