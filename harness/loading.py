@@ -45,7 +45,7 @@ HUB_SIGNS = (
 )
 """What a message of the hub's client says, and cause and remedy of it."""
 SMALL = 20_000_000
-"""Parameters below which one thread is faster than several, on a CPU."""
+"""Parameters below which one thread is faster than several, on a CPU that is not idle."""
 
 
 def load(
@@ -83,7 +83,8 @@ def load(
     try:
         module, report = _weights(source.path, getattr(torch, dtype), options)
         check_report(report, source.path, module.state_dict())
-        if target.type == "cpu" and sum(p.numel() for p in module.parameters()) < SMALL:
+        small = sum(p.numel() for p in module.parameters()) < SMALL
+        if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
         placed = module if device_map else module.to(target)
         model = Model(placed, tokenizer, source=source, batch_rows=batch_rows)

@@ -357,3 +357,18 @@ def test_the_digest_of_a_hub_model_is_of_its_commit():
     first = loading_module.digest_of("org/name", Config())
     assert re.fullmatch("[0-9a-f]{64}", first)
     assert first != loading_module.digest_of("org/other", Config())
+
+
+@pytest.mark.parametrize(("given", "threads"), [(None, 1), ("3", 2)])
+def test_small_models_get_one_thread_unless_the_user_says_otherwise(
+    saved, monkeypatch, given, threads
+):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    torch.set_num_threads(2)
+    try:
+        loaded(saved, device="cpu")
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(1)
