@@ -12,7 +12,7 @@ it is stored, since distributions and hidden states are large and quickly made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -86,16 +86,16 @@ class Base:
                 self.model.logits(ran.batch, NOWHERE)
             self._keep(ran, names, seen)
 
-        self._attempt([Row(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)], run)
+        self._attempt(_rows(texts), run)
 
     def memory(
         self, texts: Sequence[Beginning], start: Start
-    ) -> Iterator[tuple[Beginning, dict[int, tuple[Tensor, Tensor]]]]:
-        """Yield keys and values of beginnings of texts, heads by tokens by width, by block.
+    ) -> dict[Beginning, dict[int, tuple[Tensor, Tensor]]]:
+        """Return keys and values of beginnings of texts, heads by tokens by width, by block.
 
         They are those of the blocks from the start on; the texts have to be here.
         """
-        found: list[tuple[Beginning, dict[int, tuple[Tensor, Tensor]]]] = []
+        found: dict[Beginning, dict[int, tuple[Tensor, Tensor]]] = {}
 
         def run(trees: Sequence[Tree]) -> None:
             ran = Pass.of(self.model, trees, masked=True)
@@ -106,11 +106,13 @@ class Base:
                 self.model.logits(ran.batch, NOWHERE, cache=cache)
             for i, tree in enumerate(trees):
                 for row, path in tree.rows:
-                    kept = {b: (k[i][:, path], v[i][:, path]) for b, (k, v) in cache.seen.items()}
-                    found.append((row.ids, kept))
+                    found[row.ids] = {
+                        block: (keys[i][:, path], values[i][:, path])
+                        for block, (keys, values) in cache.seen.items()
+                    }
 
-        self._attempt([Row(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)], run)
-        yield from found
+        self._attempt(_rows(texts), run)
+        return found
 
     def slots(self, ids: Beginning) -> list[int] | None:
         """Return the slot of each token of a text or of a beginning of one; None if not here."""
@@ -205,6 +207,10 @@ class Base:
             seen = stack.enter_context(inputs_of(modules, len(ran.trees), only=True))
             model.logits(ran.batch, NOWHERE)
         return {name: _pick(kept[0], at) for name, kept in zip(names, seen, strict=True)}
+
+
+def _rows(texts: Sequence[Beginning]) -> list[Row]:
+    return [Row(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)]
 
 
 def _pick(tensor: Tensor, at: Places) -> Tensor:

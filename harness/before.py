@@ -86,7 +86,7 @@ class Before:
 
     def _store(self, cases: Sequence[Case]) -> None:
         path, kinds = self._path(cases), _kinds(cases)
-        if path is None or not _storable(kinds) or not all(map(is_finite, self._answers.values())):
+        if path is None or not all(map(is_finite, self._answers.values())):
             return
         kept = [
             encode_answer(self._answers[place]) if kind in _storable(kinds) else None
@@ -99,8 +99,8 @@ class Before:
             partial.replace(path)
 
     def _path(self, cases: Sequence[Case]) -> Path | None:
-        """Return the file of a chunk, named by all that its answers' bits depend on."""
-        if self.folder is None:
+        """Return the file of a chunk, named by all that its answers' bits depend on; or None."""
+        if self.folder is None or not _storable(_kinds(cases)):
             return None
         model = self.model
         depends = {

@@ -36,6 +36,12 @@ TRIAL_TOLERANCE = {
 """Largest difference of a log-probability, in nats, that passes for rounding."""
 
 
+def same(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
+    """Tell whether logits or log-probabilities of a model are equal but for rounding."""
+    difference = one.log_softmax(-1) - other.log_softmax(-1)
+    return float(difference.abs().max()) <= TRIAL_TOLERANCE[dtype]
+
+
 @dataclass
 class Tree:
     """A prefix tree of rows of one edit."""

@@ -18,8 +18,8 @@ from torch import Tensor
 from edit_harness.base import Base, Start
 from edit_harness.batch import Batch
 from edit_harness.hooks import Places, adding, at_least_fp32
-from edit_harness.packing import additive
-from edit_harness.resume import TRIAL, Cache, begun, same
+from edit_harness.packing import additive, same
+from edit_harness.resume import TRIAL, Cache, begun
 from edit_harness.worksheet import Beginning
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ def fits(model: Model, layer: int) -> bool:
                 found.append(run.logits(run.places(rows, [len(t) - 1 for t in texts]), change))
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
         return False
-    return same(model, *found)
+    entire, ends = found
+    return same(entire, ends, model.dtype)
 
 
 def _memory(
@@ -144,7 +145,7 @@ def _memory(
     at: dict[Beginning, list[int]] = {}
     for i, text in enumerate(before):
         at.setdefault(text, []).append(i)
-    for text, memory in base.memory([text for text in at if text], start):
+    for text, memory in base.memory([text for text in at if text], start).items():
         for block, sides in memory.items():
             if block not in kept:
                 heads, _, width = sides[0].shape

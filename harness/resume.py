@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from edit_harness.hooks import Enough, inputs_of
-from edit_harness.packing import TRIAL_TOLERANCE
+from edit_harness.packing import same
 
 if TYPE_CHECKING:
     from edit_harness.model import Model
@@ -93,10 +93,4 @@ def begins(model: Model, block: int) -> bool:
                 cut = model.logits(batch, read)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
             return False
-    return same(model, whole, cut)
-
-
-def same(model: Model, one: Tensor, other: Tensor) -> bool:
-    """Tell whether logits are equal but for rounding."""
-    difference = one.log_softmax(-1) - other.log_softmax(-1)
-    return float(difference.abs().max()) <= TRIAL_TOLERANCE[model.dtype]
+    return same(whole, cut, model.dtype)
