@@ -114,6 +114,27 @@ class Architecture:
         name = f"{self.blocks[layer]}.{self._relative_down}"
         return name if self._relative_down is not None and self._has(name) else ""
 
+    def attention(self, layer: int) -> Projection:
+        """Return the output projection of a layer's attention.
+
+        Raises `PluginError` if none was found.
+        """
+        name = f"{self.blocks[layer]}.{self._relative_attention}"
+        if self._relative_attention is None or not self._has(name):
+            raise PluginError(f"no attention output projection was found in block {layer}")
+        return Projection(name, self.module.get_submodule(name))
+
+    def behind(self, layer: int) -> str:
+        """Return the name of the module that takes the residual stream behind a layer.
+
+        Raises `PluginError` if nothing but a function stands between the last block and the head.
+        """
+        if layer + 1 < self.layers:
+            return self.blocks[layer + 1]
+        if not self._last_norm:
+            raise PluginError(f"the residual stream behind block {layer} cannot be read")
+        return self._last_norm
+
     def block(self, layer: int) -> nn.Module:
         """Return a transformer block."""
         return self.module.get_submodule(self.blocks[layer])
@@ -152,15 +173,35 @@ class Architecture:
         block = self.block(0)
         if any("expert" in name for name, _ in block.named_parameters()):
             return None
+        return self._last_linear(attention=False)
+
+    @cached_property
+    def _relative_attention(self) -> str | None:
+        """Name of an attention's output projection inside a block: its last linear map to run."""
+        return self._last_linear(attention=True)
+
+    def _last_linear(self, *, attention: bool) -> str | None:
+        """Return the last linear map to run in a block that puts out the residual stream's width."""
         candidates: dict[nn.Module, str] = {
             child: name
-            for name, child in block.named_modules()
+            for name, child in self.block(0).named_modules()
             if isinstance(child, LINEAR)
             and Projection(name, child).matrix.shape[1] == self.hidden
-            and not any("attn" in part or "attention" in part for part in name.split("."))
+            and attention == any("attn" in p or "attention" in p for p in name.split("."))
         }
         ran = self._executed(list(candidates))
         return candidates[ran[-1]] if ran else None
+
+    @cached_property
+    def _last_norm(self) -> str:
+        """Name of the last norm to run that is of no block, or an empty text."""
+        norms = {
+            child: name
+            for name, child in self.module.named_modules()
+            if "norm" in type(child).__name__.lower() and self.block_of(name) is None
+        }
+        ran = self._executed(list(norms))
+        return norms[ran[-1]] if ran else ""
 
     def _executed(self, modules: list[nn.Module]) -> list[nn.Module]:
         """Return which modules run in a pass, in order."""
@@ -211,16 +252,9 @@ class Architecture:
 
     def _scaled_logits(self) -> bool:
         """Compare the head on the last norm that runs with the model's own logits."""
-        inside = self.blocks[0].removesuffix("0")
-        norms = [
-            child
-            for name, child in self.module.named_modules()
-            if "norm" in type(child).__name__.lower() and not name.startswith(inside)
-        ]
-        ran = self._executed(norms)
-        if not ran:
+        if not self._last_norm:
             return True
-        with recording(ran[-1], 1) as seen:
+        with recording(self.module.get_submodule(self._last_norm), 1) as seen:
             logits = self._logits()
         with torch.no_grad():
             direct = self.head(seen.outputs).float()

@@ -63,7 +63,7 @@ class Model:
         self._identity: tuple[dict[str, int], str] | None = None
         self._begins: dict[int, bool] = {}
         self._seen, self._unseen = 0, set[int]()
-        self._reruns: dict[int, bool] = {}
+        self._reruns: dict[tuple[str, ...], bool] = {}
         self._takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
     @property
@@ -297,11 +297,12 @@ class Model:
                 self._unseen.add(reach)
         return reach <= self._seen or longest <= passes.TRIED
 
-    def reruns(self, layer: int, longest: int) -> bool:
+    def reruns(self, layer: int, longest: int, changed: Sequence[str] = ()) -> bool:
         """Tell whether searches can run ends of texts of so many tokens; see `edit_harness.rerun`."""
-        if layer not in self._reruns:
-            self._reruns[layer] = rerun.fits(self, layer)
-        return self._reruns[layer] and self.sees(longest)
+        key = tuple(changed) or (self.architecture.projection(layer).name,)
+        if key not in self._reruns:
+            self._reruns[key] = rerun.fits(self, layer, key)
+        return self._reruns[key] and self.sees(longest)
 
     @cached_property
     def window(self) -> float:

@@ -1,7 +1,7 @@
 """The same texts again and again under a change at chosen tokens, as a search for one needs it.
 
 A change at a token alters nothing before that token and nothing below that block. So one clean
-pass keeps what goes into the block above and, for every block from there on, the keys and values
+pass keeps what goes into the block that a pass begins at and, for every block from there on, the keys and values
 of the tokens before; each pass of the search runs the texts' ends alone against them, and carries
 gradients. A model for which this does not hold is found out by `fits`, and runs whole rows.
 """
@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from edit_harness.base import Base, Start
 from edit_harness.batch import Batch
@@ -27,15 +27,16 @@ if TYPE_CHECKING:
 
 
 class Rerun:
-    """Passes over texts, each from its start on, under changes at a layer.
+    """Passes over texts, each from its start on, under changes of what modules put out.
 
-    What is changed is the output of the layer's projection or, with ``residual``, the residual
-    stream behind the layer. ``starts`` counts from each text's first token. ``whole`` says whether
-    to run whole texts, and is found out by default.
+    ``changed`` names the modules, all of the block of ``layer``: linear maps, or the block itself for
+    the residual stream behind it; by default the layer's projection. ``starts`` counts from each
+    text's first token. ``whole`` says whether to run whole texts, and is found out by default.
     """
 
     keys: Tensor
-    """Clean input of the projection, texts by tokens by width; token 0 is each text's start."""
+    """Clean input of the first changed module, or output of the block, texts by tokens by width;
+    token 0 is each text's start."""
 
     def __init__(
         self,
@@ -44,26 +45,29 @@ class Rerun:
         texts: Sequence[Beginning],
         starts: Sequence[int],
         *,
-        residual: bool = False,
+        changed: Sequence[str] = (),
         whole: bool | None = None,
     ) -> None:
         self.model, self.starts = model, starts
-        self.projection = model.architecture.projection(layer)
-        self._changed = model.architecture.block(layer) if residual else self.projection.module
+        names = tuple(changed) or (model.architecture.projection(layer).name,)
+        self.changed = [model.module.get_submodule(name) for name in names]
         if whole is None:
-            whole = not model.reruns(layer, max(map(len, texts)))
-        above = model.start_behind(layer) if residual else model.start_at(layer)
-        self._start = None if whole else above
-        self._hooked = self._start is None or not (residual or self._start.projection)
-        names = {self.projection.name}
+            whole = not model.reruns(layer, max(map(len, texts)), names)
+        self._start = None if whole else start_of(model, layer, names)
+        self._hooked = self._start is None or self._start.block == layer
+        block = model.architecture.blocks[layer]
+        seen = [model.architecture.behind(layer) if name == block else name for name in names]
+        self._is_block = [name == block for name in names]
         base = Base(model)
-        base.remember(texts, names | set(base.names(self._start) if self._start else ()))
+        base.remember(texts, {*seen, *(base.names(self._start) if self._start else ())})
         slots = [base.slots(ids) or [] for ids in texts]
         ends, self._real = _table(
             (s[start:] for s, start in zip(slots, starts, strict=True)), model.device
         )
-        (keys,) = base.inputs(self.projection.name)
-        self.keys = at_least_fp32(keys[ends.to(keys.device)]).to(model.device)
+        self._clean = [
+            at_least_fp32(i[ends.to(i.device)]).to(model.device) for i in base.inputs(*seen)
+        ]
+        self.keys = self._clean[0]
         self._hidden: Tensor | None = None
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
         if self._start is None:
@@ -75,6 +79,21 @@ class Rerun:
             self._kept = _memory(base, self._start, texts, starts)
             self._first = torch.zeros(len(texts), dtype=torch.long, device=model.device)
             self.batch = self._ends(texts)
+
+    @torch.no_grad()
+    def values(self) -> list[Tensor]:
+        """Return what each changed module puts out at each text's start, texts by width."""
+        first = [clean[:, 0] for clean in self._clean]
+        return [
+            value if block else self._through(module, value)
+            for module, value, block in zip(self.changed, first, self._is_block, strict=True)
+        ]
+
+    def _through(self, module: nn.Module, inputs: Tensor) -> Tensor:
+        """Return a linear map's outputs, rows by width, in fp32 or more."""
+        dtype = next(module.parameters()).dtype
+        outputs = module(inputs.to(dtype)[:, None])[:, 0]
+        return at_least_fp32(outputs).to(self.model.device)
 
     def _ends(self, texts: Sequence[Beginning]) -> Batch:
         """Lay out the ends of the texts against what comes before them."""
@@ -89,31 +108,45 @@ class Rerun:
         """Return where positions, counted from each text's first token, lie in the passes."""
         return self.batch.places(rows, positions)
 
-    def logits(self, read: Places, change: Tensor) -> Tensor:
-        """Return logits at places, places by vocabulary, under a change.
+    def logits(self, read: Places, *changes: Tensor) -> Tensor:
+        """Return logits at places, places by vocabulary, under a change of each changed module.
 
-        ``change``, texts by n by hidden size, is added at the n tokens from each text's start on;
-        the logits are differentiable in it.
+        A change, texts by n by width, is added at the n tokens from each text's start on; the logits
+        are differentiable in it.
         """
-        real = self._real[:, : change.shape[1]]
-        rows, offsets = real.nonzero(as_tuple=True)
-        where, values = Places(rows, self._first[rows] + offsets), change[real]
         hidden = self._hidden
         with ExitStack() as stack:
-            if self._hooked:
-                stack.enter_context(adding(self._changed, where, values, len(self.starts)))
-            elif hidden is not None:
-                at = where.on(hidden.device)
-                hidden = hidden.index_put(at, values.to(hidden), accumulate=True)
+            for module, change in zip(self.changed, changes, strict=True):
+                where, values = self._spread(change)
+                if self._hooked:
+                    stack.enter_context(adding(module, where, values, len(self.starts)))
+                elif hidden is not None:
+                    at = where.on(hidden.device)
+                    hidden = hidden.index_put(at, values.to(hidden), accumulate=True)
             if self._start is None or hidden is None:
                 return self.model.logits(self.batch, read)
             stack.enter_context(begun(self.model, self._start.block, hidden))
             return self.model.logits(self.batch, read, cache=Cache(self._kept))
 
+    def _spread(self, change: Tensor) -> tuple[Places, Tensor]:
+        """Return the places that a change is added at, and what is added there."""
+        real = self._real[:, : change.shape[1]]
+        rows, offsets = real.nonzero(as_tuple=True)
+        return Places(rows, self._first[rows] + offsets), change[real]
 
-def fits(model: Model, layer: int) -> bool:
+
+def start_of(model: Model, layer: int, changed: Sequence[str]) -> Start | None:
+    """Return where passes can begin that change modules of a block; None if at the start."""
+    if list(changed) == [model.architecture.down(layer)]:
+        return model.start_at(layer)
+    if list(changed) == [model.architecture.blocks[layer]]:
+        return model.start_behind(layer)
+    return Start(layer) if layer > 0 and model.begins(layer) else None
+
+
+def fits(model: Model, layer: int, changed: Sequence[str]) -> bool:
     """Tell whether running ends alone gives what running whole texts does, by a trial."""
-    if not model.packs or model.start_at(layer) is None:
+    if not model.packs or start_of(model, layer, changed) is None:
         return False
     size = model.architecture.config.vocab_size
     texts = [tuple(token % size for token in text) for text in TRIAL]
@@ -121,13 +154,14 @@ def fits(model: Model, layer: int) -> bool:
     found = []
     try:
         for whole in (True, False):
-            run = Rerun(model, layer, texts, starts, whole=whole)
+            run = Rerun(model, layer, texts, starts, changed=changed, whole=whole)
             noise = torch.Generator().manual_seed(0)
-            change = torch.randn(len(texts), 1, model.architecture.hidden, generator=noise)
-            values = run.projection.module(run.keys[:, :1].to(model.dtype))
+            changes = [
+                torch.randn(len(texts), 1, value.shape[1], generator=noise).to(value) * value.std()
+                for value in run.values()
+            ]
             with torch.no_grad():
-                change = change.to(values) * values.float().std()
-                found.append(run.logits(run.places(rows, [len(t) - 1 for t in texts]), change))
+                found.append(run.logits(run.places(rows, [len(t) - 1 for t in texts]), *changes))
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
         return False
     entire, ends = found

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from edit_harness.hooks import adding
+from edit_harness.hooks import adding, recording
 from edit_harness.rerun import Rerun
 from edit_harness.testing import tiny_model
 
@@ -69,7 +69,7 @@ def test_the_residual_stream_can_be_changed_too(family, layer):
     found = []
     for run in (
         lambda delta: oracle(model, layer, delta, model.architecture.block(layer)),
-        lambda delta: again(model, layer, delta, residual=True),
+        lambda delta: again(model, layer, delta, changed=[model.architecture.blocks[layer]]),
     ):
         delta = change(model, 4, requires_grad=True)
         logits = run(delta)
@@ -80,13 +80,46 @@ def test_the_residual_stream_can_be_changed_too(family, layer):
     assert found[0][1].abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma2", "opt", "falcon", "bloom"])
+def test_several_modules_of_a_block_can_be_changed(family, layer):
+    """As PMET does with attention and MLP; the clean values are what the modules put out."""
+    model = tiny_model(family)
+    architecture = model.architecture
+    places = (architecture.attention(layer), architecture.projection(layer))
+    names = [place.name for place in places]
+    deltas = [change(model, 1, requires_grad=True), 2 * change(model, 1)]
+    run = Rerun(model, layer, TEXTS, STARTS, changed=names)
+    assert (run._start is None) == (layer == 0 or family == "bloom")
+    logits = run.logits(run.places(range(3), LAST), *deltas)
+    batch = model.batch(TEXTS)
+    starts = batch.places(range(3), STARTS)
+    with (
+        recording(places[0].module, 3) as attention,
+        recording(architecture.block(layer), 3) as block,
+    ):
+        model.logits(batch, starts)
+    with (
+        adding(places[0].module, starts, deltas[0][:, 0], 3),
+        adding(places[1].module, starts, deltas[1][:, 0], 3),
+    ):
+        expected = model.logits(batch, batch.places(range(3), LAST))
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+    slopes = [torch.autograd.grad(l.sum(), deltas[0])[0] for l in (logits, expected)]
+    torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-4)
+    value = run.values()[0]
+    torch.testing.assert_close(value, attention.outputs[starts.rows, starts.columns])
+    (stream,) = Rerun(model, layer, TEXTS, STARTS, changed=[architecture.blocks[layer]]).values()
+    torch.testing.assert_close(stream, block.outputs[starts.rows, starts.columns])
+
+
 @pytest.mark.parametrize("family", ["gpt2", "llama", "opt", "bloom", "gemma2"])
 def test_keys_are_what_goes_into_the_projection(family):
     model = tiny_model(family)
     run = Rerun(model, 1, TEXTS, STARTS)
     for text, start, keys in zip(TEXTS, STARTS, run.keys, strict=True):
         seen = []
-        handle = run.projection.module.register_forward_hook(
+        handle = run.changed[0].register_forward_hook(
             lambda module, args, output, seen=seen: seen.append(args[0])
         )
         model.module(input_ids=torch.tensor([text]))

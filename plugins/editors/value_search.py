@@ -20,7 +20,6 @@ from torch import Tensor
 
 from edit_harness import Request, join
 from edit_harness.cases import SUBJECT
-from edit_harness.hooks import at_least_fp32
 from edit_harness.model import Model
 from edit_harness.rerun import Rerun
 from edit_harness_plugins.editors.contexts import fill
@@ -219,12 +218,11 @@ class Objective:
         return torch.stack([likelihood + drift + decay, likelihood, drift, decay], dim=1)
 
 
-@torch.no_grad()
 def _clean(again: Rerun, rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the projection's keys and values at the subjects, requests by contexts by width."""
-    keys = again.keys[: len(rows.essences) * rows.contexts, 0]
-    dtype = again.projection.matrix.dtype
-    values = at_least_fp32(again.projection.module(keys.to(dtype)[:, None])[:, 0]).to(keys.device)
+    count = len(rows.essences) * rows.contexts
+    keys, (values,) = again.keys[:count, 0], again.values()
+    values = values[:count]
     shape = (len(rows.essences), rows.contexts, -1)
     return keys.view(shape), values.view(shape)
 
