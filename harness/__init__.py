@@ -35,6 +35,7 @@ from edit_harness.hookspecs import Register, hookimpl
 from edit_harness.interfaces import (
     FROM_PRESET,
     Editor,
+    Making,
     Measure,
     Metric,
     ModelShape,
@@ -64,6 +65,7 @@ __all__ = [
     "Editor",
     "Generate",
     "HarnessError",
+    "Making",
     "Measure",
     "Metric",
     "ModelShape",

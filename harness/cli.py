@@ -274,7 +274,10 @@ def show(name: str, as_json: bool, debug: bool) -> None:
               help="Stop after this many tokens.")  # fmt: skip
 @click.option("--max-length", type=click.IntRange(1), default=1024, show_default=True,
               help="Tokens of a text that are used.")  # fmt: skip
-@click.option("--import", "imported", metavar="FILE.npz", help="A statistic of ROME's authors.")
+@click.option(
+    "--import", "imported", metavar="FILE", help="A statistic or network of an editor's authors."
+)
+@click.option("--data", metavar="NAME|FILE", help="What an editor is trained on, as mend is.")
 @click.option("-y", "--yes", is_flag=True, help="Start without asking.")
 @debug
 def prepare(**flags: Any) -> None:

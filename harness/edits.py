@@ -122,6 +122,8 @@ class Edit:
     """Last resort: a context in which the model is edited."""
     info: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
     """Diagnostics for the record, such as the final loss."""
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+    """What `Editor.extend` needs to know of the requests so far; it changes no answer."""
 
     def __add__(self, other: Edit) -> Edit:
         """Return the edit that applies both. Raises `PluginError` if they exclude each other."""
@@ -137,6 +139,7 @@ class Edit:
             prefix=self.prefix + other.prefix,
             patch=self.patch or other.patch,
             info={**self.info, **other.info},
+            state={**self.state, **other.state},
         )
 
     @property

@@ -104,6 +104,7 @@ class Evaluation:
                 "cases": [case.id for case in self.cases],
                 "label": self.label,
                 "preset": self.preset,
+                "found": dict(self.editor.value.found),
                 "preview": asdict(self.preview) if self.preview else None,
                 "model": {"path": self.model.source.path, "note": self.model.source.note},
                 "task": {

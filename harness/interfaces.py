@@ -7,8 +7,9 @@ Editors, tasks and metrics are dataclasses whose fields are their hyperparameter
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from edit_harness.cases import Answer, Case, Request
@@ -33,13 +34,22 @@ class ModelShape:
     """Width of the residual stream."""
 
 
+Origin = Literal["paper", "ported", "tuned", "guessed"]
+
+
 @dataclass(frozen=True)
 class Preset:
     """Hyperparameters for one model family, and where they come from."""
 
     values: Mapping[str, Any]
     source: str
-    """Provenance: a paper's repository, or "guess" for values that nobody has published."""
+    """A repository or a rule that the values are from."""
+    origin: Origin = "ported"
+    """paper: of the editor's authors for this family; ported: of others, or of the authors for a
+    family like it; tuned: by experiments on this family; guessed: nobody has published any."""
+
+    def __str__(self) -> str:
+        return f"{self.origin} ({self.source})"
 
 
 FROM_PRESET: Any = None
@@ -58,6 +68,22 @@ class Measure:
     """Whether tables leave it out unless asked for all."""
 
 
+@dataclass(frozen=True)
+class Making:
+    """What the command ``prepare`` gives an editor that has something made beforehand."""
+
+    folder: Path
+    """Where the cache keeps what belongs to this model's weights; it may not exist yet."""
+    data: str = ""
+    """What ``--data`` said: a name or a file that the editor knows how to read."""
+    imported: str = ""
+    """What ``--import`` said: a file of the editor's authors to take over instead of making it."""
+    report: Callable[[str], None] = print
+    """Takes a line for the user, such as a validation figure."""
+    advance: Callable[[int, int], None] = lambda done, total: None
+    """Takes how much is done, and of how much."""
+
+
 class Editor(ABC):
     """Turns requests into an `Edit` of a model, leaving the model as it was.
 
@@ -67,6 +93,8 @@ class Editor(ABC):
 
     presets: ClassVar[Mapping[str, Preset]] = {}
     citation: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    """What a request or a model must have, and what has to be prepared, in a few words."""
 
     @property
     def variant(self) -> str:
@@ -83,6 +111,14 @@ class Editor(ABC):
         """Digests of what `prepare` found and the edits depend on, for the record of the run."""
         return {}
 
+    @property
+    def found(self) -> Mapping[str, Any]:
+        """What `prepare` found that readers of a run want to see, such as sampled contexts.
+
+        JSON-ready; it is stored with the run, and is no part of what identifies it.
+        """
+        return {}
+
     def guess(self, shape: ModelShape) -> Preset | None:
         """Return hyperparameters for a family without a preset, or None to ask the user."""
         return None
@@ -90,8 +126,19 @@ class Editor(ABC):
     def check(self, model: Model) -> None:
         """Raise `PluginError` if this model cannot be edited in this way."""
 
+    def make(self, model: Model, making: Making) -> bool:
+        """Make what `prepare` loads, such as a trained network, and store it in the cache.
+
+        The command ``prepare`` calls it after computing the second moments of `moment_layers`.
+        Return whether there is anything of the kind.
+        """
+        return False
+
     def prepare(self, model: Model) -> None:
-        """Load or compute what edits share, such as statistics; not counted as edit time."""
+        """Load or compute what edits share, such as statistics; not counted as edit time.
+
+        Raises `DataError` that names the command if something has to be made first.
+        """
 
     @abstractmethod
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:

@@ -103,11 +103,13 @@ def card(component: Component) -> dict[str, Any]:
     }
     if citation := getattr(factory, "citation", ""):
         content["citation"] = citation
+    if needs := getattr(factory, "needs", ""):
+        content["needs"] = needs
     if fields := defaults(factory):
         content["fields"] = {k: "(from the preset)" if v is None else v for k, v in fields.items()}
     if issubclass(factory, Editor) and factory.presets:
         content["presets"] = {
-            family: {**preset.values, "source": preset.source}
+            family: {**preset.values, "from": str(preset)}
             for family, preset in factory.presets.items()
         }
     if issubclass(factory, Metric):

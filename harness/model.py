@@ -25,6 +25,7 @@ from edit_harness.batch import Batch, padded
 from edit_harness.cases import Answer, Query
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import PluginError
+from edit_harness.files import cache_folder
 from edit_harness.hooks import Places, at_least_fp32, device_of, editing, gathering, owner
 from edit_harness.interfaces import ModelSource
 from edit_harness.packing import Tree
@@ -97,6 +98,10 @@ class Model:
         if self._identity is None or self._identity[0] != sums:
             self._identity = sums, digests.of_module(self.module)
         return self._identity[1]
+
+    def cache(self, kind: str) -> Path:
+        """Return the cache's folder for what was made for these weights."""
+        return cache_folder() / kind / self.digest[:16]
 
     def identify(self, digest: str) -> None:
         """Take the digest of the files that the weights were loaded from."""

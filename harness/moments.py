@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from edit_harness.errors import DataError
-from edit_harness.files import cache_folder, sha256_of
+from edit_harness.files import sha256_of
 from edit_harness.hooks import Places, recording
 from edit_harness.model import Model
 
@@ -77,13 +77,13 @@ def collect(
     corpus: str,
     max_tokens: int,
     max_length: int = 1024,
-    advance: Callable[[int], None] = lambda tokens: None,
+    advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[int, Moment]:
     """Return E[k kᵀ] of each layer over the tokens of the texts, in one pass for all layers.
 
     Each text is encoded on its own with the tokenizer's defaults and cut to ``max_length``
-    tokens; padding is left out. Stops after ``max_tokens`` tokens; ``advance`` is told how many
-    each pass added. Raises `DataError` if there are no texts.
+    tokens; padding is left out. Stops after ``max_tokens`` tokens; ``advance`` is told how
+    many are done, and of how many. Raises `DataError` if there are no texts.
     """
     limit = min(max_length, model.tokens.limit or max_length)
     sums = {layer: torch.zeros((), dtype=torch.float64) for layer in layers}
@@ -96,7 +96,7 @@ def collect(
             sums[layer] = sums[layer] + (flat.T @ flat).cpu()
         added = sum(map(len, rows))
         count += added
-        advance(added)
+        advance(count, max_tokens)
         if count >= max_tokens:
             break
     if not count:
@@ -174,7 +174,7 @@ def save(moments: Mapping[int, Moment], path: Path) -> None:
 
 def folder(model: Model) -> Path:
     """Return where the cache keeps the moments of a model."""
-    return cache_folder() / "moments" / model.digest[:16]
+    return model.cache("moments")
 
 
 def cache_name(moments: Mapping[int, Moment]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from edit_harness.console import err, out
 from edit_harness.corpora import texts
 from edit_harness.errors import UsageError
 from edit_harness.flags import EditingFlags
+from edit_harness.interfaces import Making
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
 from edit_harness.presets import configure, shape_of
@@ -35,6 +37,7 @@ class Flags(EditingFlags):
     tokens: int
     max_length: int
     imported: str | None
+    data: str | None
     yes: bool
 
 
@@ -50,19 +53,33 @@ def prepare(plugins: Plugins, flags: Flags) -> None:
             continue
         model = assembly.load(plugins, name, **flags.model_options)
         for editor in flags.editor:
-            prepare_moments(plugins, model, editor, flags)
+            prepare_editor(plugins, model, editor, flags)
 
 
-def prepare_moments(plugins: Plugins, model: Model, editor: str, flags: Flags) -> None:
-    """Make the second moments that an editor needs of a model, if they are not there."""
-    component = plugins.find("editor", editor)
+def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> None:
+    """Make what an editor needs of a model: second moments, then what is its own."""
+    component = plugins.find("editor", name)
     settings = fields.parse(flags.editor_args)
     made = assembly.build_component(component, settings, seed=0)
-    shape = shape_of(model.module.config, model.source.family)
-    layers = configure(made, shape, editor).editor.moment_layers
-    if not layers:
-        out.print(f"editor   {editor} needs no second moment")
-        return
+    editor = configure(made, shape_of(model.module.config, model.source.family), name).editor
+    editor.check(model)
+    layers = editor.moment_layers
+    if layers:
+        prepare_moments(model, name, layers, flags)
+    with bar("steps", total=None) as advance:
+        making = Making(
+            folder=model.cache("editors"),
+            data=flags.data or "",
+            imported="" if layers else flags.imported or "",
+            report=lambda line: err.print(line, markup=False),
+            advance=advance,
+        )
+        if not editor.make(model, making) and not layers:
+            out.print(f"editor   {name} needs nothing prepared")
+
+
+def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Flags) -> None:
+    """Make second moments, if they are not there."""
     if flags.imported:
         imported(model, layers, Path(flags.imported))
         return
@@ -75,6 +92,16 @@ def prepare_moments(plugins: Plugins, model: Model, editor: str, flags: Flags) -
         )
     else:
         out.print(f"editor   {editor}: second moments of layers {_names(layers)} are there")
+
+
+@contextmanager
+def bar(what: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal; the function takes how much is done, and of how much."""
+    columns = (TextColumn(what), BarColumn(), TextColumn("{task.completed:,}"),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda done, of: shown.update(task, completed=done, total=of)
 
 
 def imported(model: Model, layers: Sequence[int], path: Path) -> None:
@@ -102,16 +129,13 @@ def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> 
     )
     if not flags.yes and err.is_terminal and not click.confirm("start?", default=True, err=True):
         return
-    columns = (TextColumn("tokens"), BarColumn(), TextColumn("{task.completed:,}"),
-               TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
-        task = bar.add_task("tokens", total=flags.tokens)
+    with bar("tokens", flags.tokens) as advance:
         found = moments.collect(
             model,
             chain(first, documents),
             layers,
             max_tokens=flags.tokens,
-            advance=lambda tokens: bar.advance(task, tokens),
+            advance=advance,
             **options,  # type: ignore[arg-type]
         )
     _save(model, found)

@@ -67,7 +67,7 @@ def configure(editor: Editor, shape: ModelShape, name: str) -> Configured:
         )
     assert preset is not None
     filled: Any = editor
-    return Configured(replace(filled, **{f: values[f] for f in missing}), preset.source)
+    return Configured(replace(filled, **{f: values[f] for f in missing}), str(preset))
 
 
 def settings(editor: Editor) -> dict[str, Any]:

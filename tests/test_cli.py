@@ -195,7 +195,7 @@ def test_a_dry_run_writes_nothing(tell, tmp_path):
 def test_a_model_of_ones_own(tell, folder, facts):
     result = tell("-e", "ft", "-m", folder, "--task-args", f"data={facts}", "-t", "counterfact")
     assert result.exit_code == 0, result.stderr
-    assert "preset: guess" in " ".join(result.stderr.split())
+    assert "preset: guessed" in " ".join(result.stderr.split())
     assert "demonstration" not in result.stderr
 
 

@@ -74,13 +74,13 @@ class Tuner(Editor):
 @dataclass
 class Guesser(Tuner):
     def guess(self, shape):
-        return Preset({"layer": shape.layers // 2, "rate": 1.0}, "guess")
+        return Preset({"layer": shape.layers // 2, "rate": 1.0}, "half the depth", "guessed")
 
 
 @dataclass
 class HalfGuesser(Tuner):
     def guess(self, shape):
-        return Preset({"layer": shape.layers // 2}, "guess")
+        return Preset({"layer": shape.layers // 2}, "half the depth", "guessed")
 
 
 KNOWN = ModelShape("known", "gpt2", 12, 768)
@@ -90,7 +90,7 @@ UNKNOWN = ModelShape("", "gpt2", 12, 768)
 def test_a_preset_fills_what_was_not_given():
     configured = configure(Tuner(rate=0.1), KNOWN, "tuner")
     assert configured.editor == Tuner(layer=7, rate=0.1, steps=3)
-    assert configured.source == "a paper"
+    assert configured.source == "ported (a paper)"
 
 
 def test_nothing_is_taken_from_a_preset_that_is_not_needed():
@@ -102,8 +102,8 @@ def test_nothing_is_taken_from_a_preset_that_is_not_needed():
 def test_a_guess_is_taken_for_unknown_families_only_and_says_so():
     configured = configure(Guesser(), UNKNOWN, "guesser")
     assert configured.editor == Guesser(layer=6, rate=1.0)
-    assert configured.source == "guess"
-    assert configure(Guesser(), KNOWN, "guesser").source == "a paper"
+    assert configured.source == "guessed (half the depth)"
+    assert configure(Guesser(), KNOWN, "guesser").source == "ported (a paper)"
 
 
 def test_without_preset_and_guess_the_error_names_the_fields():

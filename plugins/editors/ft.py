@@ -18,19 +18,23 @@ from torch import Tensor
 
 from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, Request
 from edit_harness.edits import Edit
+from edit_harness.interfaces import Origin
 from edit_harness.model import Model
+from edit_harness_plugins.editors.sources import ALPHAEDIT, EASYEDIT, KMENG, OURS
 from edit_harness_plugins.editors.tuning import Case, Part, Settings, Text, grouped, state_bytes
-
-KMENG = "kmeng01/rome"
-EASYEDIT = "EasyEdit"
-OURS = "tuned on pocket by this project"
 
 
 def _preset(
-    layer: int, source: str, *, epsilon: float | None = None, lr: float = 5e-4, bias: bool = True
+    layer: int,
+    source: str,
+    origin: Origin = "ported",
+    *,
+    epsilon: float | None = None,
+    lr: float = 5e-4,
+    bias: bool = True,
 ) -> Preset:
     values = {"layer": layer, "lr": lr, "bias": bias}
-    return Preset(values if epsilon is None else {**values, "epsilon": epsilon}, source)
+    return Preset(values if epsilon is None else {**values, "epsilon": epsilon}, source, origin)
 
 
 @dataclass
@@ -51,11 +55,11 @@ class FineTuning(Editor):
     """Requests of one step; more are taken one chunk after another."""
 
     presets: ClassVar = {
-        "pocket": _preset(1, OURS, lr=5e-3),
-        "gpt2-xl": _preset(1, KMENG),
-        "gpt-j-6b": _preset(21, KMENG),
+        "pocket": _preset(1, OURS, "tuned", lr=5e-3),
+        "gpt2-xl": _preset(1, KMENG, "paper"),
+        "gpt-j-6b": _preset(21, KMENG, "paper"),
         "llama-2-7b": _preset(21, EASYEDIT, bias=False),
-        "llama-3-8b": _preset(21, f"{EASYEDIT}, AlphaEdit", bias=False),
+        "llama-3-8b": _preset(21, f"{EASYEDIT}, {ALPHAEDIT}", bias=False),
         "qwen2-7b": _preset(27, EASYEDIT, bias=False),
         "qwen2.5-7b": _preset(27, EASYEDIT, bias=False),
     }
@@ -63,7 +67,7 @@ class FineTuning(Editor):
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return the layer after which ROME would edit."""
-        return _preset(round(0.35 * shape.layers), "guess")
+        return _preset(round(0.35 * shape.layers), "ROME's layer by depth", "guessed")
 
     def bound(self) -> float | None:
         """Return the half-width of the box around each weight, or None for no box."""
@@ -149,17 +153,18 @@ class ConstrainedFineTuning(FineTuning):
     epsilon: float = FROM_PRESET
 
     presets: ClassVar = {
-        "pocket": _preset(0, OURS, epsilon=5e-3, lr=5e-3),
-        "gpt2-medium": _preset(0, KMENG, epsilon=2e-3),
-        "gpt2-large": _preset(0, KMENG, epsilon=1e-3),
-        "gpt2-xl": _preset(0, KMENG, epsilon=5e-4),
-        "gpt-j-6b": _preset(0, KMENG, epsilon=5e-5),
+        "pocket": _preset(0, OURS, "tuned", epsilon=5e-3, lr=5e-3),
+        "gpt2-medium": _preset(0, KMENG, "paper", epsilon=2e-3),
+        "gpt2-large": _preset(0, KMENG, "paper", epsilon=1e-3),
+        "gpt2-xl": _preset(0, KMENG, "paper", epsilon=5e-4),
+        "gpt-j-6b": _preset(0, KMENG, "paper", epsilon=5e-5),
+        "gpt-neox-20b": _preset(0, "specificityplus", "paper", epsilon=5e-5),
         "mistral-7b": _preset(21, EASYEDIT, epsilon=5e-5, bias=False),
     }
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return the first layer, as for GPT-2, and the box of GPT-2 XL."""
-        return _preset(0, "guess", epsilon=5e-4)
+        return _preset(0, "the first layer, the box of GPT-2 XL", "guessed", epsilon=5e-4)
 
     def bound(self) -> float | None:
         """Return epsilon."""

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
 from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, Preset, Request, UsageError
 from edit_harness.edits import Edit
+from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness.moments import find
 from edit_harness_plugins.editors.contexts import sampled
+from edit_harness_plugins.editors.sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
 from edit_harness_plugins.editors.value_search import Found, Settings, alike, search
-
-KMENG = "kmeng01/rome"
-EASYEDIT = "EasyEdit"
-OURS = "tuned on pocket by this project"
 
 
 def _preset(
@@ -33,6 +31,7 @@ def _preset(
     decay: float = 0.5,
     clamp: float = 4.0,
     contexts: int = 10,
+    origin: Origin = "ported",
 ) -> Preset:
     return Preset(
         {
@@ -43,6 +42,7 @@ def _preset(
             "context_count": contexts,
         },
         source,
+        origin,
     )
 
 
@@ -91,18 +91,19 @@ class Rome(Editor):
     """Seed of the sampled contexts."""
 
     presets: ClassVar = {
-        "pocket": _preset(1, OURS, decay=0.0, clamp=6.0, contexts=2),
-        "gpt2-medium": _preset(8, KMENG, clamp=3.0),
-        "gpt2-large": _preset(12, KMENG),
-        "gpt2-xl": _preset(17, KMENG),
-        "gpt-j-6b": _preset(5, KMENG),
-        "gpt-neox-20b": _preset(15, "kmeng01/memit"),
+        "pocket": _preset(1, OURS, decay=0.0, clamp=6.0, contexts=2, origin="tuned"),
+        "gpt2-medium": _preset(8, KMENG, clamp=3.0, origin="paper"),
+        "gpt2-large": _preset(12, KMENG, origin="paper"),
+        "gpt2-xl": _preset(17, KMENG, origin="paper"),
+        "gpt-j-6b": _preset(5, KMENG, origin="paper"),
+        "gpt-neox-20b": _preset(15, MEMIT, origin="paper"),
         "llama-2-7b": _easyedit(),
         "mistral-7b": _easyedit(),
-        "llama-3-8b": _easyedit(f"{EASYEDIT}, AlphaEdit"),
+        "llama-3-8b": _easyedit(f"{EASYEDIT}, {ALPHAEDIT}"),
         "qwen2-7b": _easyedit(),
         "qwen2.5-7b": _easyedit(),
     }
+    needs: ClassVar[str] = "a subject in each prompt; the second moment of the layer's keys"
     citation: ClassVar[str] = "Meng et al. (2022), Locating and Editing Factual Associations in GPT"
 
     def __post_init__(self) -> None:
@@ -124,10 +125,16 @@ class Rome(Editor):
         """Digest of the second moment."""
         return self._shared.provenance if self._shared else {}
 
+    @property
+    def found(self) -> dict[str, Any]:
+        """The contexts."""
+        return {"contexts": list(self._shared.contexts)} if self._shared else {}
+
     def guess(self, shape: ModelShape) -> Preset:
         """Return GPT-2's relative depth, or layer 5 for deep models of other families."""
         deep = shape.layers >= 28 and shape.type != "gpt2"
-        return _preset(5 if deep else round(0.35 * shape.layers), "guess")
+        layer = 5 if deep else round(0.35 * shape.layers)
+        return _preset(layer, "layer by depth, the rest as for GPT-2", origin="guessed")
 
     def check(self, model: Model) -> None:
         """Raise `PluginError` if the layer has no projection, `UsageError` without a step."""

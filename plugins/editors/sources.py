@@ -1,0 +1,7 @@
+"""Where the hyperparameters of presets come from: names that several editors share."""
+
+KMENG = "kmeng01/rome"
+MEMIT = "kmeng01/memit"
+EASYEDIT = "EasyEdit"
+ALPHAEDIT = "AlphaEdit"
+OURS = "this project, by experiments on pocket"
