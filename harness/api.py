@@ -15,7 +15,7 @@ from edit_harness.interfaces import Editor, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
 
-MODEL_ARGUMENTS = ("dtype", "device", "device_map", "revision", "batch_rows")
+MODEL_ARGUMENTS = ("dtype", "device", "device_map", "revision", "batch_rows", "chat_template")
 
 
 def evaluate(
@@ -36,7 +36,7 @@ def evaluate(
     """Edit case by case, ask before and after, and return the numbers.
 
     ``editor``, ``task`` and ``model`` are names or objects; ``model_args`` go to
-    `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows). A run that is in
+    `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows, chat_template). A run that is in
     ``output`` already goes on, or is read back. Raises `HarnessError`.
     """
     if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:

@@ -179,6 +179,8 @@ model_flags = _flags(
     click.option("--device-map", help="Spread over devices (auto); needs accelerate."),
     click.option("-b", "--batch-size", default="auto", show_default=True, metavar="N",
                  help="Rows of a forward pass."),
+    click.option("--chat-template", is_flag=True,
+                 help="Prompts as a user's message: another protocol."),
 )  # fmt: skip
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}

@@ -43,6 +43,8 @@ def header(evaluations: Sequence[Evaluation]) -> None:
     _line("model", f"{name}  {count:,} parameters  {model.precision}  {model.device}")
     if model.source.note:
         _line("", model.source.note)
+    if model.tokens.chats:
+        _line("", "prompts in the chat template, a protocol of its own: compare with no plain one")
     if shared.preview:
         _line("", str(shared.preview))
     for evaluation in evaluations:

@@ -24,6 +24,7 @@ class EditingFlags:
     dtype: str
     device_map: str | None
     batch_size: str
+    chat_template: bool
     debug: bool
 
     @property
@@ -39,7 +40,7 @@ class EditingFlags:
             )
         options = {"dtype": self.dtype, "device": self.device, "device_map": self.device_map}
         rows = None if self.batch_size == "auto" else whole_number(self.batch_size, least=1)
-        return {**options, **given, "batch_rows": rows}
+        return {**options, **given, "batch_rows": rows, "chat_template": self.chat_template}
 
 
 def whole_number(text: str, least: int = 0) -> int:

@@ -56,6 +56,7 @@ def load(
     revision: str | None = None,
     device_map: str | None = None,
     batch_rows: int | None = None,
+    chat_template: bool = False,
 ) -> Model:
     """Load a model from a folder or, by its name, from the hub or its cache.
 
@@ -87,7 +88,9 @@ def load(
         if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
         placed = module if device_map else module.to(target)
-        model = Model(placed, tokenizer, source=source, batch_rows=batch_rows)
+        model = Model(
+            placed, tokenizer, source=source, batch_rows=batch_rows, chat_template=chat_template
+        )
     except torch.OutOfMemoryError:
         raise ResourceError(
             f"{source.path} does not fit the memory of {target}",

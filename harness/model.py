@@ -30,7 +30,7 @@ from edit_harness.hooks import Places, at_least_fp32, device_of, editing, gather
 from edit_harness.interfaces import ModelSource
 from edit_harness.packing import Tree
 from edit_harness.passes import Pass
-from edit_harness.tokens import Tokens
+from edit_harness.tokens import PLAIN, Tokens, chat_frame
 from edit_harness.worksheet import Reading, Row, Worksheet
 
 BATCH_TOKENS = 4096
@@ -40,7 +40,8 @@ class Model:
     """A model of transformers and its tokenizer.
 
     ``batch_rows`` limits the rows of a forward pass that answers queries, and ``batch_tokens`` its
-    padded tokens; where memory does not suffice the latter is halved.
+    padded tokens; where memory does not suffice the latter is halved. ``chat_template`` puts prompts
+    into the tokenizer's template as a user's message, which is a protocol of its own.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
 
@@ -53,11 +54,13 @@ class Model:
         batch_rows: int | None = None,
         batch_tokens: int = BATCH_TOKENS,
         padding: Literal["right", "left"] = "right",
+        chat_template: bool = False,
     ) -> None:
         self.module = module.eval().requires_grad_(False)
         self.source = source or ModelSource("")
         self.architecture = Architecture(module)
-        self.tokens = Tokens(tokenizer, self.architecture.max_positions)
+        frame = chat_frame(tokenizer) if chat_template else PLAIN
+        self.tokens = Tokens(tokenizer, self.architecture.max_positions, frame)
         self.batch_rows = batch_rows
         self.batch_tokens = batch_tokens
         self.padding = padding
@@ -70,7 +73,8 @@ class Model:
     @property
     def name(self) -> str:
         """A short name for tables and folders."""
-        return self.source.family or Path(self.source.path).name or "model"
+        name = self.source.family or Path(self.source.path).name or "model"
+        return f"{name}[chat]" if self.tokens.chats else name
 
     @property
     def device(self) -> torch.device:

@@ -1,7 +1,8 @@
 """Texts to token ids: one encoding of a whole text, split by character.
 
 A target is never tokenized alone, since SentencePiece and BOS tokens make that wrong; neither is
-a prefix, since tokens may cross its end. No torch, no padding: that is `edit_harness.model`.
+a prefix, since tokens may cross its end. Prompts are plain texts unless a chat template is put
+around them. No torch, no padding: that is `edit_harness.model`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from edit_harness.cases import Request, join
-from edit_harness.errors import DataError
+from edit_harness.cases import Request
+from edit_harness.errors import DataError, UsageError
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,45 @@ class Continuation:
         return range(len(self.prompt) - 1, len(self.inputs))
 
 
+@dataclass(frozen=True)
+class Frame:
+    """What stands around a prompt, and between it and the target."""
+
+    before: str = ""
+    after: str = ""
+    gap: str = " "
+
+
+PLAIN = Frame()
+MARK = "PROMPT"
+DATE = "1 Jan 2025"
+"""What templates that mention today are told; a score must not depend on the day."""
+
+
+def chat_frame(tokenizer: Any) -> Frame:
+    """Return what the tokenizer's chat template puts around a user's message.
+
+    Raises `UsageError` if it has no template, or one that does not repeat the message.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise UsageError(
+            "the model's tokenizer has no chat template", "leave out --chat-template: plain prompts"
+        )
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": MARK}],
+        tokenize=False,
+        add_generation_prompt=True,
+        date_string=DATE,
+    )
+    before, mark, after = text.partition(MARK)
+    if not mark:
+        raise UsageError(
+            "the chat template does not repeat the user's message",
+            "leave out --chat-template: plain prompts",
+        )
+    return Frame(before, after, "" if after[-1:].isspace() else " ")
+
+
 REMEMBERED = 20_000
 """Texts whose tokens are kept."""
 
@@ -61,12 +101,20 @@ REMEMBERED = 20_000
 class Tokens:
     """A tokenizer of transformers behind the three questions that the harness asks."""
 
-    def __init__(self, tokenizer: Any, limit: int | None = None) -> None:
+    def __init__(self, tokenizer: Any, limit: int | None = None, frame: Frame = PLAIN) -> None:
         self.tokenizer = tokenizer
         self.limit = limit
+        self.frame = frame
+        # A chat template writes the special tokens itself.
+        self._options = {"add_special_tokens": False} if self.chats else {}
         encode = self._with_offsets if has_offsets(tokenizer) else self._by_beginnings
         # A text is asked about before and after, for every candidate and for its divergence.
         self._known = lru_cache(REMEMBERED)(lambda text: without_tail(encode(text)))
+
+    @property
+    def chats(self) -> bool:
+        """Whether prompts stand in a chat template."""
+        return self.frame != PLAIN
 
     @cached_property
     def digest(self) -> str:
@@ -74,14 +122,37 @@ class Tokens:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         rules = backend.to_str() if backend else str(sorted(self.tokenizer.get_vocab().items()))
         kind = f"{type(self.tokenizer).__name__} {self.tokenizer.special_tokens_map} {rules}"
+        kind += repr(self.frame) if self.chats else ""
         return hashlib.sha256(kind.encode()).hexdigest()
 
-    def encode(self, text: str) -> Encoding:
-        """Encode a text as the tokenizer does by default, such as with a BOS token in front.
+    def encode(self, prompt: str) -> Encoding:
+        """Encode a prompt as the tokenizer does by default, such as with a BOS token in front.
 
         A special token behind the text, such as EOS, is left out: the text is to go on. Raises
         `DataError` if there are no tokens, or more than the model has positions.
         """
+        return self._encoding(self._framed(prompt))
+
+    def split(self, prompt: str, target: str) -> Continuation:
+        """Encode a prompt and a target behind it once, and cut where the prompt's characters end."""
+        framed = self._framed(prompt)
+        return cut(self._encoding(framed + self.frame.gap + target), len(framed))
+
+    def subject_last(self, request: Request, prompt: str | None = None, target: str = "") -> int:
+        """Return the index of the subject's last token in a prompt, with a target behind it or none.
+
+        ``prompt`` is the request's text, maybe with something in front of it or behind.
+        """
+        text = request.text if prompt is None else prompt
+        start = len(self.frame.before) + text.index(request.text)
+        behind = self.frame.gap + target if target else ""
+        whole = self._encoding(self._framed(text) + behind)
+        return whole.covering(start + request.subject_end - 1)
+
+    def _framed(self, prompt: str) -> str:
+        return self.frame.before + prompt + self.frame.after
+
+    def _encoding(self, text: str) -> Encoding:
         encoding = self._known(text)
         if not encoding.ids:
             raise DataError(f"the text {text!r} has no tokens")
@@ -92,34 +163,23 @@ class Tokens:
             )
         return encoding
 
-    def split(self, prompt: str, target: str) -> Continuation:
-        """Encode ``prompt + " " + target`` once, and cut it where the prompt's characters end."""
-        encoding = self.encode(join(prompt, target))
-        return cut(encoding, len(prompt))
-
-    def subject_last(self, request: Request, text: str | None = None) -> int:
-        """Return the index of the subject's last token in the request's text.
-
-        ``text`` is the request's text with something in front of it and, maybe, behind it.
-        """
-        whole = request.text if text is None else text
-        start = whole.index(request.text)
-        return self.encode(whole).covering(start + request.subject_end - 1)
-
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids, special tokens left out."""
         return self.tokenizer.decode(list(ids), skip_special_tokens=True)
 
     def _with_offsets(self, text: str) -> Encoding:
-        encoded = self.tokenizer(text, return_offsets_mapping=True)
+        encoded = self.tokenizer(text, return_offsets_mapping=True, **self._options)
         return Encoding(tuple(encoded["input_ids"]), tuple(map(tuple, encoded["offset_mapping"])))
 
     def _by_beginnings(self, text: str) -> Encoding:
         """Find the spans from the encodings of the text's beginnings."""
-        ids = tuple(self.tokenizer(text)["input_ids"])
-        ends = token_ends(ids, text, lambda t: tuple(self.tokenizer(t)["input_ids"]))
+        ids = self._ids(text)
+        ends = token_ends(ids, text, self._ids)
         special = set(self.tokenizer.all_special_ids)
         return Encoding(ids, token_spans(ends, [token in special for token in ids]))
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer(text, **self._options)["input_ids"])
 
 
 class TooLongError(DataError):

@@ -117,6 +117,7 @@ def tiny_model(
     batch_rows: int | None = None,
     batch_tokens: int = BATCH_TOKENS,
     padding: Literal["right", "left"] = "right",
+    chat_template: bool = False,
     **options: Any,
 ) -> Model:
     """Return a model of a family; every call makes a new one with the same weights.
@@ -126,7 +127,12 @@ def tiny_model(
     tokenizer = tokenizer or tiny_tokenizer(_DEFAULT_KIND.get(family, "gpt2"))
     module = tiny_module(family, dtype, vocab_size=len(tokenizer), **options)
     return Model(
-        module, tokenizer, batch_rows=batch_rows, batch_tokens=batch_tokens, padding=padding
+        module,
+        tokenizer,
+        batch_rows=batch_rows,
+        batch_tokens=batch_tokens,
+        padding=padding,
+        chat_template=chat_template,
     )
 
 

@@ -38,7 +38,7 @@ def sampled(
 def first_ids(model: Model, start: str) -> tuple[int, ...]:
     """Return the tokens that a sampled text begins with."""
     if start:
-        return model.tokens.encode(start).ids
+        return tuple(model.tokens.tokenizer(start)["input_ids"])
     tokenizer = model.tokens.tokenizer
     bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
     return (bos if bos is not None else eos if eos is not None else 0,)

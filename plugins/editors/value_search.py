@@ -18,7 +18,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from edit_harness import Request, join
+from edit_harness import Request
 from edit_harness.cases import SUBJECT
 from edit_harness.model import Model
 from edit_harness.rerun import Rerun
@@ -145,7 +145,7 @@ def alike(model: Model, requests: Sequence[Request], contexts: int) -> list[list
 def _context(model: Model, owner: int, request: Request, context: str) -> Text:
     text = fill(context, request.text)
     parts = model.tokens.split(text, request.target_new)
-    subject = model.tokens.subject_last(request, join(text, request.target_new))
+    subject = model.tokens.subject_last(request, text, request.target_new)
     return Text(owner, parts.inputs, subject, tuple(parts.places), parts.target)
 
 
