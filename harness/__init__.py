@@ -45,12 +45,13 @@ from edit_harness.interfaces import (
 )
 
 if TYPE_CHECKING:
-    from edit_harness.api import edit, evaluate, load_model
+    from edit_harness.api import edit, evaluate, load_model, save_model
 
 _LAZY = {
     "edit": "edit_harness.api",
     "evaluate": "edit_harness.api",
     "load_model": "edit_harness.api",
+    "save_model": "edit_harness.api",
 }
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "hookimpl",
     "join",
     "load_model",
+    "save_model",
 ]
 
 

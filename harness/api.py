@@ -1,4 +1,4 @@
-"""The Python interface: `evaluate`, `edit` and `load_model`, the same path as the command line."""
+"""The Python interface: the same path as the command line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from edit_harness.assembly import load, make_benchmark, make_editor
 from edit_harness.cases import Request
 from edit_harness.edits import Edit
-from edit_harness.errors import UsageError
+from edit_harness.errors import PluginError, ResourceError, UsageError
 from edit_harness.evaluation import Advance, Run, assemble
 from edit_harness.interfaces import Editor, Task
 from edit_harness.model import Model
@@ -84,3 +86,30 @@ def edit(
         )
     named, _ = make_editor(Plugins.installed(), model, editor, editor_args, seed=0)
     return named.value.edit(model, wanted)
+
+
+def save_model(model: Model, edit: Edit, folder: str | Path) -> None:
+    """Write the edited model, in the precision it is loaded in, as transformers reads it.
+
+    Raises `UsageError` for a folder that has something in it, and `PluginError` for an edit that is
+    not one of weights.
+    """
+    path = Path(folder)
+    check_free(path)
+    if edit.prefix or edit.adaptors or edit.patch:
+        raise PluginError(
+            "this edit is no change of weights, so no model can be written of it",
+            "keep the edit itself: edit.save(FILE), --save FILE",
+        )
+    with model.applied(edit):
+        try:
+            model.module.save_pretrained(path)  # type: ignore[operator]
+            model.tokens.tokenizer.save_pretrained(path)
+        except (OSError, SafetensorError) as error:
+            raise ResourceError(f"{path} cannot be written: {error}") from None
+
+
+def check_free(folder: Path) -> None:
+    """Raise `UsageError` if a folder has something in it, or is a file."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"{folder} is there already", "name a folder that is new or empty")

@@ -290,18 +290,37 @@ def prepare(**flags: Any) -> None:
     preparing.prepare(Plugins.installed(), preparing.Flags(**flags))
 
 
+@main.command(context_settings=SETTINGS)
+@editor_flags
+@model_flags
+@click.option("--requests", required=True, metavar="FILE",
+              help="JSON Lines: prompt, subject, target_new.")  # fmt: skip
+@click.option("--save", metavar="FILE", help="Keep the edit, as safetensors.")
+@click.option("--save-model", metavar="DIR", help="Keep the edited model, for transformers.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@as_json
+@debug
+def edit(**flags: Any) -> None:
+    """Write all facts of a file into a model at once, and keep the result."""
+    from edit_harness import editing
+    from edit_harness.plugins import Plugins
+
+    editing.edit(Plugins.installed(), editing.Flags(**flags))
+
+
 @main.command("try", context_settings=SETTINGS)
 @editor_flags
 @model_flags
 @click.option("--prompt", metavar="TEXT", help="With {} for the subject: '{} lives in'.")
 @click.option("--subject", metavar="TEXT")
 @click.option("--target", metavar="TEXT", help="The new object.")
+@click.option("--edit", metavar="FILE", help="An edit that was saved, instead of an editor.")
 @_many("--ask", metavar="TEXT", help="Another prompt to look at; may be repeated.")
 @click.option("--max-new-tokens", type=click.IntRange(1), default=20, show_default=True)
 @as_json
 @debug
 def try_(**flags: Any) -> None:
-    """Edit one fact and see the model before and after, side by side."""
+    """Edit one fact, or take a saved edit, and see the model before and after."""
     from edit_harness import trying
     from edit_harness.plugins import Plugins
 

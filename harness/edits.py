@@ -156,7 +156,7 @@ class Edit:
         """Return what is left to do while `Model.applied` holds the weights and the patch."""
         return replace(self, weights={}, patch=None)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, model: str = "") -> None:
         """Write weights and prefix as safetensors.
 
         Raises `PluginError` for an edit with an adaptor or a patch, which are code.
@@ -177,7 +177,7 @@ class Edit:
             raise ResourceError(f"{path} cannot be written: {error}") from None
 
     @classmethod
-    def load(cls, path: str | Path) -> Edit:
+    def load(cls, path: str | Path, model: str = "") -> Edit:
         """Read what `save` wrote. Raises `DataError`."""
         try:
             with safe_open(path, framework="pt") as file:

@@ -35,6 +35,7 @@ class Flags(EditingFlags):
     prompt: str | None
     subject: str | None
     target: str | None
+    edit: str | None
     ask: Sequence[str]
     max_new_tokens: int
     as_json: bool
@@ -56,8 +57,8 @@ class View:
     continuation: str
     top: tuple[Token, ...]
     max_logit: float
-    target: float
-    """Probability of the new object."""
+    target: float | None
+    """Probability of the new object, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -70,34 +71,55 @@ class Pair:
 
 
 def try_edit(plugins: Plugins, flags: Flags) -> None:
-    """Make one edit and print the views."""
+    """Make one edit or read it, and print the views."""
     if len(flags.model) != 1 or len(flags.editor) != 1:
         raise UsageError("try takes one model and one editor")
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
     request, neighbors = fact(plugins, model, flags)
-    settings = fields.parse(flags.editor_args)
-    named, _ = assembly.make_editor(plugins, model, flags.editor[0], settings, seed=0)
-    edit = named.value.edit(model, [request])
-    asked = [request.text, *(flags.ask or neighbors)]
-    prompts = [p for q in asked for p in (q, f"{request.statement}. {q}")]
-    pairs = list(views(model, edit, request.target_new, prompts, flags.max_new_tokens))
+    edit, label = edit_of(plugins, model, request, flags)
+    asked = [*([request.text] if request else []), *(flags.ask or neighbors)]
+    fronts = ("", f"{request.statement}. ") if request else ("",)
+    prompts = [front + question for question in asked for front in fronts]
+    target = request.target_new if request else None
+    pairs = list(views(model, edit, target, prompts, flags.max_new_tokens))
     if flags.as_json:
-        out.out(json.dumps({"request": asdict(request), "views": [asdict(p) for p in pairs]}))
+        shown = asdict(request) if request else None
+        out.out(json.dumps({"request": shown, "views": [asdict(p) for p in pairs]}))
         return
-    out.print(Styled(f"edit     {request.statement}   ({named.name})", style="bold"))
+    what = f"{request.statement}   " if request else ""
+    out.print(Styled(f"edit     {what}({label})", style="bold"))
     for pair in pairs:
         out.print()
-        out.print(table(pair, request.target_new))
+        out.print(table(pair, target))
 
 
-def fact(plugins: Plugins, model: Model, flags: Flags) -> tuple[Request, list[str]]:
+def edit_of(
+    plugins: Plugins, model: Model, request: Request | None, flags: Flags
+) -> tuple[Edit, str]:
+    """Return the edit that was saved, or a new one of the request, and what to call it."""
+    if flags.edit:
+        edit = Edit.load(flags.edit, model.digest)
+        model.check(edit)
+        return edit, flags.edit
+    assert request is not None
+    settings = fields.parse(flags.editor_args)
+    named, _ = assembly.make_editor(plugins, model, flags.editor[0], settings, seed=0)
+    return named.value.edit(model, [request]), named.name
+
+
+def fact(plugins: Plugins, model: Model, flags: Flags) -> tuple[Request | None, list[str]]:
     """Return the fact to write and, if none was given, a sample's fact and a neighbour of it.
 
-    Raises `UsageError` for half a fact.
+    A saved edit has its facts in it, so that none need be given. Raises `UsageError` for half a
+    fact, and for a saved edit that nothing is asked of.
     """
     given = (flags.prompt, flags.subject, flags.target)
     if all(given):
         return Request(*map(str, given)), []
+    if flags.edit and not any(given):
+        if not flags.ask:
+            raise UsageError("a saved edit is asked nothing", "say what: --ask 'Ada lives in'")
+        return None, []
     if any(given) or "counterfact" not in model.source.data:
         raise UsageError(
             "a fact has three parts",
@@ -110,14 +132,15 @@ def fact(plugins: Plugins, model: Model, flags: Flags) -> tuple[Request, list[st
 
 
 def views(
-    model: Model, edit: Edit, target: str, prompts: Sequence[str], length: int
+    model: Model, edit: Edit, target: str | None, prompts: Sequence[str], length: int
 ) -> Iterator[Pair]:
     """Yield each prompt before and after the edit."""
+    candidates = (target,) if target else ()
     questions = [
         (e, query)
         for prompt in prompts
         for e in (UNEDITED, edit)
-        for query in (Generate(prompt, length), NextToken(prompt), Choose(prompt, (target,)))
+        for query in (Generate(prompt, length), NextToken(prompt), Choose(prompt, candidates))
     ]
     answers = iter(model.answer(questions))
     found = (view(model, *parts) for parts in zip(answers, answers, answers, strict=True))
@@ -140,10 +163,11 @@ def view(model: Model, text: Any, following: Any, scores: Any) -> View:
         )
         for i in ids
     )
-    return View(text.text.strip(), top, top[0].logit, scores.prob(0))
+    target = scores.prob(0) if scores.logprobs else None
+    return View(text.text.strip(), top, top[0].logit, target)
 
 
-def table(pair: Pair, target: str) -> Table:
+def table(pair: Pair, target: str | None) -> Table:
     """Return a prompt's two views side by side."""
     made = Table(title=Styled(pair.prompt), title_justify="left", box=None, pad_edge=False)
     made.add_column("", no_wrap=True)
@@ -156,5 +180,6 @@ def table(pair: Pair, target: str) -> Table:
         cells = (f"{t.probability:6.1%} {t.logit:7.2f} {t.text!r}" for t in tokens)
         made.add_row("next" if i == 0 else "", *(Styled(cell) for cell in cells))
     made.add_row("max logit", *(f"{side.max_logit:15.2f}" for side in sides))
-    made.add_row("new object", *(Styled(f"{side.target:6.1%} {target}") for side in sides))
+    if target:
+        made.add_row("new object", *(Styled(f"{side.target:6.1%} {target}") for side in sides))
     return made
