@@ -234,6 +234,7 @@ class Run:
             flat[f"{name}_n,{mode}"] = estimate.n
         return {
             "editor": self.evaluation.label,
+            "preset": self.evaluation.preset,
             "task": self.evaluation.task.name,
             "model": self.evaluation.model.source.path,
             "precision": self.evaluation.model.precision,

@@ -1,7 +1,7 @@
 """Which family a model is of, and the hyperparameters that an editor takes from its preset.
 
 A family is recognised by the configuration's type, depth, width and vocabulary, never by the name
-of a folder: a fine-tuned or renamed copy finds its preset too.
+of a folder: a fine-tuned or renamed copy finds its preset too, as a chat model that of its base.
 """
 
 from __future__ import annotations

@@ -197,13 +197,15 @@ def summary(runs: Sequence[Run]) -> Iterator[Table]:
     labels = [
         {
             "Editor": r.evaluation.label,
+            "Preset": r.evaluation.preset.partition(" ")[0] or "none",
             "Task": r.evaluation.task.name,
             "Model": r.evaluation.model.name,
             "Seed": str(r.evaluation.seed),
         }
         for r in runs
     ]
-    heads = [h for h in labels[0] if len({label[h] for label in labels}) > 1] or ["Editor"]
+    differing = [h for h in labels[0] if len({label[h] for label in labels}) > 1]
+    heads = differing or ["Editor"]
     lines = [line for r in runs for line in r.lines if not line.measure.detail]
     names = list(dict.fromkeys(line.name for line in lines))
     rows = [

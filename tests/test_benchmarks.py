@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import astuple
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from transformers import GPT2Config, GPTJConfig
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not in a built package")
 
-from benchmarks import cfplus, growth, race, synthetic
+from benchmarks import cfplus, editors, growth, race, synthetic
 from benchmarks.counting import Cost, Work, counting, peak_memory
 from benchmarks.naive import Asked
 from benchmarks.race import EDIT, EVALUATION, GENERATION, NEXT
@@ -263,3 +264,22 @@ def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_work_a_case_does_not_grow() -> None:
     cost, found = growth.grow((8, 16))
     assert growth.spread(cost, found) <= growth.SPREAD
+
+
+def test_the_table_of_editors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A line for each editor, from processes of their own; the unedited model moves nothing."""
+    args = ["--editor", "none", "--limit", "2", "--output", str(tmp_path)]
+    editors.main(args, standalone_mode=False)
+    head, rule, line = capfd.readouterr().out.splitlines()
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[0] == "none"
+    assert cells[1] == "0.0 (0.0, 0.0)"
+    assert len(cells) == head.count("|") - 1 == rule.count("|") - 1
+    assert float(cells[-2]) < 0.01 < float(cells[-1])
+    assert {path.name for path in tmp_path.iterdir()} == {"none", "none.json"}
+
+
+def test_a_number_with_its_interval() -> None:
+    found = {"post_ES,single": 0.5, "post_ES_low,single": 0.25, "post_ES_high,single": 0.75}
+    assert editors.cell(found, "ES") == "50.0 (25.0, 75.0)"
+    assert editors.cell(found, "PS") == "–"

@@ -1,7 +1,7 @@
 """Families by shape, and the fields that an editor takes from its preset."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import pytest
 from transformers import (
@@ -15,6 +15,7 @@ from transformers import (
 )
 
 from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, UsageError
+from edit_harness.interfaces import Origin
 from edit_harness.plugins import Plugins
 from edit_harness.presets import configure, settings, shape_of
 
@@ -35,6 +36,7 @@ QWEN = {"num_hidden_layers": 28, "hidden_size": 3584, "vocab_size": 152064}
         (LlamaConfig(**LLAMA, vocab_size=32000), "llama-2-7b"),
         (LlamaConfig(**LLAMA, vocab_size=128256), "llama-3-8b"),
         (MistralConfig(**LLAMA, vocab_size=32768), "mistral-7b"),
+        (MistralConfig(**LLAMA, vocab_size=32000), "mistral-7b"),
         (Qwen2Config(**QWEN), "qwen2.5-7b"),
         (GPT2Config(n_layer=2, n_embd=32), ""),
         (LlamaConfig(**LLAMA, vocab_size=50000), ""),
@@ -132,6 +134,7 @@ SHAPES = [
     ModelShape("gpt-j-6b", "gptj", 28, 4096),
     ModelShape("llama-2-7b", "llama", 32, 4096),
     ModelShape("llama-3-8b", "llama", 32, 4096),
+    ModelShape("mistral-7b", "mistral", 32, 4096),
     ModelShape("qwen2.5-7b", "qwen2", 28, 3584),
     ModelShape("", "gpt2", 4, 64),
     ModelShape("", "llama", 80, 8192),
@@ -155,3 +158,14 @@ def test_a_preset_gives_fields_that_the_editor_has():
         for family, preset in factory.presets.items():
             assert preset.values.keys() <= settings(factory()).keys(), (name, family)
             assert preset.source
+            assert preset.origin in get_args(Origin)
+            assert str(preset) == f"{preset.origin} ({preset.source})"
+
+
+@pytest.mark.parametrize("name", EDITORS)
+def test_what_nobody_published_is_called_a_guess(name):
+    editor = Plugins.installed().find("editor", name).load()()
+    configured = configure(editor, ModelShape("", "gpt2", 4, 64), name)
+    assert configured.source.startswith("guessed") or not any(
+        value is FROM_PRESET for value in settings(editor).values()
+    )

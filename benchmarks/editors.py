@@ -1,0 +1,98 @@
+"""All editors on CounterFact and CounterFact+: one table in Markdown, with seconds and memory.
+
+    python -m benchmarks.editors --limit 100
+
+Each editor runs in a process of its own, by the command that a user types, so that its peak memory
+is its own. Seconds are of the value search or training of one edit within the command's chunks;
+memory is the largest resident set, with that of ``none`` (model and evaluation alone) for comparison.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from edit_harness.plugins import Plugins
+
+TASKS = ("counterfact", "counterfactplus")
+COLUMNS = {
+    "counterfact": ("ES", "PS", "NS", "S"),
+    "counterfactplus": ("NS+", "NM+", "NKL", "NKL+"),
+}
+PERCENT = ("ES", "PS", "NS", "S", "NS+", "NM+")
+MODE = "single"
+
+
+@click.command()
+@click.option("--model", default="pocket", show_default=True)
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
+@click.option("--editor", multiple=True, help="Only these; by default all that are installed.")
+@click.option("--output", type=click.Path(path_type=Path), help="Keep the run folders here.")
+def main(model: str, limit: int, editor: tuple[str, ...], output: Path | None) -> None:
+    """Run every editor and print the table."""
+    names = list(editor) or [c.name for c in Plugins.installed().of_kind("editor")]
+    names.sort(key=lambda name: name != "none")
+    heads = [name for columns in COLUMNS.values() for name in columns]
+    print(f"| editor | {' | '.join(heads)} | s/edit | peak MB |")
+    print("|---" * (len(heads) + 3) + "|")
+    with TemporaryDirectory() as temporary:
+        for name in names:
+            folder = (output or Path(temporary)) / name
+            results, peak = run(name, model, limit, folder)
+            print(row(results, seconds(folder), peak), flush=True)
+
+
+def run(editor: str, model: str, limit: int, folder: Path) -> tuple[list[dict[str, Any]], float]:
+    """Return the results of both tasks and the peak memory in MB, of a process of its own."""
+    command = [sys.executable, "-m", "edit_harness", "--editor", editor, "--model", model,
+               "--task", ",".join(TASKS), "--limit", str(limit), "-o", str(folder),
+               "--json", "--quiet"]  # fmt: skip
+    told = folder.with_suffix(".json")
+    told.parent.mkdir(parents=True, exist_ok=True)
+    with open(told, "wb") as stream:
+        actions = [(os.POSIX_SPAWN_DUP2, stream.fileno(), 1)]
+        pid = os.posix_spawn(sys.executable, command, os.environ, file_actions=actions)
+        _, status, usage = os.wait4(pid, 0)
+    if code := os.waitstatus_to_exitcode(status):
+        raise click.ClickException(f"{editor} ended with {code}")
+    return json.loads(told.read_text()), usage.ru_maxrss / 1024
+
+
+def seconds(folder: Path) -> float:
+    """Return the mean seconds of an edit."""
+    files = [file.read_text(encoding="utf-8") for file in folder.glob("*/samples.jsonl")]
+    lines = [json.loads(line) for text in files for line in text.splitlines()]
+    return sum(line["seconds"]["edit"] for line in lines) / len(lines)
+
+
+def row(results: list[dict[str, Any]], each: float, peak: float) -> str:
+    """Return a line of the table."""
+    cells = [
+        cell(found["results"], name)
+        for task, found in zip(TASKS, results, strict=True)
+        for name in COLUMNS[task]
+    ]
+    return f"| {results[0]['editor']} | {' | '.join(cells)} | {each:.3f} | {peak:,.0f} |"
+
+
+def cell(found: dict[str, float], name: str) -> str:
+    """Return a number with its interval."""
+    parts = [found.get(f"post_{name}{part},{MODE}") for part in ("", "_low", "_high")]
+    if parts[0] is None:
+        return "–"
+    scale, digits = (100, 1) if name in PERCENT else (1, 2)
+    value, low, high = (
+        f"{math.nan if part is None else part * scale:.{digits}f}" for part in parts
+    )
+    return f"{value} ({low}, {high})"
+
+
+if __name__ == "__main__":
+    main()
