@@ -35,7 +35,7 @@ from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness_plugins.editors.codebook import Codebook, nearest
 from edit_harness_plugins.editors.output_search import Place, Settings, inputs_at, search
-from edit_harness_plugins.editors.sources import EASYEDIT
+from edit_harness_plugins.editors.sources import EASYEDIT, OURS
 from edit_harness_plugins.editors.tuning import Text
 
 MARGIN = 1e-5
@@ -78,6 +78,7 @@ class Grace(Editor):
     """Seed of cold starts, together with the text of the request."""
 
     presets: ClassVar = {
+        "pocket": _preset(4, OURS, "tuned", steps=20),
         "gpt2-xl": _preset(35, HARTVIGSEN, "paper", steps=100, module="up"),
         "gpt-j-6b": _preset(25, EASYEDIT, steps=200),
         "llama-2-7b": _preset(27, EASYEDIT),
