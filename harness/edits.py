@@ -200,7 +200,7 @@ class Edit:
             parts = _sorted(tensors)
             return cls(
                 {name: _delta(own) for name, own in _grouped(parts["weights"]).items()},
-                _adaptors(json.loads(header.get("adaptors", "{}")), _grouped(parts["adaptors"])),
+                _adaptors(json.loads(header["adaptors"]), _grouped(parts["adaptors"])),
                 header["prefix"],
                 info=json.loads(header["info"]),
                 state=parts["state"],

@@ -25,6 +25,8 @@ from edit_harness.plugins import Component, Plugins
 FORMAT = "edit-harness edit 2"
 FIRST_FORMAT = "edit-harness edit 1"
 """Had tensors of weights only, whose names did not say so."""
+FIRST_HEADER = {"model": "", "adaptors": "{}"}
+"""What a file of the first format says by leaving it out."""
 WEIGHTS = "weights/"
 
 
@@ -60,7 +62,7 @@ def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read as an edit: {error}") from None
     if header.get("format") == FIRST_FORMAT:
-        return {WEIGHTS + key: tensor for key, tensor in tensors.items()}, header
+        return {WEIGHTS + key: tensor for key, tensor in tensors.items()}, FIRST_HEADER | header
     if header.get("format") != FORMAT:
         raise DataError(f"{path} holds no edit of this harness")
     return tensors, header

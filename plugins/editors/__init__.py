@@ -3,21 +3,22 @@
 from edit_harness import Register, hookimpl
 
 
-here = "edit_harness_plugins.editors"
-
-
 @hookimpl
 def edit_harness_register_editors(register: Register) -> None:
     """Name the editors."""
+    here = "edit_harness_plugins.editors"
     register("none", f"{here}.none:Unedited", "No edit: the baseline of every table")
     register("ft", f"{here}.ft:FineTuning", "Fine-tuning of one MLP projection")
     register("ft-l", f"{here}.ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box")
     register("rome", f"{here}.rome:Rome", "Rank-one model editing (Meng et al., 2022)")
     register("prompt", f"{here}.prompt:Prompt", "The new fact in front of every prompt")
-    register("grace", f"{here}.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)")
+    register(
+        "grace", f"{here}.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"
+    )
 
 
 @hookimpl
 def edit_harness_register_adaptors(register: Register) -> None:
     """Name the adaptors that edits are stored with."""
-    register("codebook", f"{here}.codebook:Codebook", "Outputs for inputs near a key (GRACE)")
+    codebook = "edit_harness_plugins.editors.codebook:Codebook"
+    register("codebook", codebook, "Outputs for inputs near a key (GRACE)")

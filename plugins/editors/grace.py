@@ -95,7 +95,9 @@ class Grace(Editor):
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return the layer at three quarters of the depth, the rest as for Llama 2."""
-        return _preset(int(0.75 * shape.layers), "layer by depth, the rest as for Llama 2", "guessed")
+        return _preset(
+            int(0.75 * shape.layers), "layer by depth, the rest as for Llama 2", "guessed"
+        )
 
     def check(self, model: Model) -> None:
         """Raise `PluginError` if the layer has no such map, `UsageError` without a step."""
@@ -291,7 +293,11 @@ def _codebook(edit: Edit, module: str) -> Codebook | None:
     adaptor = edit.adaptors.get(module)
     if adaptor is None and not edit.adaptors:
         return None
-    if len(edit.adaptors) > 1 or not isinstance(adaptor, Codebook) or _state(module) not in edit.state:
+    if (
+        len(edit.adaptors) > 1
+        or not isinstance(adaptor, Codebook)
+        or _state(module) not in edit.state
+    ):
         raise PluginError(
             f"the edit so far is no codebook of {module} with labels, so grace cannot extend it",
             "extend an edit that grace made with the same layer and module",
