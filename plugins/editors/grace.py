@@ -39,9 +39,14 @@ from edit_harness_plugins.editors.sources import EASYEDIT, OURS
 from edit_harness_plugins.editors.tuning import Text
 
 MARGIN = 1e-5
-"""What a split takes off the radius of the older entry, and an expansion puts on."""
-ROUNDING = 8
-"""Two passes may give keys that differ by so many units in the last place of their norm."""
+"""What a split takes off the radius of the older entry."""
+ROUNDING = {
+    torch.float64: 1e-14,
+    torch.float32: 1e-6,
+    torch.bfloat16: 1.6e-2,
+    torch.float16: 2e-3,
+}
+"""How far apart, in norms, two passes may see one key: twice of what was seen on pocket at most."""
 PADDING = -1
 """Behind a label that is shorter than the longest."""
 HARTVIGSEN = "Thartvigsen/GRACE"
@@ -142,7 +147,7 @@ class Grace(Editor):
         prompts = [text.ids[: text.reads[0] + 1] for own in texts for text in own]
         keys = inputs_at(model, place.module, prompts).split([len(own) for own in texts])
         books = [
-            Book(edit, place.module, own, self.epsilon)
+            Book(edit, place.module, own, self.epsilon, ROUNDING[model.dtype])
             for edit, own in zip(previous, keys, strict=True)
         ]
         lessons = [
@@ -186,7 +191,8 @@ class Grace(Editor):
 class Book:
     """A codebook while requests are taken in: entries have keys, radii and labels before values.
 
-    ``new`` are the keys of the requests to come, requests by d_in, in order.
+    ``new`` are the keys of the requests to come, requests by d_in, in order; ``rounding`` is by how
+    much of its norm a key may be off.
     """
 
     values: dict[int, Tensor]
@@ -194,8 +200,11 @@ class Book:
     losses: list[float]
     """Of each request, before the last step."""
 
-    def __init__(self, edit: Edit, module: str, new: Tensor, epsilon: float) -> None:
-        self.module, self.epsilon, self.losses = module, epsilon, []
+    def __init__(
+        self, edit: Edit, module: str, new: Tensor, epsilon: float, rounding: float
+    ) -> None:
+        self.module, self.epsilon, self.rounding = module, epsilon, rounding
+        self.losses = []
         old = _codebook(edit, module)
         self._coming = iter(new)
         self._keys = torch.cat([old.keys.to(new), torch.empty_like(new)]) if old else new.clone()
@@ -206,8 +215,9 @@ class Book:
     def take(self, label: tuple[int, ...]) -> tuple[int, bool]:
         """Return the entry of the next request, and whether its value is to be searched anew.
 
-        ``label`` are the target's tokens. Far from all entries it becomes one of its own. Within
-        reach of one with its label, it expands that; with another label, the two share the way.
+        ``label`` are the target's tokens. Far from all entries, the request gets one of its own.
+        Within reach of one with its label, it expands that; with another label, the two share the
+        way between them, and for one and the same key the last label holds.
         """
         key, count = next(self._coming), len(self.radii)
         if not count:
@@ -216,13 +226,14 @@ class Book:
         distance, entry = near.item(), int(index)
         if distance > self.epsilon + self.radii[entry]:
             return self._add(key, label, self.epsilon), True
-        rounding = ROUNDING * torch.finfo(key.dtype).eps * float(key.norm())
-        margin = max(MARGIN, rounding)
+        rounding = self.rounding * float(key.norm())
         if label == self.labels[entry]:
             if distance > self.radii[entry]:
-                self.radii[entry] = distance + margin
+                # The published radius is the distance itself, which the next pass may exceed.
+                self.radii[entry] = distance + rounding
             return entry, False
-        if distance <= 2 * margin:
+        if distance <= max(2 * MARGIN, rounding):
+            # A split of nothing would leave two entries that answer nobody.
             self.labels[entry] = label
             return entry, True
         self.radii[entry] = distance / 2 - MARGIN
