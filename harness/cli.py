@@ -23,7 +23,7 @@ from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.plugins import suggestion
 
 INTERRUPTED, TERMINATED, INTERNAL = 130, 143, 70
-KINDS = ("editors", "tasks", "metrics", "models", "plugins", "runs")
+KINDS = ("editors", "tasks", "metrics", "models", "adaptors", "plugins", "runs")
 
 
 class Terminated(BaseException):
@@ -238,7 +238,7 @@ def _terminate(*_: object) -> None:
 @as_json
 @debug
 def list_(kinds: tuple[str, ...], output_path: str, as_json: bool, debug: bool) -> None:
-    """List editors, tasks, metrics, models, plugins, runs."""
+    """List editors, tasks, metrics, models, adaptors, plugins, runs."""
     from edit_harness import listing
     from edit_harness.plugins import Plugins
 

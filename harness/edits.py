@@ -13,16 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from edit_harness.errors import DataError, PluginError, ResourceError
-
-FORMAT = "edit-harness edit 1"
+from edit_harness import storage
+from edit_harness.errors import DataError, PluginError
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +98,13 @@ class Rows:
     """Kept from pass to pass of one generation, for what an adaptor decides at the prompt."""
 
 
+@runtime_checkable
 class Adaptor(Protocol):
-    """Replaces the output of a module, given its input."""
+    """Replaces the output of a module, given its input.
+
+    An edit with it can be saved if its class is a dataclass of tensors and JSON that a plugin
+    registers.
+    """
 
     def __call__(self, inputs: Tensor, outputs: Tensor, rows: Rows) -> Tensor:
         """Return the new output; tensors are rows by positions by width."""
@@ -157,45 +159,95 @@ class Edit:
         return replace(self, weights={}, patch=None)
 
     def save(self, path: str | Path, model: str = "") -> None:
-        """Write weights and prefix as safetensors.
+        """Write all but a patch as safetensors.
 
-        Raises `PluginError` for an edit with an adaptor or a patch, which are code.
+        ``model`` is the digest of the weights that the edit was made for. Raises `PluginError` for
+        a patch, which is code, and for an adaptor that has no registered class.
         """
-        if self.adaptors or self.patch:
-            raise PluginError("an edit made of code (an adaptor or a patch) cannot be saved")
-        tensors = {}
+        if self.patch:
+            raise PluginError(
+                "an edit made of code (a patch) cannot be saved",
+                "make it of weights, adaptors and a prefix",
+            )
+        adaptors = {name: storage.stored(adaptor) for name, adaptor in self.adaptors.items()}
+        tensors = {f"state/{name}": tensor for name, tensor in self.state.items()}
         for name, delta in self.weights.items():
-            for part, tensor in vars(delta).items():
-                # A copy of its own, since safetensors refuses tensors that share memory.
-                tensors[f"{name}/{part}"] = tensor.detach().clone(
-                    memory_format=torch.contiguous_format
-                )
-        info = json.dumps(dict(self.info), allow_nan=False)
-        try:
-            save_file(tensors, path, {"format": FORMAT, "prefix": self.prefix, "info": info})
-        except (OSError, SafetensorError) as error:
-            raise ResourceError(f"{path} cannot be written: {error}") from None
+            tensors |= {f"{storage.WEIGHTS}{name}/{part}": t for part, t in vars(delta).items()}
+        for name, adaptor in adaptors.items():
+            tensors |= {f"adaptors/{name}/{part}": t for part, t in adaptor.tensors.items()}
+        header = {
+            "prefix": self.prefix,
+            "model": model,
+            "info": json.dumps(dict(self.info), allow_nan=False),
+            "adaptors": json.dumps({name: (a.name, a.fields) for name, a in adaptors.items()}),
+        }
+        storage.write(path, tensors, header)
 
     @classmethod
     def load(cls, path: str | Path, model: str = "") -> Edit:
-        """Read what `save` wrote. Raises `DataError`."""
+        """Read what `save` wrote; ``model`` is the digest of the weights that are to be edited.
+
+        Raises `DataError` for a file that is no edit, is damaged or was made for other weights, and
+        `PluginError` for an adaptor that is not installed.
+        """
+        tensors, header = storage.read(path)
+        if model and header.get("model") and model != header["model"]:
+            raise DataError(
+                f"{path} was made for other weights than those of this model",
+                "load the model that it was made for, or make the edit anew",
+            )
         try:
-            with safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError) as error:
-            raise DataError(f"{path} cannot be read as an edit: {error}") from None
-        if metadata.get("format") != FORMAT:
-            raise DataError(f"{path} holds no edit of this harness")
-        parts: dict[str, dict[str, Tensor]] = {}
-        for key, tensor in tensors.items():
-            name, _, part = key.rpartition("/")
-            parts.setdefault(name, {})[part] = tensor
-        try:
-            weights = {n: Dense(**p) if "tensor" in p else LowRank(**p) for n, p in parts.items()}
-            return cls(weights, prefix=metadata["prefix"], info=json.loads(metadata["info"]))
-        except (TypeError, KeyError, ValueError) as error:
+            parts = _sorted(tensors)
+            return cls(
+                {name: _delta(own) for name, own in _grouped(parts["weights"]).items()},
+                _adaptors(json.loads(header["adaptors"]), _grouped(parts["adaptors"])),
+                header["prefix"],
+                info=json.loads(header["info"]),
+                state=parts["state"],
+            )
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise DataError(f"{path} is damaged: {error}") from None
+
+
+def _sorted(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """Return the tensors by what they are of; a name begins with that and a slash."""
+    kinds: dict[str, dict[str, Tensor]] = {"weights": {}, "adaptors": {}, "state": {}}
+    for key, tensor in tensors.items():
+        kind, _, name = key.partition("/")
+        kinds[kind][name] = tensor
+    return kinds
+
+
+def _grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """Return the parts of each parameter or module; a name ends with a slash and the part."""
+    groups: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        name, _, part = key.rpartition("/")
+        groups.setdefault(name, {})[part] = tensor
+    return groups
+
+
+def _delta(parts: dict[str, Tensor]) -> Delta:
+    """Return a change from its parts. Raises `TypeError` or `ValueError` if they are no change."""
+    if "tensor" in parts:
+        return Dense(**parts)
+    delta = LowRank(**parts)
+    left, right = delta.left, delta.right
+    if not left.dim() == right.dim() == 2 or left.shape[1] != right.shape[0]:
+        raise ValueError(f"left {tuple(left.shape)} and right {tuple(right.shape)} do not fit")
+    return delta
+
+
+def _adaptors(
+    described: Mapping[str, Any], tensors: Mapping[str, dict[str, Tensor]]
+) -> dict[str, Adaptor]:
+    """Return adaptors from the name and the fields of each, and their tensors."""
+    if tensors.keys() - described.keys():
+        raise ValueError("it has tensors of adaptors that it does not describe")
+    return {
+        module: storage.restored(storage.Stored(name, fields, tensors.get(module, {})))
+        for module, (name, fields) in described.items()
+    }
 
 
 UNEDITED = Edit()

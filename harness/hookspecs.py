@@ -45,3 +45,11 @@ def edit_harness_register_metrics(register: Register) -> None:
 @hookspec
 def edit_harness_register_models(register: Register) -> None:
     """Register models that a package brings along: subclasses of `edit_harness.ModelSource`."""
+
+
+@hookspec
+def edit_harness_register_adaptors(register: Register) -> None:
+    """Register adaptors, so that edits with them can be saved and loaded by name.
+
+    They are dataclasses whose fields are tensors or JSON: see `edit_harness.edits.Adaptor`.
+    """

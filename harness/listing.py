@@ -105,7 +105,8 @@ def card(component: Component) -> dict[str, Any]:
         content["citation"] = citation
     if needs := getattr(factory, "needs", ""):
         content["needs"] = needs
-    if fields := defaults(factory):
+    # The fields of an adaptor are an edit's contents, not settings.
+    if component.kind != "adaptor" and (fields := defaults(factory)):
         content["fields"] = {k: "(from the preset)" if v is None else v for k, v in fields.items()}
     if issubclass(factory, Editor) and factory.presets:
         content["presets"] = {

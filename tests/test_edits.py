@@ -1,9 +1,15 @@
+import importlib
+import json
+import sys
+
 import pytest
 import torch
+from builders import distribution
 from safetensors.torch import save_file
 
 from edit_harness import Choose, DataError, PluginError
 from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
+from edit_harness.testing.suites import same_weights
 from edit_harness.testing.tiny import tiny_model
 
 NAME = "transformer.h.1.mlp.c_proj.weight"
@@ -202,11 +208,177 @@ def test_a_prefix_alone_is_an_edit_too(tmp_path):
     assert back.touches_nothing
 
 
-@pytest.mark.parametrize("part", [{"patch": lambda module: None}, {"adaptors": {"x": adaptor}}])
-def test_code_is_not_saved(tmp_path, part):
-    with pytest.raises(PluginError, match="made of code"):
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        ({"patch": lambda module: None}, "made of code"),
+        ({"adaptors": {"x": adaptor}}, "class function cannot be saved"),
+    ],
+)
+def test_code_is_not_saved(tmp_path, part, why):
+    with pytest.raises(PluginError, match=why) as e:
         Edit({NAME: low_rank()}, **part).save(tmp_path / "edit")
+    assert e.value.remedy
     assert not (tmp_path / "edit").exists()
+
+
+def test_state_comes_back(tmp_path):
+    state = {"m.labels": torch.tensor([[3, -1], [4, 5]]), "a/b": torch.ones(2), "none": torch.empty(0, 3)}  # fmt: skip
+    Edit({NAME: low_rank()}, state=state).save(tmp_path / "edit")
+    back = Edit.load(tmp_path / "edit").state
+    assert back.keys() == state.keys()
+    assert all(
+        torch.equal(back[k], t) and back[k].dtype == t.dtype and back[k].shape == t.shape
+        for k, t in state.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "fits"),
+    [
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a", "", True),
+        ("", "b", True),
+    ],
+)
+def test_an_edit_is_of_the_weights_that_it_was_made_for(tmp_path, made, asked, fits):
+    edit = Edit({NAME: low_rank()}, prefix="Ann. ")
+    edit.save(tmp_path / "edit", made)
+    if fits:
+        assert Edit.load(tmp_path / "edit", asked).prefix == "Ann. "
+        return
+    with pytest.raises(DataError, match="made for other weights"):
+        Edit.load(tmp_path / "edit", asked)
+
+
+def test_files_of_the_first_format_are_read(tmp_path):
+    """It had weights, a prefix and diagnostics, and neither state nor a model's digest."""
+    matrix = low_rank(2)
+    tensors = {f"{NAME}/left": matrix.left, f"{NAME}/right": matrix.right, f"{BIAS}/tensor": torch.ones(32)}  # fmt: skip
+    header = {"format": "edit-harness edit 1", "prefix": "Ann. ", "info": '{"loss": 0.5}'}
+    save_file(tensors, tmp_path / "edit", header)
+    back = Edit.load(tmp_path / "edit", "some model")
+    assert torch.equal(back.weights[NAME].dense(), matrix.dense())
+    assert torch.equal(back.weights[BIAS].dense(), torch.ones(32))
+    assert (back.prefix, back.info, back.state) == ("Ann. ", {"loss": 0.5}, {})
+
+
+# Adaptors in files.
+
+
+PLUGIN = """
+from dataclasses import dataclass
+import torch
+from edit_harness import hookimpl
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    by: torch.Tensor
+    words: list
+    scale: float = 1.0
+
+    def __call__(self, inputs, outputs, rows):
+        return outputs + self.scale * self.by
+
+class Bare:
+    def __call__(self, inputs, outputs, rows):
+        return outputs
+
+@hookimpl
+def edit_harness_register_adaptors(register):
+    register("shift", Shift, "Adds a vector")
+    register("bare", Bare, "Is no dataclass")
+    register("lost", "edit_harness_nowhere:Lost", "Cannot be imported")
+"""
+
+
+@pytest.fixture
+def shifts(tmp_path, monkeypatch):
+    """Install a package with adaptors; return its module."""
+    (tmp_path / "site").mkdir()
+    name = distribution(tmp_path / "site", "edit-harness-shift", PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    yield importlib.import_module(name)
+    sys.modules.pop(name)
+
+
+def test_adaptors_come_back_by_their_names(tmp_path, shifts):
+    by = torch.randn(2, 3).T
+    one, two = shifts.Shift(by, ["Ann", {"a": None}], 0.5), shifts.Shift(by, [])
+    edit = Edit({NAME: low_rank()}, {"block.0.mlp": one, "head": two}, "Ann. ", info={"loss": 1.0})
+    edit.save(tmp_path / "edit")
+    back = Edit.load(tmp_path / "edit")
+    assert back.adaptors.keys() == edit.adaptors.keys()
+    for name, adaptor in edit.adaptors.items():
+        other = back.adaptors[name]
+        assert type(other) is shifts.Shift
+        assert torch.equal(other.by, by)
+        assert (other.words, other.scale) == (adaptor.words, adaptor.scale)
+    assert same_weights(edit, back)
+    assert b"edit_harness_shift" not in (tmp_path / "edit").read_bytes()
+
+
+def test_an_adaptor_whose_package_is_not_there(tmp_path, shifts, monkeypatch):
+    Edit(adaptors={"m": shifts.Shift(torch.ones(2), [])}).save(tmp_path / "edit")
+    monkeypatch.setenv("EDIT_HARNESS_PLUGINS", "edit-harness")
+    with pytest.raises(PluginError, match="adaptor 'shift' of the package edit-harness-shift") as e:
+        Edit.load(tmp_path / "edit")
+    assert "install edit-harness-shift" in e.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("make", "why", "remedy"),
+    [
+        (lambda m: m.Bare(), "cannot be saved", "make Bare a dataclass"),
+        (lambda m: m.Shift(torch.ones(2), [{1, 2}]), "set is not JSON", "tensors or JSON"),
+        (lambda m: m.Shift(torch.ones(2), [], float("nan")), "cannot be saved", "tensors or JSON"),
+        (lambda m: type("Sub", (m.Shift,), {})(torch.ones(2), []), "class Sub", "register"),
+    ],
+)
+def test_adaptors_that_cannot_be_saved(tmp_path, shifts, make, why, remedy):
+    with pytest.raises(PluginError, match=why) as e:
+        Edit(adaptors={"m": make(shifts)}).save(tmp_path / "edit")
+    assert remedy in e.value.remedy
+    assert not (tmp_path / "edit").exists()
+
+
+WHOLE = {"adaptors/m/keys": (2, 3), "adaptors/m/values": (2, 4), "adaptors/m/radii": (2,)}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "described"),
+    [
+        ({**WHOLE, "adaptors/m/values": (3, 4)}, {"m": ["edit-harness/codebook", {}]}),
+        ({"adaptors/m/keys": (2, 3)}, {"m": ["edit-harness/codebook", {}]}),
+        ({**WHOLE, "adaptors/m/other": (2,)}, {"m": ["edit-harness/codebook", {}]}),
+        (WHOLE, {"m": ["edit-harness/codebook", {"other": 1}]}),
+        (WHOLE, {"m": ["edit-harness/codebook"]}),
+        (WHOLE, {"m": "edit-harness/codebook"}),
+        (WHOLE, {"m": [None, {}]}),
+        (WHOLE, ["m"]),
+        (WHOLE, {}),
+        ({}, {"m": ["edit-harness/codebook", {}]}),
+        ({"other/m/keys": (2,)}, {}),
+        ({f"weights/{NAME}/left": (8, 2), f"weights/{NAME}/right": (3, 8)}, {}),
+        ({f"weights/{NAME}/left": (8,), f"weights/{NAME}/right": (8, 8)}, {}),
+        ({f"weights/{NAME}/tensor": (8,), f"weights/{NAME}/left": (8, 8)}, {}),
+    ],
+)
+def test_contents_that_do_not_fit(tmp_path, shapes, described):
+    header = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "model": ""}
+    tensors = {name: torch.ones(shape) for name, shape in shapes.items()}
+    save_file(tensors, tmp_path / "edit", {**header, "adaptors": json.dumps(described)})
+    with pytest.raises(DataError, match="damaged"):
+        Edit.load(tmp_path / "edit")
+
+
+@pytest.mark.parametrize("missing", ["prefix", "info", "adaptors"])
+def test_a_header_that_is_not_whole(tmp_path, missing):
+    header = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "adaptors": "{}"}
+    save_file({}, tmp_path / "edit", {k: v for k, v in header.items() if k != missing})
+    with pytest.raises(DataError, match="damaged"):
+        Edit.load(tmp_path / "edit")
 
 
 def damage(path, kind):

@@ -115,6 +115,24 @@ class CannotBeRecorded(Good):
         return Edit(super().edit(model, requests).weights, info={"loss": float("nan")})
 
 
+class UsesUnnamedCode(Good):
+    def edit(self, model, requests):
+        return Edit(adaptors={"transformer.h.1.mlp": lambda inputs, outputs, rows: 2 * outputs})
+
+
+class RemembersInItself(Good):
+    last = None
+
+    def edit(self, model, requests):
+        self.last = super().edit(model, requests)
+        return self.last
+
+    def extend(self, model, previous, requests):
+        if previous is self.last:
+            return super().extend(model, previous, requests)
+        return self.edit(model, requests)
+
+
 ALONE = "test_leaves_the_model_and_the_process_as_they_were"
 INTERRUPTED = "test_leaves_the_model_as_it_was_when_interrupted"
 LIKELIER = "test_makes_the_target_likelier"
@@ -135,6 +153,8 @@ SEVERAL = "test_takes_several_requests_at_once"
         (MixesBatches, {"test_edits_each_as_if_one_by_one"}),
         (DoesTheOpposite, {LIKELIER, SEVERAL}),
         (KeepsTheGraph, {"test_keeps_no_gradients"}),
+        (UsesUnnamedCode, {"test_is_saved_and_loaded", "test_extends_what_was_loaded"}),
+        (RemembersInItself, {"test_extends_what_was_loaded"}),
         (CannotBeRecorded, {"test_hyperparameters_and_diagnostics_are_recordable"}),
     ],
 )
@@ -279,14 +299,21 @@ def test_a_metric_of_nans_is_found():
     assert "test_values_are_finite_floats" in failing(suite, cases=lambda: list(Listed().cases()))
 
 
-def plugin(name, factory, summary="What it is"):
+def plugin(name, factory, summary="What it is", kind="metric"):
     @hookimpl
-    def edit_harness_register_metrics(register):
+    def hook(register):
         register(name, factory, summary)
 
-    return SimpleNamespace(
-        __name__="no_such_module", edit_harness_register_metrics=edit_harness_register_metrics
-    )
+    module = SimpleNamespace(__name__="no_such_module")
+    setattr(module, f"edit_harness_register_{kind}s", hook)
+    return module
+
+
+class Plain:
+    """An adaptor whose fields nobody knows."""
+
+    def __call__(self, inputs, outputs, rows):
+        return outputs
 
 
 ALWAYS = {"test_is_advertised", "test_registers_without_heavy_modules"}
@@ -299,6 +326,8 @@ ALWAYS = {"test_is_advertised", "test_registers_without_heavy_modules"}
         (plugin("sound", Sound, " "), {"test_registers_components_and_says_what_they_are"}),
         (plugin("sound", "no_such_module:Sound"), {"test_components_are_of_their_kind"}),
         (plugin("sound", Good), {"test_components_are_of_their_kind"}),
+        (plugin("sound", Sound, kind="adaptor"), {"test_components_are_of_their_kind"}),
+        (plugin("plain", Plain, kind="adaptor"), {"test_adaptors_can_be_stored"}),
     ],
 )
 def test_a_bad_plugin_is_found(module, found):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -36,7 +36,7 @@ from edit_harness.cases import (
     Scores,
     Text,
 )
-from edit_harness.edits import Edit
+from edit_harness.edits import Adaptor, Edit
 from edit_harness.errors import PluginError
 from edit_harness.fields import build
 from edit_harness.interfaces import Editor, Metric, ModelSource, Task
@@ -53,7 +53,13 @@ FACTS = (
 """What editors are asked to write."""
 HEAVY = ("torch", "transformers", "numpy", "scipy")
 """What a plugin must not import before one of its components is used."""
-KINDS = {"editor": Editor, "task": Task, "metric": Metric, "model": ModelSource}
+KINDS = {
+    "editor": Editor,
+    "task": Task,
+    "metric": Metric,
+    "model": ModelSource,
+    "adaptor": Adaptor,
+}
 
 
 def state_of(model: Model) -> dict[str, Any]:
@@ -215,9 +221,7 @@ class EditorTests:
         for batch, edit in zip(batches, together, strict=True):
             alone = editor.edit(model, batch)
             assert alone.prefix == edit.prefix
-            for query in questions():
-                one, two = model.answer([(alone, query), (edit, query)])
-                assert_close(one, two, rtol=1e-3, atol=1e-3)
+            assert_same_answers(model, alone, edit, rtol=1e-3, atol=1e-3)
 
     def test_many_edits_share_a_batch(self, model: Model) -> None:
         """A row's answer depends neither on the other rows nor on how its edit is applied."""
@@ -233,25 +237,36 @@ class EditorTests:
         """An edit holds numbers, not the graph that led to them, nor the model's own tensors."""
         edit = self.ready(model).edit(model, FACTS[:1])
         own = {t.data_ptr() for t in model.module.state_dict().values()}
-        for name, delta in edit.weights.items():
-            for tensor in vars(delta).values():
-                assert not tensor.requires_grad, name
-                assert torch.isfinite(tensor).all(), name
-                assert tensor.data_ptr() not in own, name
+        for name, tensor in tensors_of(edit):
+            assert not tensor.requires_grad, name
+            assert torch.isfinite(tensor).all(), name
+            assert tensor.data_ptr() not in own, name
 
     def test_is_saved_and_loaded(self, model: Model, tmp_path: Path) -> None:
-        """An edit of weights and a prefix survives being stored; code is refused."""
+        """An edit survives being stored, with its adaptors; only a patch, which is code, cannot."""
         edit = self.ready(model).edit(model, FACTS)
         path = tmp_path / "edit.safetensors"
-        if edit.adaptors or edit.patch:
+        if edit.patch:
             with pytest.raises(PluginError):
                 edit.save(path)
             return
-        edit.save(path)
-        loaded = Edit.load(path)
+        edit.save(path, model.digest)
+        loaded = Edit.load(path, model.digest)
         assert same_weights(edit, loaded)
         assert loaded.prefix == edit.prefix
         assert loaded.info == json.loads(json.dumps(dict(edit.info)))
+        assert_same_answers(model, edit, loaded, rtol=1e-4, atol=2e-5)
+
+    def test_extends_what_was_loaded(self, model: Model, tmp_path: Path) -> None:
+        """A stored edit has all that is needed to accumulate further ones."""
+        editor = self.ready(model)
+        first = editor.edit(model, FACTS[:1])
+        if first.patch:
+            pytest.skip("a patch is code, which cannot be stored")
+        first.save(tmp_path / "edit.safetensors")
+        loaded = Edit.load(tmp_path / "edit.safetensors")
+        edits = [editor.extend(model, each, FACTS[1:]) for each in (first, loaded)]
+        assert_same_answers(model, *edits, rtol=1e-3, atol=1e-3)
 
     def test_hyperparameters_and_diagnostics_are_recordable(self, model: Model) -> None:
         """Fields, provenance and info go into the record of a run, which is strict JSON."""
@@ -294,6 +309,20 @@ def same_weights(one: Edit, two: Edit) -> bool:
         )
         for name, delta in one.weights.items()
     )
+
+
+def tensors_of(edit: Edit) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield all tensors of an edit, each with the name of what it belongs to."""
+    for name, part in (*edit.weights.items(), *edit.adaptors.items()):
+        held = vars(part).values() if hasattr(part, "__dict__") else ()
+        yield from ((name, each) for each in held if isinstance(each, torch.Tensor))
+    yield from edit.state.items()
+
+
+def assert_same_answers(model: Model, one: Edit, two: Edit, *, rtol: float, atol: float) -> None:
+    """Fail if a model answers questions on the facts differently under two edits."""
+    for query in questions():
+        assert_close(*model.answer([(one, query), (two, query)]), rtol=rtol, atol=atol)
 
 
 def assert_close(one: Answer, two: Answer, *, rtol: float, atol: float) -> None:
@@ -542,9 +571,15 @@ class PluginTests:
             assert issubclass(component.load(), KINDS[component.kind]), component.name
 
     def test_components_are_made_without_arguments(self, components: list[Component]) -> None:
-        """Every field has a default."""
+        """Every field has a default, but for those of adaptors, which editors make."""
         for component in components:
-            build(component.load(), {}, component.name)
+            if component.kind != "adaptor":
+                build(component.load(), {}, component.name)
+
+    def test_adaptors_can_be_stored(self, components: list[Component]) -> None:
+        """The fields of an adaptor are known."""
+        for component in components:
+            assert component.kind != "adaptor" or is_dataclass(component.load()), component.name
 
 
 __all__ = ["EditorTests", "MetricTests", "PluginTests", "TaskTests"]

@@ -12,3 +12,13 @@ def edit_harness_register_editors(register: Register) -> None:
     register("ft-l", f"{here}.ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box")
     register("rome", f"{here}.rome:Rome", "Rank-one model editing (Meng et al., 2022)")
     register("prompt", f"{here}.prompt:Prompt", "The new fact in front of every prompt")
+    register(
+        "grace", f"{here}.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"
+    )
+
+
+@hookimpl
+def edit_harness_register_adaptors(register: Register) -> None:
+    """Name the adaptors that edits are stored with."""
+    codebook = "edit_harness_plugins.editors.codebook:Codebook"
+    register("codebook", codebook, "Outputs for inputs near a key (GRACE)")

@@ -7,6 +7,7 @@ references themselves lose in fp32. See tests/golden/README.md.
 import json
 import math
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -19,8 +20,12 @@ from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import ModelSource
 from edit_harness.loading import load
 from edit_harness.moments import Moment, Provenance, save
+from edit_harness_plugins.editors import grace as grace_module
 from edit_harness_plugins.editors import rome as rome_module
+from edit_harness_plugins.editors.codebook import nearest
 from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.grace import Grace
+from edit_harness_plugins.editors.output_search import inputs_at, search
 from edit_harness_plugins.editors.rome import Rome
 
 OWN, SHARED = ROOT / "tests" / "golden", DATA / "golden"
@@ -84,17 +89,20 @@ def relative(ours, theirs):
     return np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
 
 
-def check_scores(golden, edit, request, record, scores, *, nll, kl=3e-4, paper=3e-7):
-    """Compare all scores of one record under an edit; numbers are absolute limits."""
+def prompts_of(request, record):
     near = record["neighborhood_prompts"]
-    prompts = {
+    return {
         "rewrite": [request.text],
         "paraphrase": record["paraphrase_prompts"],
         "neighborhood": near,
         "neighborhood_plus": [f"{request.statement}. {prompt}" for prompt in near],
     }
+
+
+def check_scores(golden, edit, request, record, scores, *, nll, kl=3e-4, paper=3e-7):
+    """Compare all scores of one record under an edit; numbers are absolute limits."""
     objects = (request.target_new, request.target_true)
-    for role, texts in prompts.items():
+    for role, texts in prompts_of(request, record).items():
         theirs = scores[role]
         assert len(texts) == len(theirs["nll_new"]) > 0
         right = 1 if role.startswith("neighborhood") else 0
@@ -228,3 +236,63 @@ def test_fine_tuning(golden, kind, monkeypatch):
             kl=limits["kl"],
             paper=limits["paper"],
         )
+
+
+class Seeded(Grace):
+    """Starts cold where the reference did, which seeds each record by its position."""
+
+    positions: ClassVar = {}
+
+    def first_value(self, request, clean):
+        if self.start == "warm":
+            return super().first_value(request, clean)
+        noise = torch.Generator().manual_seed(1000 + self.positions[request])
+        return torch.rand(len(clean), generator=noise)
+
+
+@pytest.mark.parametrize("start", ["warm", "cold"])
+def test_grace(golden, start, monkeypatch):
+    results = golden.results(f"grace_{start}")
+    h = golden.hparams(f"grace_{start}")
+    (name,) = h["inner_params"]
+    editor = Seeded(
+        layer=2,
+        module="up" if "c_fc" in name else "down",
+        steps=h["n_iter"],
+        lr=h["edit_lr"],
+        epsilon=h["eps"],
+        start=start,
+    )
+    positions = golden.data["counterfact_positions"]
+    monkeypatch.setattr(Seeded, "positions", dict(zip(golden.requests, positions, strict=True)))
+    seen = []
+    monkeypatch.setattr(grace_module, "search", lambda *a: seen.append(search(*a)) or seen[-1])
+    for request, record, theirs in results:
+        edit = editor.edit(golden.model, [request])
+        ((module, book),) = edit.adaptors.items()
+        assert f"{module}.weight" == name.replace("[", ".").replace("]", "")
+        ((found,),) = seen[-1:]
+        if start == "cold":
+            first = editor.first_value(request, book.values[0])[:5]
+            assert first.tolist() == pytest.approx(theirs["init_value_first5"], abs=1e-9)
+        assert len(found.losses) == h["n_iter"]
+        assert found.losses == pytest.approx(theirs["loss"], abs=5e-5)
+        assert edit.info["loss"] == found.losses[-1]
+        assert relative(book.keys[0], theirs["key"]) < 1e-5
+        assert relative(book.values[0], theirs["value"]) < 1e-4
+        assert book.radii.tolist() == [theirs["eps"]]
+        check_lookups(golden, edit, request, record, theirs["scores"])
+
+
+def check_lookups(golden, edit, request, record, scores):
+    """Compare how far each prompt is from the key, whether it is answered by it, and its scores."""
+    ((module, book),) = edit.adaptors.items()
+    objects = (request.target_new, request.target_true)
+    for role, texts in prompts_of(request, record).items():
+        ids = [golden.model.tokens.encode(text).ids for text in texts]
+        distance, _ = nearest(book.keys, inputs_at(golden.model, module, ids))
+        assert distance.tolist() == pytest.approx(scores[role]["distance"], abs=1e-4), role
+        assert (distance <= book.radii[0]).tolist() == scores[role]["hit"], role
+        answers = golden.model.answer([(edit, Choose(text, objects)) for text in texts])
+        for i, name in enumerate(("nll_new", "nll_true")):
+            assert [a.nll(i) for a in answers] == pytest.approx(scores[role][name], abs=3e-4), role

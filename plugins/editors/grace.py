@@ -1,0 +1,322 @@
+"""GRACE: a codebook beside one linear map (Hartvigsen et al., 2023, sections 2 and 3).
+
+No weight changes. The input at a prompt's last token is an entry's key; its value, searched so that
+the target follows, is put out instead of the map's own output wherever a later prompt ends within
+the entry's radius. Only the last prompt token is replaced (EasyEdit's ``replace_last``); the
+authors' code can also replace the tokens before it.
+
+Entries are independent but for their radii, which the search does not see. So all keys of all
+requests come first, then the rules that settle entries and radii, then one search for all values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from edit_harness import (
+    FROM_PRESET,
+    Editor,
+    ModelShape,
+    PluginError,
+    Preset,
+    Request,
+    UsageError,
+)
+from edit_harness.architectures import LINEAR
+from edit_harness.edits import Edit
+from edit_harness.interfaces import Origin
+from edit_harness.model import Model
+from edit_harness_plugins.editors.codebook import Codebook, nearest
+from edit_harness_plugins.editors.output_search import Place, Settings, inputs_at, search
+from edit_harness_plugins.editors.sources import EASYEDIT, OURS
+from edit_harness_plugins.editors.tuning import Text
+
+MARGIN = 1e-5
+"""What a split takes off the radius of the older entry."""
+ROUNDING = {
+    torch.float64: 1e-14,
+    torch.float32: 1e-6,
+    torch.bfloat16: 1.6e-2,
+    torch.float16: 2e-3,
+}
+"""How far apart, in norms, two passes may see one key: twice of what was seen on pocket at most."""
+PADDING = -1
+"""Behind a label that is shorter than the longest."""
+HARTVIGSEN = "Thartvigsen/GRACE"
+
+
+def _preset(
+    layer: int,
+    source: str,
+    origin: Origin = "ported",
+    *,
+    steps: int = 50,
+    epsilon: float = 1.0,
+    module: str = "down",
+) -> Preset:
+    values = {"layer": layer, "module": module, "steps": steps, "epsilon": epsilon}
+    return Preset(values, source, origin)
+
+
+@dataclass
+class Grace(Editor):
+    """Keeps the new outputs beside the model, and looks each prompt's end up in them."""
+
+    layer: int = FROM_PRESET
+    module: Literal["down", "up"] = FROM_PRESET
+    """down: the MLP's output projection; up: the first linear map of the MLP."""
+    steps: int = FROM_PRESET
+    """Adam's steps for a request; there is no early end."""
+    lr: float = 1.0
+    epsilon: float = FROM_PRESET
+    """Radius of a new entry, in the space of the map's inputs."""
+    start: Literal["cold", "warm"] = "cold"
+    """Where a value's search begins: cold, at random in [0, 1); warm, at the clean output."""
+    seed: int = 0
+    """Seed of cold starts, together with the text of the request."""
+
+    presets: ClassVar = {
+        "pocket": _preset(4, OURS, "tuned", steps=20),
+        "gpt2-xl": _preset(35, HARTVIGSEN, "paper", steps=100, module="up"),
+        "gpt-j-6b": _preset(25, EASYEDIT, steps=200),
+        "llama-2-7b": _preset(27, EASYEDIT),
+        "llama-3-8b": _preset(27, "EasyEdit's values for Llama 2 7B", "guessed"),
+        "mistral-7b": _preset(27, "EasyEdit's values for Llama 2 7B", "guessed"),
+        "qwen2-7b": _preset(18, EASYEDIT),
+        "qwen2.5-7b": _preset(18, EASYEDIT),
+    }
+    needs: ClassVar[str] = "a prompt and a target, no subject"
+    citation: ClassVar[str] = (
+        "Hartvigsen et al. (2023), Aging with GRACE: Lifelong Model Editing with Discrete "
+        "Key-Value Adaptors"
+    )
+
+    def guess(self, shape: ModelShape) -> Preset:
+        """Return the layer at three quarters of the depth, the rest as for Llama 2."""
+        return _preset(
+            int(0.75 * shape.layers), "layer by depth, the rest as for Llama 2", "guessed"
+        )
+
+    def check(self, model: Model) -> None:
+        """Raise `PluginError` if the layer has no such map, `UsageError` without a step."""
+        if self.steps < 1:
+            raise UsageError(f"grace cannot search in {self.steps} steps", "give steps=50")
+        self._place(model)
+
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        """Return the codebook of all requests, taken in order."""
+        (edit,) = self.edit_each(model, [requests])
+        return edit
+
+    def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
+        """Return a codebook for each batch; all values are searched together."""
+        return self._grow(model, [Edit()] * len(batches), batches)
+
+    def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
+        """Return the codebook of ``previous`` with the requests taken in.
+
+        Raises `PluginError` if the previous edit is none that this editor could have made.
+        """
+        with model.applied(previous):
+            (edit,) = self._grow(model, [previous], [requests])
+        return edit
+
+    def first_value(self, request: Request, clean: Tensor) -> Tensor:
+        """Return where the search for a new entry's value begins, of the shape of the clean one."""
+        if self.start == "warm":
+            return clean
+        text = f"{self.seed} {request.statement}"
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7])
+        return torch.rand(len(clean), generator=torch.Generator().manual_seed(seed))
+
+    def _grow(
+        self, model: Model, previous: Sequence[Edit], batches: Sequence[Sequence[Request]]
+    ) -> list[Edit]:
+        """Return each edit with its batch of requests taken in."""
+        if not any(batches):
+            return list(previous)
+        place = self._place(model)
+        texts = [[_text(model, request) for request in batch] for batch in batches]
+        prompts = [text.ids[: text.reads[0] + 1] for own in texts for text in own]
+        keys = inputs_at(model, place.module, prompts).split([len(own) for own in texts])
+        books = [
+            Book(edit, place.module, own, self.epsilon, ROUNDING[model.dtype])
+            for edit, own in zip(previous, keys, strict=True)
+        ]
+        lessons = [
+            Lesson(book, *book.take(text.target), text, request)
+            for book, own, batch in zip(books, texts, batches, strict=True)
+            for text, request in zip(own, batch, strict=True)
+        ]
+        while lessons:
+            now, lessons = _firsts(lessons)
+            self._learn(model, place, now)
+        return [
+            book.edit(edit, self.steps) if batch else edit
+            for book, edit, batch in zip(books, previous, batches, strict=True)
+        ]
+
+    def _learn(self, model: Model, place: Place, lessons: Sequence[Lesson]) -> None:
+        """Search the values of different entries together."""
+
+        def start(i: int, clean: Tensor) -> Tensor:
+            known = lessons[i].book.values.get(lessons[i].entry)
+            if known is None or lessons[i].anew:
+                return self.first_value(lessons[i].request, clean)
+            return known
+
+        texts = [lesson.text for lesson in lessons]
+        found = search(model, place, texts, start, Settings(self.steps, self.lr))
+        for lesson, each in zip(lessons, found, strict=True):
+            lesson.book.values[lesson.entry] = each.value
+            lesson.book.losses.append(each.losses[-1])
+
+    def _place(self, model: Model) -> Place:
+        down = model.architecture.projection(self.layer).name
+        if self.module == "down":
+            return Place(self.layer, down)
+        mlp, _, _ = down.rpartition(".")
+        beside = model.module.get_submodule(mlp).named_children()
+        first = next(name for name, module in beside if isinstance(module, LINEAR))
+        return Place(self.layer, f"{mlp}.{first}")
+
+
+class Book:
+    """A codebook while requests are taken in: entries have keys, radii and labels before values.
+
+    ``new`` are the keys of the requests to come, requests by d_in, in order; ``rounding`` is by how
+    much of its norm a key may be off.
+    """
+
+    values: dict[int, Tensor]
+    """By entry, once they are found."""
+    losses: list[float]
+    """Of each request, before the last step."""
+
+    def __init__(
+        self, edit: Edit, module: str, new: Tensor, epsilon: float, rounding: float
+    ) -> None:
+        self.module, self.epsilon, self.rounding = module, epsilon, rounding
+        self.losses = []
+        old = _codebook(edit, module)
+        self._coming = iter(new)
+        self._keys = torch.cat([old.keys.to(new), torch.empty_like(new)]) if old else new.clone()
+        self.radii: list[float] = old.radii.tolist() if old else []
+        self.values = dict(enumerate(old.values.to(new))) if old else {}
+        self.labels = _labels(edit, module) if old else []
+
+    def take(self, label: tuple[int, ...]) -> tuple[int, bool]:
+        """Return the entry of the next request, and whether its value is to be searched anew.
+
+        ``label`` are the target's tokens. Far from all entries, the request gets one of its own.
+        Within reach of one with its label, it expands that; with another label, the two share the
+        way between them, and for one and the same key the last label holds.
+        """
+        key, count = next(self._coming), len(self.radii)
+        if not count:
+            return self._add(key, label, self.epsilon), True
+        near, index = nearest(self._keys[:count], key[None])
+        distance, entry = near.item(), int(index)
+        if distance > self.epsilon + self.radii[entry]:
+            return self._add(key, label, self.epsilon), True
+        rounding = self.rounding * float(key.norm())
+        if label == self.labels[entry]:
+            if distance > self.radii[entry]:
+                # The published radius is the distance itself, which the next pass may exceed.
+                self.radii[entry] = distance + rounding
+            return entry, False
+        if distance <= max(2 * MARGIN, rounding):
+            # A split of nothing would leave two entries that answer nobody.
+            self.labels[entry] = label
+            return entry, True
+        self.radii[entry] = distance / 2 - MARGIN
+        return self._add(key, label, distance / 2), True
+
+    def _add(self, key: Tensor, label: tuple[int, ...], radius: float) -> int:
+        self._keys[len(self.radii)] = key
+        self.radii.append(radius)
+        self.labels.append(label)
+        return len(self.radii) - 1
+
+    def edit(self, previous: Edit, steps: int) -> Edit:
+        """Return the previous edit with this book in the place of its own, all values found."""
+        count = len(self.radii)
+        values = torch.stack([self.values[entry] for entry in range(count)])
+        book = Codebook(self._keys[:count].clone(), values, torch.tensor(self.radii).to(values))
+        labels = [torch.tensor(label) for label in self.labels]
+        return replace(
+            previous,
+            adaptors={**previous.adaptors, self.module: book},
+            info={
+                "loss": sum(self.losses) / len(self.losses),
+                "steps": steps,
+                "entries": count,
+            },
+            state={
+                **previous.state,
+                _state(self.module): pad_sequence(labels, batch_first=True, padding_value=PADDING),
+            },
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A request that an entry's value is to learn."""
+
+    book: Book
+    entry: int
+    anew: bool
+    """Whether what the entry has learned so far is forgotten."""
+    text: Text
+    request: Request
+
+
+def _firsts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
+    """Return the first lesson of each entry, which can share a search, and the rest."""
+    seen: set[tuple[int, int]] = set()
+    now, later = list[Lesson](), list[Lesson]()
+    for lesson in lessons:
+        entry = id(lesson.book), lesson.entry
+        (later if entry in seen else now).append(lesson)
+        seen.add(entry)
+    return now, later
+
+
+def _text(model: Model, request: Request) -> Text:
+    part = model.tokens.split(request.text, request.target_new)
+    return Text(part.inputs, tuple(part.places), part.target)
+
+
+def _state(module: str) -> str:
+    """Return the name under which an edit's state has the labels of a module's codebook."""
+    return f"{module}.labels"
+
+
+def _codebook(edit: Edit, module: str) -> Codebook | None:
+    """Return the codebook of an edit, or None if it has none."""
+    adaptor = edit.adaptors.get(module)
+    if adaptor is None and not edit.adaptors:
+        return None
+    if (
+        len(edit.adaptors) > 1
+        or not isinstance(adaptor, Codebook)
+        or _state(module) not in edit.state
+    ):
+        raise PluginError(
+            f"the edit so far is no codebook of {module} with labels, so grace cannot extend it",
+            "extend an edit that grace made with the same layer and module",
+        )
+    return adaptor
+
+
+def _labels(edit: Edit, module: str) -> list[tuple[int, ...]]:
+    """Return the label of each entry as the tokens of its target."""
+    padded = edit.state[_state(module)].tolist()
+    return [tuple(token for token in label if token != PADDING) for label in padded]

@@ -1,0 +1,242 @@
+"""The codebook against a model that is hooked by hand, one text at a time and without a cache."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from edit_harness import Choose, Generate, NextToken
+from edit_harness.edits import Edit, Rows
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors.codebook import Codebook, nearest
+from edit_harness_plugins.editors.output_search import inputs_at
+
+FAMILIES = ["gpt2", "llama", "gptj", "opt"]
+PROMPTS = ["Ada", "Ada lives", "Ada lives in", "The mother tongue of Danielle is", "It rains. Ada lives in"]  # fmt: skip
+"""One of a single token, and beginnings of one another."""
+CANDIDATES = ("Paris", "Zanzibar by the sea", "Zanzibar")
+
+
+def module_of(model):
+    """Below a block whose keys and values carry the change to later tokens.
+
+    And above one with attention: GPT-J's first MLP sees nothing but the token.
+    """
+    return model.architecture.projection(1).name
+
+
+def deep_model(family="gpt2", **options):
+    depth = "n_layer" if family.startswith("gpt") else "num_hidden_layers"
+    return tiny_model(family, **{depth: 3}, **options)
+
+
+def last_inputs(model, prompts):
+    ids = [model.tokens.encode(prompt).ids for prompt in prompts]
+    return inputs_at(model, module_of(model), ids)
+
+
+def book(model, prompts, radius, seed=0):
+    keys = last_inputs(model, prompts)
+    width = model.architecture.hidden
+    values = 3 * torch.randn(len(keys), width, generator=torch.Generator().manual_seed(seed))
+    radii = torch.full((len(keys),), float(radius))
+    return Edit(adaptors={module_of(model): Codebook(keys, values, radii)})
+
+
+@contextmanager
+def looking_up(model, edit, last):
+    """Replace the output at one column of the only row, if its input is within a radius."""
+
+    def hook(_, args, output, book):
+        flat = output.reshape(-1, output.shape[-1]).clone()
+        inputs = args[0].reshape(-1, args[0].shape[-1])
+        distances = [float((inputs[last] - key).norm()) for key in book.keys]
+        entry = distances.index(min(distances))
+        if distances[entry] <= float(book.radii[entry]):
+            flat[last] = book.values[entry]
+        return flat.view_as(output)
+
+    handles = [
+        model.module.get_submodule(name).register_forward_hook(
+            lambda *given, own=book: hook(*given, own)
+        )
+        for name, book in edit.adaptors.items()
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def logits_by_hand(model, edit, ids, last):
+    with looking_up(model, edit, last):
+        return model.module(torch.tensor([ids]), use_cache=False).logits[0].double()
+
+
+def scores_by_hand(model, edit, prompt, candidate):
+    parts = model.tokens.split(prompt, candidate)
+    log = logits_by_hand(model, edit, parts.inputs, len(parts.prompt) - 1).log_softmax(-1)
+    return [float(log[p, t]) for p, t in zip(parts.places, parts.target, strict=True)]
+
+
+def text_by_hand(model, edit, prompt, count):
+    ids = list(model.tokens.encode(prompt).ids)
+    length = len(ids)
+    for _ in range(count):
+        ids.append(int(logits_by_hand(model, edit, ids, length - 1)[-1].argmax()))
+    return model.tokens.decode(ids[length:])
+
+
+def edits_of(model):
+    """Edits that answer one prompt, several, all, and none, and no edit."""
+    apart = torch.pdist(last_inputs(model, PROMPTS)).min()
+    return [
+        book(model, PROMPTS[:1], apart / 2, seed=1),
+        book(model, PROMPTS[1:4], apart / 2, seed=2),
+        book(model, PROMPTS[:2], 1e6, seed=3),
+        book(model, ["Bob works at"], 0.0, seed=4),
+        Edit(),
+    ]
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_of_many_books_in_a_batch_are_those_by_hand(family, padding):
+    """fp32, in another order of sums than by hand: 2e-5, as for other edits."""
+    model = deep_model(family, padding=padding)
+    edits = edits_of(model)
+    questions = [(edit, Choose(prompt, CANDIDATES)) for prompt in PROMPTS for edit in edits]
+    answers = model.answer(questions)
+    for (edit, query), answer in zip(questions, answers, strict=True):
+        for candidate, found in zip(CANDIDATES, answer.logprobs, strict=True):
+            assert found == pytest.approx(
+                scores_by_hand(model, edit, query.prompt, candidate), abs=2e-5
+            )
+    firsts = [answer.logprobs[0][0] for answer in answers]
+    assert moved(firsts, len(edits)) == {
+        *((0, 0), (1, 1), (2, 1), (3, 1)),
+        *((i, 2) for i in range(len(PROMPTS))),
+    }
+
+
+def moved(values, count):
+    """Return the prompt and edit, by index, of each value that is not as with the last edit."""
+    return {
+        (i // count, i % count)
+        for i, value in enumerate(values)
+        if value != pytest.approx(values[i // count * count + count - 1], abs=1e-4)
+    }
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_generations_with_a_cache_are_those_by_hand(family, padding):
+    model = deep_model(family, padding=padding)
+    edits = edits_of(model)
+    questions = [(edit, Generate(prompt, 8)) for prompt in PROMPTS for edit in edits]
+    texts = [answer.text for answer in model.answer(questions)]
+    assert texts == [text_by_hand(model, edit, q.prompt, 8) for edit, q in questions]
+    assert texts[2::5] != texts[4::5]
+
+
+def test_what_a_prompt_answers_does_not_depend_on_what_is_asked_with_it():
+    """One prompt is the beginning of another: each is looked up at its own end."""
+    model = deep_model(dtype=torch.float64)
+    edit = book(model, ["Ada lives"], 0.01)
+    short, long = Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))
+    (split, whole, *plain) = model.answer(
+        [(edit, short), (edit, long), (Edit(), short), (Edit(), long)]
+    )
+    assert split.tokens[0][-1:] == whole.tokens[0]
+    assert split.logprobs[0][-1] != pytest.approx(plain[0].logprobs[0][-1], abs=1e-3)
+    # The longer prompt goes through the same tokens, but is not asked there.
+    assert whole.logprobs[0] == pytest.approx(plain[1].logprobs[0], abs=1e-12)
+
+
+def test_a_distribution_is_looked_up_too():
+    model = deep_model(dtype=torch.float64)
+    edit = book(model, ["Ada lives in"], 1e-6)
+    near, far = model.answer([(edit, NextToken(p)) for p in ("Ada lives in", "Bob works at")])
+    ids = model.tokens.encode("Ada lives in").ids
+    by_hand = logits_by_hand(model, edit, ids, len(ids) - 1)[-1].log_softmax(-1)
+    torch.testing.assert_close(torch.tensor(near.logprobs).double(), by_hand, rtol=0, atol=1e-6)
+    (plain,) = model.answer([(Edit(), NextToken("Bob works at"))])
+    assert far.logprobs == pytest.approx(plain.logprobs, abs=1e-6)
+
+
+# The look-up alone.
+
+
+def lookups(rows=6, columns=5, entries=40, width=48, seed=0):
+    noise = torch.Generator().manual_seed(seed)
+    inputs = 100 * torch.randn(rows, columns, width, generator=noise)
+    outputs = torch.randn(rows, columns, 7, generator=noise)
+    keys = 100 * torch.randn(entries, width, generator=noise)
+    offsets = torch.arange(columns) - torch.arange(rows)[:, None]
+    values = torch.randn(entries, 7, generator=noise)
+    return inputs, outputs, keys, values, Rows(offsets, {})
+
+
+def test_only_the_end_of_a_prompt_is_looked_up():
+    """Offsets run from 0, -1, ... in the first column, so that the last row has no end here."""
+    inputs, outputs, keys, values, rows = lookups()
+    keys[3], keys[8] = inputs[2, 2], inputs[4, 4]
+    keys[5] = inputs[1, 3]  # not the end of row 1
+    found = Codebook(keys, values, torch.full((40,), 1e-3))(inputs, outputs, rows)
+    expected = outputs.clone()
+    expected[2, 2], expected[4, 4] = values[3], values[8]
+    assert torch.equal(found, expected)
+    later = Rows(rows.offsets + 10, {})
+    assert torch.equal(Codebook(keys, values, torch.ones(40))(inputs, outputs, later), outputs)
+
+
+def test_outputs_are_left_as_they_were_given():
+    inputs, outputs, keys, values, rows = lookups()
+    before = outputs.clone()
+    changed = Codebook(keys, values, torch.full((40,), 1e6))(inputs, outputs, rows)
+    assert torch.equal(outputs, before)
+    assert (changed != before).any(dim=2).nonzero().tolist() == [[i, i] for i in range(5)]
+
+
+def test_the_nearest_entry_answers_if_it_is_within_its_own_radius():
+    inputs, outputs, keys, values, rows = lookups(rows=1, columns=1, entries=2)
+    step = torch.nn.functional.one_hot(torch.tensor(0), 48).float()
+    keys[0], keys[1] = inputs[0, 0] + 8 * step, inputs[0, 0] - 16 * step
+    for radii, answer in [
+        ((8, 0), values[0]),
+        ((7.9, 100), outputs[0, 0]),  # the other one is wide enough, but not the nearest
+        ((7.9, 0), outputs[0, 0]),
+    ]:
+        found = Codebook(keys, values, torch.tensor(radii))(inputs, outputs, rows)
+        assert torch.equal(found[0, 0], answer)
+
+
+def test_a_key_is_at_no_distance_from_itself():
+    """As it is not where distances of many are computed by way of products."""
+    _, _, keys, _, _ = lookups(entries=60)
+    distance, entry = nearest(keys, keys)
+    assert distance.tolist() == [0] * 60
+    assert entry.tolist() == [*range(60)]
+    assert float(torch.cdist(keys, keys).diagonal().max()) > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_distances_of_half_precision_are_in_single(dtype):
+    _, _, keys, _, _ = lookups()
+    queries = (keys + 1).to(dtype)
+    distance, entry = nearest(keys, queries)
+    assert distance.dtype == torch.float32
+    exact = (queries.double() - keys.double()).norm(dim=1)
+    torch.testing.assert_close(distance.double(), exact, rtol=1e-5, atol=0)
+    assert entry.tolist() == [*range(40)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "radii"),
+    [((2, 3), (3, 4), (2,)), ((2, 3), (2, 4), (3,)), ((3,), (2, 4), (2,)), ((0, 3), (0, 4), (0,))],
+)
+def test_tensors_that_make_no_book(keys, values, radii):
+    with pytest.raises(ValueError, match="codebook"):
+        Codebook(torch.ones(keys), torch.ones(values), torch.ones(radii))
