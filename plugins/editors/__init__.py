@@ -12,3 +12,4 @@ def edit_harness_register_editors(register: Register) -> None:
     register("ft-l", f"{here}.ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box")
     register("rome", f"{here}.rome:Rome", "Rank-one model editing (Meng et al., 2022)")
     register("prompt", f"{here}.prompt:Prompt", "The new fact in front of every prompt")
+    register("memit", f"{here}.memit:Memit", "Mass editing over several layers (Meng et al., 2023)")
