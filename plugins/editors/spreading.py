@@ -16,6 +16,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar, TypeAlias
 
 import torch
@@ -27,7 +28,6 @@ from edit_harness import (
     Editor,
     ModelShape,
     PluginError,
-    Preset,
     Request,
     UsageError,
     join,
@@ -312,21 +312,15 @@ def _split(values: Sequence[Found], sizes: Sequence[int]) -> list[Sequence[Found
 
 def _info(values: Sequence[Found]) -> dict[str, float]:
     """Return how the searches of one edit went, in the mean."""
-    each = {
-        "loss": [found.losses[-1][0] for found in values],
-        "steps": [len(found.losses) - 1 for found in values],
-        "delta_norm": [float(found.delta.norm()) for found in values],
-        "value_norm": [float(found.values[0].norm()) for found in values],
+    return {
+        "loss": fmean(found.losses[-1][0] for found in values),
+        "steps": fmean(len(found.losses) - 1 for found in values),
+        "delta_norm": fmean(float(found.delta.norm()) for found in values),
+        "value_norm": fmean(float(found.values[0].norm()) for found in values),
     }
-    return {name: sum(numbers) / len(numbers) for name, numbers in each.items()}
 
 
 def guessed_layers(shape: ModelShape) -> tuple[int, ...]:
     """Return five layers that end where GPT-2's do, or layers 4 to 8 of other deep models."""
     last = 8 if shape.layers >= 28 and shape.type != "gpt2" else round(0.35 * shape.layers)
     return tuple(range(max(last - 4, 0), last + 1))
-
-
-def up_to(preset: Preset, **values: Any) -> Preset:
-    """Return a preset with some values added or replaced."""
-    return Preset({**preset.values, **values}, preset.source, preset.origin)
