@@ -107,7 +107,7 @@ class AlphaEdit(Spreading):
 
     command: ClassVar[str] = "alphaedit"
     presets: ClassVar = {
-        "pocket": _preset(Memit.presets["pocket"], OURS, "tuned", l2=1.0, threshold=0.2),
+        "pocket": _preset(Memit.presets["pocket"], OURS, "tuned", l2=0.1, threshold=0.2),
         "gpt2-medium": _guessed("gpt2-medium"),
         "gpt2-large": _guessed("gpt2-large"),
         "gpt2-xl": _preset(Memit.presets["gpt2-xl"], ALPHAEDIT, "paper"),

@@ -54,7 +54,7 @@ class Emmet(Spreading):
 
     command: ClassVar[str] = "emmet"
     presets: ClassVar = {
-        "pocket": _preset(1, OURS, "tuned", decay=0.0, clamp=2.0),
+        "pocket": _preset(0, OURS, "tuned", steps=20, clamp=1.0),
         "gpt2-medium": _preset(8, "layer of rome, search as for memit", "guessed", steps=20),
         "gpt2-large": _preset(12, "layer of rome, search as for memit", "guessed", steps=20),
         "gpt2-xl": _preset(17, f"layer of {UNIFIED}, search of {MEMIT}", "ported", steps=20),
@@ -71,7 +71,7 @@ class Emmet(Spreading):
     def guess(self, shape: ModelShape) -> Preset:
         """Return ROME's relative depth, and the search of MEMIT."""
         deep = shape.layers >= 28 and shape.type != "gpt2"
-        layer = 5 if deep else round(0.35 * shape.layers)
+        layer = 5 if deep else max(min(round(0.35 * shape.layers), shape.layers - 2), 0)
         return _preset(layer, "layer by depth, search as for memit", "guessed")
 
     def solver(self, model: Model, layer: int, moment: Moment) -> Solver:

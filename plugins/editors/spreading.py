@@ -321,6 +321,10 @@ def _info(values: Sequence[Found]) -> dict[str, float]:
 
 
 def guessed_layers(shape: ModelShape) -> tuple[int, ...]:
-    """Return five layers that end where GPT-2's do, or layers 4 to 8 of other deep models."""
+    """Return five layers that end where GPT-2's do, or layers 4 to 8 of other deep models.
+
+    The last block is left out: behind it, no later token looks at the subject.
+    """
     last = 8 if shape.layers >= 28 and shape.type != "gpt2" else round(0.35 * shape.layers)
+    last = max(min(last, shape.layers - 2), 0)
     return tuple(range(max(last - 4, 0), last + 1))

@@ -17,6 +17,7 @@ from edit_harness.interfaces import Making
 from edit_harness.moments import collect, find, save
 from edit_harness.presets import settings
 from edit_harness.testing import EditorTests, tiny_model
+from edit_harness.testing.suites import gain
 from edit_harness_plugins.editors import alphaedit as alphaedit_module
 from edit_harness_plugins.editors.alphaedit import AlphaEdit, NullSpace
 from edit_harness_plugins.editors.contexts import fill
@@ -48,10 +49,10 @@ SPREADING = ["memit", "emmet", "alphaedit", "pmet"]
 
 
 def with_moments(model, folder, editor):
-    """Return the editor as it finds second moments of both layers of the tiny model."""
+    """Return the editor as it finds second moments of all layers of the tiny model."""
     path = folder / "moments.safetensors"
     if not path.exists():
-        found = collect(model, TEXTS, [0, 1], corpus="texts", max_tokens=10_000)
+        found = collect(model, TEXTS, [0, 1, 2], corpus="texts", max_tokens=10_000)
         save({layer: regular(moment) for layer, moment in found.items()}, path)
     return replace(editor, moments=str(path) if isinstance(editor, Rome) else (str(path),))
 
@@ -68,6 +69,11 @@ def prepared(model, folder, name, **fields):
     return editor
 
 
+def deep(family="gpt2", dtype=torch.float32):
+    """Return a tiny model of three layers: behind the last one nothing looks at the subject."""
+    return tiny_model(family, dtype, num_hidden_layers=3)
+
+
 def relative(one, two):
     return float((one - two).norm() / two.norm())
 
@@ -75,12 +81,9 @@ def relative(one, two):
 class Conformance(EditorTests):
     @pytest.fixture(params=FAMILIES)
     def model(self, request, tmp_path, monkeypatch):
-        model = tiny_model(request.param)
-        monkeypatch.setattr(self, "editor", with_moments(model, tmp_path, self.name))
+        model = deep(request.param)
+        monkeypatch.setattr(self, "editor", with_moments(model, tmp_path, type(self).editor))
         return model
-
-    def test_is_built_from_its_fields(self, model):
-        super().test_is_built_from_its_fields()
 
 
 class TestMemit(Conformance):
@@ -221,8 +224,8 @@ def naive(name, model, editor, requests):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", SPREADING)
 def test_an_edit_is_what_the_paper_says(name, family, count, tmp_path):
-    """Llama and its kin compute norms and angles in fp32 whatever the weights are."""
-    model = tiny_model(family, torch.float64)
+    """All but GPT-2 compute norms or angles in fp32, whatever their weights are."""
+    model = deep(family, torch.float64)
     editor = prepared(model, tmp_path, name)
     edit = editor.edit(model, REQUESTS[:count])
     expected = naive(name, model, editor, REQUESTS[:count])
@@ -230,7 +233,7 @@ def test_an_edit_is_what_the_paper_says(name, family, count, tmp_path):
     for layer, change in zip(editor.layers, expected, strict=True):
         projection = model.architecture.projection(layer)
         ours = edit.weights[f"{projection.name}.weight"].dense()
-        limit = 1e-8 if family in ("gpt2", "gptj") else 1e-4
+        limit = 1e-8 if family == "gpt2" else 1e-5
         assert relative(ours.T if projection.out_in else ours, change) < limit
         assert change.norm() > 1e-3
 
@@ -238,7 +241,7 @@ def test_an_edit_is_what_the_paper_says(name, family, count, tmp_path):
 @pytest.mark.parametrize("name", SPREADING)
 def test_together_is_alone_also_where_searches_end_at_different_steps(name, tmp_path):
     """Rounding in fp64, as far as twelve of Adam's normalised steps enlarge it."""
-    model = tiny_model(dtype=torch.float64)
+    model = deep(dtype=torch.float64)
     editor = prepared(model, tmp_path, name, steps=12)
     losses = sorted(editor.edit(model, [r]).info["loss"] for r in REQUESTS)
     early = prepared(model, tmp_path, name, steps=12, stop=(losses[1] + losses[2]) / 2)
@@ -250,12 +253,21 @@ def test_together_is_alone_also_where_searches_end_at_different_steps(name, tmp_
         assert edit.info["steps"] == alone.info["steps"]
         for one, two in zip(edit.weights.values(), alone.weights.values(), strict=True):
             difference, size = (one.dense() - two.dense()).norm(), two.dense().norm()
-            assert difference <= 1e-6 * size
+            assert difference <= 1e-6 * size + 1e-12  # no step at all leaves rounding alone
             assert alone.info["steps"] == 0 or size > 1e-3
 
 
+@pytest.mark.parametrize("name", SPREADING)
+def test_the_last_block_can_be_edited(name, tmp_path):
+    """What is behind it is read at the last norm; only a subject that ends the prompt feels it."""
+    model = deep()
+    editor = prepared(model, tmp_path, name, layers=(1, 2))
+    request = Request("The mother tongue is that of {}", "Danielle", "French")
+    assert gain(model, editor.edit(model, [request]), request) > 0
+
+
 def test_emmet_gives_its_key_the_whole_of_what_is_missing(tmp_path):
-    model = tiny_model(dtype=torch.float64)
+    model = deep(dtype=torch.float64)
     editor = prepared(model, tmp_path, "emmet", contexts=("{}",))
     (found,) = editor._search(model, REQUESTS[:1])
     edit = editor.edit(model, REQUESTS[:1])
@@ -265,7 +277,7 @@ def test_emmet_gives_its_key_the_whole_of_what_is_missing(tmp_path):
 
 
 def test_r_rome_is_rome_with_the_mean_key(tmp_path):
-    model = tiny_model(dtype=torch.float64)
+    model = deep(dtype=torch.float64)
     editor = prepared(model, tmp_path, "r-rome")
     assert editor.variant == ""
     assert replace(editor, key_mode="rome").variant == "key=rome"
@@ -279,7 +291,7 @@ def test_r_rome_is_rome_with_the_mean_key(tmp_path):
 
 
 def test_alphaedit_changes_nothing_for_directions_in_use(tmp_path):
-    model = tiny_model(dtype=torch.float64)
+    model = deep(dtype=torch.float64)
     editor = prepared(model, tmp_path, "alphaedit")
     edit = editor.edit(model, REQUESTS)
     for layer in editor.layers:
@@ -291,7 +303,7 @@ def test_alphaedit_changes_nothing_for_directions_in_use(tmp_path):
 
 
 def test_alphaedit_keeps_the_keys_of_all_requests(tmp_path):
-    model = tiny_model(dtype=torch.float64)
+    model = deep(dtype=torch.float64)
     editor = prepared(model, tmp_path, "alphaedit", layers=(0,))
     first = editor.edit(model, REQUESTS[:1])
     both = editor.extend(model, first, REQUESTS[1:3])
@@ -311,7 +323,7 @@ def test_alphaedit_keeps_the_keys_of_all_requests(tmp_path):
 def test_a_wide_layers_null_space_is_made_by_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setattr(alphaedit_module, "QUICK", 8)
-    model = tiny_model()
+    model = deep()
     editor = with_moments(model, tmp_path, EDITORS["alphaedit"])
     with pytest.raises(DataError, match="null space of layer 0") as caught:
         editor.prepare(model)
@@ -334,7 +346,7 @@ def test_a_wide_layers_null_space_is_made_by_the_command(tmp_path, monkeypatch):
         assert relative(one.dense(), two.dense()) < 1e-4
     monkeypatch.setattr(alphaedit_module, "QUICK", 8)
     assert editor.make(model, making)
-    with pytest.raises(DataError, match="threshold 0.06"):
+    with pytest.raises(DataError, match=r"threshold 0\.06"):
         replace(editor, threshold=0.06).prepare(model)
     for file in model.cache("editors").iterdir():
         file.write_bytes(b"no tensors")
@@ -366,7 +378,7 @@ def test_what_cannot_be_edited_is_refused(name, tmp_path, monkeypatch):
 
 
 def test_moments_may_come_from_a_file_for_each_layer(tmp_path):
-    model = tiny_model()
+    model = deep()
     found = collect(model, TEXTS, [0, 1], corpus="texts", max_tokens=10_000)
     files = [tmp_path / f"{layer}.safetensors" for layer in found]
     for file, (layer, moment) in zip(files, found.items(), strict=True):
@@ -381,11 +393,13 @@ def test_moments_may_come_from_a_file_for_each_layer(tmp_path):
 
 
 def test_contexts_begin_as_in_the_published_code_and_are_recorded(tmp_path):
-    model = tiny_model()
+    model = deep()
     editor = prepared(model, tmp_path, "memit", contexts=())
     bare, *others = editor.found["contexts"]
     assert bare == "{}"
-    assert [text.startswith(start) for text, start in zip(others, STARTS, strict=True)] == [True] * 5
+    assert [text.startswith(start) for text, start in zip(others, STARTS, strict=True)] == [
+        True
+    ] * 5
     assert all(text.endswith(". {}") for text in others)
     other = prepared(model, tmp_path, "memit", contexts=(), seed=1)
     assert other.found != editor.found
