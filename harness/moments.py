@@ -54,7 +54,7 @@ class Moment:
     digest: str
 
     def solver(self) -> Callable[[Tensor], Tensor]:
-        """Factor C once, and return the function k -> C⁻¹k in float64.
+        """Factor C once, and return the function k -> C⁻¹k in float64, also of keys as columns.
 
         Raises `DataError` if C is not positive definite, as with fewer tokens than its width.
         """
@@ -65,7 +65,7 @@ class Moment:
                 f"prepare it from more than {10 * len(self.matrix)} tokens",
             )
         return lambda key: torch.cholesky_solve(
-            key.double().reshape(-1, 1).to(factor.device), factor
+            key.double().reshape(len(factor), -1).to(factor.device), factor
         ).reshape(key.shape)
 
 

@@ -2,23 +2,30 @@
 
 from edit_harness import Register, hookimpl
 
+EDITORS = {
+    "none": ("none:Unedited", "No edit: the baseline of every table"),
+    "ft": ("ft:FineTuning", "Fine-tuning of one MLP projection"),
+    "ft-l": ("ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box"),
+    "rome": ("rome:Rome", "Rank-one model editing (Meng et al., 2022)"),
+    "r-rome": ("r_rome:RRome", "ROME with one key in all places (Gupta et al., 2024)"),
+    "memit": ("memit:Memit", "Mass editing over several layers (Meng et al., 2023)"),
+    "emmet": ("emmet:Emmet", "Equality-constrained batch edit (Gupta et al., 2024)"),
+    "pmet": ("pmet:Pmet", "MEMIT with attention in the search (Li et al., 2024)"),
+    "alphaedit": ("alphaedit:AlphaEdit", "MEMIT in a null space (Fang et al., 2025)"),
+    "grace": ("grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"),
+    "prompt": ("prompt:Prompt", "The new fact in front of every prompt"),
+}
+"""Module and class of each, and what it is."""
+
 
 @hookimpl
 def edit_harness_register_editors(register: Register) -> None:
     """Name the editors."""
-    here = "edit_harness_plugins.editors"
-    register("none", f"{here}.none:Unedited", "No edit: the baseline of every table")
-    register("ft", f"{here}.ft:FineTuning", "Fine-tuning of one MLP projection")
-    register("ft-l", f"{here}.ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box")
-    register("rome", f"{here}.rome:Rome", "Rank-one model editing (Meng et al., 2022)")
-    register("prompt", f"{here}.prompt:Prompt", "The new fact in front of every prompt")
-    register(
-        "grace", f"{here}.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"
-    )
+    for name, (where, summary) in EDITORS.items():
+        register(name, f"{__name__}.{where}", summary)
 
 
 @hookimpl
 def edit_harness_register_adaptors(register: Register) -> None:
     """Name the adaptors that edits are stored with."""
-    codebook = "edit_harness_plugins.editors.codebook:Codebook"
-    register("codebook", codebook, "Outputs for inputs near a key (GRACE)")
+    register("codebook", f"{__name__}.codebook:Codebook", "Outputs for inputs near a key (GRACE)")

@@ -90,6 +90,8 @@ class Rome(Editor):
     seed: int = 0
     """Seed of the sampled contexts."""
 
+    command: ClassVar[str] = "rome"
+    """The name by which the editor is asked for, for advice in errors."""
     presets: ClassVar = {
         "pocket": _preset(1, OURS, decay=0.0, clamp=6.0, contexts=2, origin="tuned"),
         "gpt2-medium": _preset(8, KMENG, clamp=3.0, origin="paper"),
@@ -112,7 +114,10 @@ class Rome(Editor):
     @property
     def variant(self) -> str:
         """Name what is not as in the paper."""
-        departures = {"C=I": not self.covariance, f"key={self.key_mode}": self.key_mode != "rome"}
+        departures = {
+            "C=I": not self.covariance,
+            f"key={self.key_mode}": self.key_mode != type(self).key_mode,
+        }
         return ", ".join(name for name, departs in departures.items() if departs)
 
     @property
@@ -139,7 +144,7 @@ class Rome(Editor):
     def check(self, model: Model) -> None:
         """Raise `PluginError` if the layer has no projection, `UsageError` without a step."""
         if self.steps < 1:
-            raise UsageError(f"rome cannot search in {self.steps} steps", "give steps=20")
+            raise UsageError(f"{self.command} cannot search in {self.steps} steps", "give steps=20")
         model.architecture.projection(self.layer)
 
     def prepare(self, model: Model) -> None:
@@ -161,7 +166,7 @@ class Rome(Editor):
             name = model.source.path or "MODEL"
             raise DataError(
                 f"there is no second moment of layer {self.layer} for this model",
-                f"run: edit-harness prepare --editor rome --model {name} --corpus FILE; "
+                f"run: edit-harness prepare --editor {self.command} --model {name} --corpus FILE; "
                 "or go without: --editor-args covariance=false",
             )
         return moment.solver(), {"moments": moment.digest}

@@ -1,8 +1,10 @@
-"""The search for values: what a projection should put out at a subject to make a target likely.
+"""The search for values: what modules should put out at a subject to make a target likely.
 
 Shared by the editors that write key-value pairs. See Meng et al. (2022), section 3.1, step 2: the
 loss is the target's negative log-likelihood over contexts, plus the drift of the prediction for
-"{subject} is a", plus a penalty on the change's norm.
+"{subject} is a", plus a penalty on the change's norm. What is changed is a layer's projection
+(ROME), the residual stream behind a block (MEMIT), or several modules of a block at once (PMET).
+How a value gets into weights is the editors' matter.
 
 Many requests are searched together. Each has its own change, loss, clamp and end; what they share
 is the forward passes, so the values are those that each would find alone. Where the model allows
@@ -25,6 +27,8 @@ from edit_harness.rerun import Rerun
 from edit_harness_plugins.editors.contexts import fill
 
 ESSENCE = "{} is a"
+EASED = 0.1
+"""Weight of the likelihood while the target is the likeliest already, for `Settings.accept`."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,17 @@ class Settings:
     kl_factor: float
     stop: float
     """No step is taken below this loss."""
+    accept: float | None = None
+    """Drift at or below which a search ends once each token of the target is the likeliest in all
+    contexts; as long as it is larger, the likelihood counts `EASED`. None: no such end."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A value and what was seen on the way to it."""
+    """A value of the first changed module and what was seen on the way to it."""
 
     keys: Tensor
-    """Clean input of the projection at the subject, contexts by width."""
+    """Clean input of the module at the subject, contexts by width; of a block, its output."""
     values: Tensor
     """Clean output there, contexts by hidden size."""
     delta: Tensor
@@ -158,40 +165,53 @@ def _essence(model: Model, owner: int, request: Request) -> Text:
 
 
 def search(
-    model: Model, layer: int, requests: Sequence[Request], contexts: Sequence[str], given: Settings
+    model: Model,
+    layer: int,
+    requests: Sequence[Request],
+    contexts: Sequence[str],
+    given: Settings,
+    changed: Sequence[str] = (),
 ) -> list[Found]:
     """Find the value of each request by gradient descent on its change δ.
 
+    ``changed`` names the modules of the layer's block that are changed together, by default the
+    projection; the value of the first is returned, and changes of the others only help to find it.
     A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
     """
     rows = lay_out(model, requests, contexts)
     again = Rerun(
-        model, layer, [text.ids for text in rows.texts], [text.subject for text in rows.texts]
+        model,
+        layer,
+        [text.ids for text in rows.texts],
+        [text.subject for text in rows.texts],
+        changed=changed,
     )
     read = again.places(*zip(*rows.reads, strict=True))
-    keys, values = _clean(again, rows)
-    norms = values[:, 0].norm(dim=1)
-    delta = torch.zeros_like(values[:, 0], requires_grad=True)
+    keys, *values = _clean(again, rows)
+    first = torch.stack([value[:, 0] for value in values], dim=1)
+    norms = first.norm(dim=2)
+    delta = torch.zeros_like(first, requires_grad=True)
     optimizer = torch.optim.Adam([delta], lr=given.lr)
     live = torch.ones(len(requests), dtype=torch.bool, device=delta.device)
     losses: list[list[tuple[float, ...]]] = [[] for _ in requests]
     objective: Objective | None = None
     for step in range(given.steps):
-        logits = again.logits(read, delta[rows.owners][:, None])
+        logits = again.logits(read, *delta[rows.owners][:, :, None].unbind(1))
         targets, essence = logits[: -len(requests)], logits[-len(requests) :]
         if objective is None:  # δ is still 0, so this is what the unedited model says
             objective = Objective(rows, norms, essence.detach().log_softmax(-1), given)
         terms = objective(delta, targets, essence)
         for own, each, searched in zip(losses, terms.tolist(), live.tolist(), strict=True):
             own += [tuple(each)] if searched else []
-        live &= ~(terms[:, 0].detach() < given.stop)  # a loss that is no number stays to be seen
+        live &= ~objective.reached(terms.detach(), targets)
         if step == given.steps - 1 or not live.any():
             break
         optimizer.zero_grad()
         terms[live, 0].sum().backward()
         _step(optimizer, delta, live, given.clamp * norms)
     return [
-        Found(keys[i], values[i], delta[i].detach(), tuple(losses[i])) for i in range(len(requests))
+        Found(keys[i], values[0][i], delta[i, 0].detach(), tuple(losses[i]))
+        for i in range(len(requests))
     ]
 
 
@@ -201,30 +221,45 @@ class Objective:
 
     rows: Rows
     norms: Tensor
-    """Norm of each request's clean value."""
+    """Norms of the clean values, requests by changed modules."""
     essence: Tensor
     """Clean log-probabilities at the essence prompts, requests by vocabulary."""
     given: Settings
 
     def __call__(self, delta: Tensor, targets: Tensor, essence: Tensor) -> Tensor:
         """Return total, likelihood, drift and norm terms, requests by 4, from logits."""
-        tokens, owners, shares = self.rows.targets
+        tokens, _, shares = self.rows.targets
         chosen = targets.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
-        shares = shares.to(chosen)
-        likelihood = -torch.zeros_like(self.norms).to(chosen).index_add(0, owners, chosen * shares)
+        likelihood = -self._by_request(chosen * shares.to(chosen))
+        if self.given.accept is not None:
+            likelihood = torch.where(self._likeliest(targets), EASED * likelihood, likelihood)
         now = essence.log_softmax(-1)
         drift = self.given.kl_factor * (now.exp() * (now - self.essence)).sum(1)
-        decay = self.given.weight_decay * delta.norm(dim=1) / self.norms**2
+        decay = self.given.weight_decay * (delta.norm(dim=2) / self.norms**2).sum(1)
         return torch.stack([likelihood + drift + decay, likelihood, drift, decay], dim=1)
 
+    def reached(self, terms: Tensor, targets: Tensor) -> Tensor:
+        """Tell which requests need no further step; a loss that is no number stays to be seen."""
+        low = terms[:, 0] < self.given.stop
+        if self.given.accept is None:
+            return low
+        return low | (self._likeliest(targets) & (terms[:, 2] <= self.given.accept))
 
-def _clean(again: Rerun, rows: Rows) -> tuple[Tensor, Tensor]:
-    """Return the projection's keys and values at the subjects, requests by contexts by width."""
-    count = len(rows.essences) * rows.contexts
-    keys, (values,) = again.keys[:count, 0], again.values()
-    values = values[:count]
-    shape = (len(rows.essences), rows.contexts, -1)
-    return keys.view(shape), values.view(shape)
+    def _likeliest(self, targets: Tensor) -> Tensor:
+        """Tell for which requests every token of the target is the argmax in every context."""
+        misses = targets.argmax(-1) != self.rows.targets[0]
+        return self._by_request(misses.to(targets)) == 0
+
+    def _by_request(self, each: Tensor) -> Tensor:
+        """Return the sum over each request's targets."""
+        owners = self.rows.targets[1]
+        return each.new_zeros(len(self.norms)).index_add(0, owners, each)
+
+
+def _clean(again: Rerun, rows: Rows) -> list[Tensor]:
+    """Return keys and each changed module's values, requests by contexts by width."""
+    count, shape = len(rows.essences) * rows.contexts, (len(rows.essences), rows.contexts, -1)
+    return [seen[:count].view(shape) for seen in (again.keys[:, 0], *again.values())]
 
 
 @torch.no_grad()
@@ -235,7 +270,7 @@ def _step(optimizer: torch.optim.Optimizer, delta: Tensor, live: Tensor, longest
     """
     before = delta.detach().clone()
     optimizer.step()
-    norms = delta.norm(dim=1)
+    norms = delta.norm(dim=2)
     shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
-    delta.mul_(shorter[:, None])
+    delta.mul_(shorter[:, :, None])
     delta[~live] = before[~live]

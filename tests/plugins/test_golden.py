@@ -26,6 +26,7 @@ from edit_harness_plugins.editors.codebook import nearest
 from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.grace import Grace
 from edit_harness_plugins.editors.output_search import inputs_at, search
+from edit_harness_plugins.editors.memit import Memit
 from edit_harness_plugins.editors.rome import Rome
 
 OWN, SHARED = ROOT / "tests" / "golden", DATA / "golden"
@@ -90,6 +91,14 @@ def relative(ours, theirs):
 
 
 def prompts_of(request, record):
+def keep_moments(golden, layers, path):
+    """Write the reference's second moments as a file of ours."""
+    stored = load_file(golden.folder / "cov.safetensors")
+    made = Provenance(golden.model.digest, "golden", "", 15_079, 128)
+    save({layer: Moment(stored[f"C.{layer}"], made, "") for layer in layers}, path)
+
+
+def prompts_of(request, record):
     near = record["neighborhood_prompts"]
     return {
         "rewrite": [request.text],
@@ -145,9 +154,7 @@ def test_rome(golden, kind, tmp_path, monkeypatch):
     fields = dict(ROMES[kind])
     if fields["covariance"]:
         fields["moments"] = str(tmp_path / "moments.safetensors")
-        matrix = load_file(golden.folder / "cov.safetensors")[f"C.{layer}"]
-        made = Provenance(golden.model.digest, "golden", "", 15_079, 128)
-        save({layer: Moment(matrix, made, "")}, tmp_path / "moments.safetensors")
+        keep_moments(golden, [layer], tmp_path / "moments.safetensors")
     editor = Rome(
         layer=layer,
         steps=h["v_num_grad_steps"],
@@ -188,6 +195,86 @@ def test_rome(golden, kind, tmp_path, monkeypatch):
 def test_the_early_stop_of_the_reference_is_among_the_records():
     steps = [r["adam_steps"] for *_, r in opened("subset", "gpt2-tiny").results("rome_earlystop")]
     assert min(steps) < 19 == max(steps)
+
+
+@pytest.fixture
+def memit(golden, tmp_path, monkeypatch):
+    """MEMIT as the reference ran it, and what its searches found, call by call."""
+    h = golden.hparams("memit")
+    keep_moments(golden, h["layers"], tmp_path / "moments.safetensors")
+    (bare,), others = golden.data["context_templates"]["memit"]
+    editor = Memit(
+        layers=tuple(h["layers"]),
+        steps=h["v_num_grad_steps"],
+        lr=h["v_lr"],
+        weight_decay=h["v_weight_decay"],
+        clamp=h["clamp_norm_factor"],
+        kl_factor=h["kl_factor"],
+        moment_weight=h["mom2_update_weight"],
+        moments=(str(tmp_path / "moments.safetensors"),),
+        contexts=(bare, *others),
+    )
+    editor.prepare(golden.model)
+    found, search = [], Memit._search
+    monkeypatch.setattr(Memit, "_search", lambda *a: found.append(search(*a)) or found[-1])
+    return editor, found
+
+
+def check_values(found, theirs):
+    """Compare what one edit's searches found with the reference's lists over requests."""
+    for own, z in zip(found, theirs["z_star"], strict=True):
+        assert relative(own.values[0] + own.delta, z) < 2e-4
+    norms = [float(own.values[0].norm()) for own in found]
+    assert norms == pytest.approx(theirs["z_init_norm"], rel=1e-5)
+    moved = [float(own.delta.norm()) for own in found]
+    assert moved == pytest.approx(theirs["z_delta_norm"], rel=2e-4)
+
+
+def changes(golden, edit):
+    """Return the edit's change of each layer, inputs by outputs."""
+    out_in = golden.model.architecture.projection(0).out_in
+    return [(n, d.dense().T if out_in else d.dense()) for n, d in edit.weights.items()]
+
+
+def test_memit(golden, memit):
+    """Edits of one request each, found together."""
+    editor, found = memit
+    results = golden.results("memit_single")
+    edits = editor.edit_each(golden.model, [[request] for request, *_ in results])
+    for edit, own, (request, record, theirs) in zip(edits, found[0], results, strict=True):
+        check_values([own], theirs)
+        np.testing.assert_allclose(own.losses, theirs["loss"], rtol=0, atol=5e-5)
+        assert edit.info["steps"] == theirs["adam_steps"]
+        for (name, change), layer in zip(changes(golden, edit), theirs["layers"], strict=True):
+            assert name == layer["param"]
+            assert relative(change, np.outer(layer["left"], layer["right"])) < 2e-4
+        check_scores(golden, edit, request, record, theirs["scores"], nll=3e-4)
+
+
+def test_memit_of_many_requests(golden, memit):
+    """One edit of twelve requests; ``proj`` weighs every entry of a change with cosines."""
+    if "memit_mass12" not in golden.part["results"]:
+        pytest.skip("the reference has no mass edit for this set")
+    editor, found = memit
+    theirs = golden.part["results"]["memit_mass12"]
+    edit = editor.edit(golden.model, golden.requests)
+    check_values(found[0], theirs)
+    for (name, change), layer in zip(changes(golden, edit), theirs["layers"], strict=True):
+        assert name == layer["param"]
+        assert float(change.norm()) == pytest.approx(layer["fro"], rel=1e-5)
+        rows, columns = (
+            torch.cos(0.1 * torch.outer(torch.arange(1, 4), torch.arange(1, size + 1)))
+            for size in change.shape
+        )
+        weighed = rows @ change @ columns.T
+        np.testing.assert_allclose(weighed, layer["proj"], rtol=0, atol=1e-4 * layer["fro"])
+        ours = [float(change[row, column]) for row, column, _ in layer["entries"]]
+        listed = [value for *_, value in layer["entries"]]
+        assert ours == pytest.approx(listed, abs=1e-4 * layer["max_abs"])
+    for request, record, scores in zip(
+        golden.requests, golden.records, theirs["scores"], strict=True
+    ):
+        check_scores(golden, edit, request, record, scores, nll=3e-4)
 
 
 FT_LIMITS = {

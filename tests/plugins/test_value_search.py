@@ -1,15 +1,17 @@
 """Many values at once are those that each request finds alone."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 import torch
 
 from edit_harness import Request
+from edit_harness.hooks import recording
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors import value_search
 from edit_harness_plugins.editors.rome import Rome
-from edit_harness_plugins.editors.value_search import Settings, alike, search
+from edit_harness_plugins.editors.value_search import EASED, Settings, Text, alike, search
 
 CONTEXTS = ("{}", "It rains. {}", "Ann plays the piano in Rome. {}")
 SETTINGS = Settings(steps=12, lr=0.5, weight_decay=0.5, clamp=4.0, kl_factor=0.0625, stop=5e-2)
@@ -120,3 +122,66 @@ def test_rome_edits_each_request_as_alone(model):
     for made, requests in zip(editor.edit_each(model, batches), batches, strict=True):
         (one,), (other,) = made.weights.values(), editor.edit(model, requests).weights.values()
         assert (one.dense() - other.dense()).norm() < 1e-4 * other.dense().norm()
+
+
+def objective(model, accept):
+    """Two requests of one context; the target of the first is the likeliest, of the second not."""
+    targets = [Text(owner, (1,), 0, (0,), (token,)) for owner, token in enumerate((2, 2))]
+    rows = value_search.Rows(tuple(targets), (0, 1), 1, model.device)
+    given = replace(SETTINGS, kl_factor=1.0, accept=accept)
+    clean = torch.zeros(2, 5).log_softmax(-1)
+    return value_search.Objective(rows, torch.ones(2, 2), clean, given)
+
+
+def test_a_search_may_end_once_the_target_is_likeliest_and_the_drift_small(model):
+    targets = torch.tensor([[0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.5, 1.0, 0.0, 0.0]])
+    nll = -targets.log_softmax(-1)[:, 2]
+    delta, near = torch.zeros(2, 2, 3), torch.zeros(2, 5)
+    far = torch.tensor([[0.0, 0.0, 3.0, 0.0, 0.0]] * 2)
+    plain, ending = objective(model, None), objective(model, 1e-2)
+    for essence, ends in ((near, [True, False]), (far, [False, False])):
+        terms = ending(delta, targets, essence)
+        assert ending.reached(terms, targets).tolist() == ends
+        torch.testing.assert_close(terms[:, 1], nll * torch.tensor([EASED, 1.0]))
+        whole = plain(delta, targets, essence)
+        assert not plain.reached(whole, targets).any()
+        torch.testing.assert_close(whole[:, 1], nll)
+        torch.testing.assert_close(whole[:, 2], terms[:, 2])
+    assert terms[:, 2].min() > 0.1
+
+
+def test_every_changed_module_has_a_clamp_and_a_norm_term_of_its_own(model):
+    """The value of the first is returned; the second only helps to find it."""
+    architecture = model.architecture
+    names = [architecture.projection(0).name, architecture.attention(0).name]
+    given = replace(SETTINGS, clamp=0.1, steps=3)
+    (one,), (both,) = (
+        search(model, 0, REQUESTS[:1], CONTEXTS, given, changed) for changed in (names[:1], names)
+    )
+    torch.testing.assert_close(one.values, both.values)
+    assert float(both.delta.norm()) <= 0.1 * float(both.values[0].norm()) * (1 + 1e-4)
+    assert both.losses[0][0] == pytest.approx(one.losses[0][0], rel=1e-5)
+    assert both.losses[-1][1] < one.losses[-1][1]
+    # |δ| / |v|² of each, and after a step beyond both clamps |δ| is 0.1 |v|.
+    norms = [float(found.norm()) for found in clean_values(model, names)]
+    expected = given.weight_decay * sum(0.1 / norm for norm in norms)
+    assert both.losses[-1][3] == pytest.approx(expected, rel=1e-3)
+
+
+def clean_values(model, names):
+    """Return what modules put out at the subject of the first request's bare prompt."""
+    request = REQUESTS[0]
+    place = model.tokens.subject_last(request)
+    modules = [model.module.get_submodule(name) for name in names]
+    with ExitStack() as stack, torch.no_grad():
+        seen = [stack.enter_context(recording(module, 1)) for module in modules]
+        model.module(torch.tensor([model.tokens.encode(request.text).ids]))
+    return [each.outputs[0, place] for each in seen]
+
+
+def test_the_residual_stream_can_be_searched_too(model):
+    """MEMIT's: the clean value is what leaves the block, and the target gets likelier."""
+    block = model.architecture.blocks[0]
+    (found,) = search(model, 0, REQUESTS[:1], CONTEXTS, SETTINGS, [block])
+    torch.testing.assert_close(found.values[0], *clean_values(model, [block]))
+    assert found.losses[-1][1] < found.losses[0][1] - 0.5
