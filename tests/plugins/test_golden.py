@@ -19,8 +19,10 @@ from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import ModelSource
 from edit_harness.loading import load
 from edit_harness.moments import Moment, Provenance, save
+from edit_harness_plugins.editors import adapters
 from edit_harness_plugins.editors import rome as rome_module
 from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.lora import Lora, Part
 from edit_harness_plugins.editors.rome import Rome
 
 OWN, SHARED = ROOT / "tests" / "golden", DATA / "golden"
@@ -228,3 +230,40 @@ def test_fine_tuning(golden, kind, monkeypatch):
             kl=limits["kl"],
             paper=limits["paper"],
         )
+
+
+def test_lora(golden, monkeypatch):
+    """The reference takes its loss from logits in fp32, so that Adam's noise is larger than in FT."""
+    results = golden.results("lora")
+    h = golden.hparams("lora")
+    given = load_file(golden.folder / "lora_init.safetensors")
+
+    def firsts(targets, *_):
+        return {t.name: given[f"lora_A.{i}"] for i, t in enumerate(targets)}
+
+    monkeypatch.setattr(adapters, "first_factors", firsts)
+    editor = Lora(
+        targets=tuple(h["target_modules"]),
+        steps=h["num_steps"],
+        lr=h["lr"],
+        rank=h["rank"],
+        alpha=h["lora_alpha"],
+        dropout=h["lora_dropout"],
+        weight_decay=h["weight_decay"],
+    )
+    losses = []
+    losses_of = Part.losses
+    monkeypatch.setattr(Part, "losses", lambda *a: losses.append(losses_of(*a)) or losses[-1])
+    for request, record, theirs in results:
+        losses.clear()
+        edit = editor.edit(golden.model, [request])
+        assert [float(loss) for loss in losses] == pytest.approx(theirs["loss"], abs=1e-4)
+        assert len(edit.weights) == len(theirs["layers"]) == 4
+        for delta, expected in zip(edit.weights.values(), theirs["layers"], strict=True):
+            grid = delta.dense().double()
+            assert list(grid.shape) == expected["shape"]
+            assert float(grid.norm()) == pytest.approx(expected["fro"], rel=1e-3)
+            for row, column, value in expected["entries"]:
+                limit = 1e-2 * expected["max_abs"]
+                assert float(grid[row, column]) == pytest.approx(value, abs=limit), (row, column)
+        check_scores(golden, edit, request, record, theirs["scores"], nll=1e-2, kl=1e-2, paper=1e-5)
