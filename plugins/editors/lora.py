@@ -70,7 +70,7 @@ class Lora(Editor):
     """Seed of each edit's first A and of its dropout, beside its requests."""
 
     presets: ClassVar = {
-        "pocket": _preset(ATTENTION, 30, OURS, "tuned"),
+        "pocket": _preset(ATTENTION, 30, OURS, "tuned", lr=5e-4),
         "gpt2-xl": _preset(("c_attn",), 30),
         "gpt-j-6b": _preset(("fc_in", "fc_out"), 50),
         "llama-2-7b": _preset(ATTENTION, 70),
