@@ -444,6 +444,48 @@ def test_a_prompt_keeps_the_order_of_the_facts(wording):
     assert with_prefix == spelt_out
 
 
+def test_the_wordings_of_a_prompt_are_those_of_easyedit():
+    """Of its documentation and of its code, letter by letter."""
+    prefixes = [Prompt(wording).edit(tiny_model(), [REQUEST]).prefix for wording in WORDINGS]
+    assert prefixes == [
+        "Please acknowledge the following new facts and use them to answer the question:"
+        + "\nNew Fact:Ada lives in Paris.\nPrompt:",
+        "New Fact: Ada lives in Paris\nPrompt: ",
+        "Imagine that Ada lives in Paris. ",
+    ]
+    assert [Prompt(wording).variant for wording in WORDINGS] == [
+        "", "wording=fact", "wording=imagine",
+    ]  # fmt: skip
+
+
+FT_PUBLISHED = {
+    FineTuning: {
+        "gpt2-xl": (1, None, True), "gpt-j-6b": (21, None, True),
+        "llama-2-7b": (21, None, False), "llama-3-8b": (21, None, False),
+        "qwen2-7b": (27, None, False), "qwen2.5-7b": (27, None, False),
+    },
+    ConstrainedFineTuning: {
+        "gpt2-medium": (0, 2e-3, True), "gpt2-large": (0, 1e-3, True), "gpt2-xl": (0, 5e-4, True),
+        "gpt-j-6b": (0, 5e-5, True), "gpt-neox-20b": (0, 5e-5, True),
+        "mistral-7b": (21, 5e-5, False),
+    },
+}  # fmt: skip
+"""Layer, half-width of the box, and whether the bias is trained, from the authors' files."""
+
+
+@pytest.mark.parametrize("cls", FT_PUBLISHED)
+def test_ft_has_the_published_hyperparameters(cls):
+    names = {n for published in FT_PUBLISHED.values() for n in published}
+    assert cls.presets.keys() == names | {"pocket"}
+    found = {n: p for n, p in cls.presets.items() if p.origin in ("paper", "ported")}
+    assert found.keys() == FT_PUBLISHED[cls].keys()
+    for name, preset in found.items():
+        editor = cls(**preset.values)
+        assert (editor.layer, editor.bound(), editor.bias) == FT_PUBLISHED[cls][name]
+        assert (editor.steps, editor.lr, editor.weight_decay) == (25, 5e-4, 0)
+        assert (editor.position, editor.stop) == ("last", 1e-2)
+
+
 def test_ft_gives_the_whole_change_as_a_dense_one():
     (delta, *_) = ft().edit(tiny_model(), [REQUEST]).weights.values()
     assert isinstance(delta, Dense)

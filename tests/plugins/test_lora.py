@@ -362,3 +362,17 @@ def test_an_edit_is_recorded_with_its_loss(model):
     assert info[0]["loss"] == pytest.approx(answer.nll(0), rel=1e-5)
     assert info[1]["loss"] < 0.5 * info[0]["loss"]
     assert info[1]["steps"] == 20
+
+
+def test_the_published_hyperparameters():
+    ported = {n: tuple(p.values.values()) for n, p in Lora.presets.items() if p.origin == "ported"}
+    attention = ("q_proj", "v_proj")
+    assert ported == {
+        "gpt2-xl": (("c_attn",), 30, 5e-3),
+        "gpt-j-6b": (("fc_in", "fc_out"), 50, 5e-3),
+        "llama-2-7b": (attention, 70, 5e-3),
+        "llama-3-8b": (attention, 70, 5e-3),
+        "qwen2.5-7b": (attention, 60, 5e-3),
+    }
+    editor = Lora()
+    assert (editor.rank, editor.alpha, editor.dropout, editor.weight_decay) == (8, 32, 0.1, 0)
