@@ -99,7 +99,12 @@ class Lora(Editor):
         if self.steps < 1:
             raise UsageError(f"lora cannot train in {self.steps} steps", "give steps=60")
         peft()
-        self._targets(model)
+        for target in self._targets(model):
+            if target.matrix.is_meta:
+                raise PluginError(
+                    f"{target.name} is offloaded, so that no adapter can be put beside it",
+                    "use a device or a device map that holds the model",
+                )
 
     def prepare(self, model: Model) -> None:
         """Find the maps, if the field has no names."""

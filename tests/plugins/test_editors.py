@@ -15,6 +15,7 @@ from edit_harness.moments import Moment, Provenance, collect, save
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors import contexts
 from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.lora import Lora
 from edit_harness_plugins.editors.none import Unedited
 from edit_harness_plugins.editors.prompt import WORDINGS, Prompt
 from edit_harness_plugins.editors.rome import Rome
@@ -411,8 +412,14 @@ BRACES = Request("The set {} is {0} {", "{A}, {}", "{x}", "}{")
 
 @pytest.mark.parametrize(
     "editor",
-    [rome(), ft(), ft(ConstrainedFineTuning, epsilon=1e-3), Prompt()],
-    ids=["rome", "ft", "ft-l", "prompt"],
+    [
+        rome(),
+        ft(),
+        ft(ConstrainedFineTuning, epsilon=1e-3),
+        Lora(targets=(), steps=3, lr=5e-3),
+        Prompt(),
+    ],
+    ids=["rome", "ft", "ft-l", "lora", "prompt"],
 )
 def test_braces_in_the_data_are_only_text(editor):
     model = tiny_model()

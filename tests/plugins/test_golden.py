@@ -233,7 +233,7 @@ def test_fine_tuning(golden, kind, monkeypatch):
 
 
 def test_lora(golden, monkeypatch):
-    """The reference takes its loss from logits in fp32, so that Adam's noise is larger than in FT."""
+    """The reference takes its loss from logits in fp32; the limits of KL and entries are FT's."""
     results = golden.results("lora")
     h = golden.hparams("lora")
     given = load_file(golden.folder / "lora_init.safetensors")
