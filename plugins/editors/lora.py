@@ -141,7 +141,10 @@ class Lora(Editor):
     def _train(
         self, model: Model, targets: Sequence[Projection], batches: Sequence[Sequence[Request]]
     ) -> list[Edit]:
-        """Take all steps; every case takes as many, so that one Adam serves them all."""
+        """Take all steps; every case takes as many, so that one Adam serves them all.
+
+        If one of them ends in numbers that are none, each is trained alone.
+        """
         given = Shape(self.rank, self.alpha, self.dropout)
         seeds = [seeded(self.seed, *(r.statement for r in requests)) for requests in batches]
         firsts = [adapters.first_factors(targets, self.rank, seed) for seed in seeds]
@@ -155,10 +158,15 @@ class Lora(Editor):
                 losses = torch.stack([self._pass(model, inside, part) for part in parts]).sum(0)
                 adam.step()
                 adam.zero_grad()
-            return [
+            found = [
                 Edit(inside.change(case), info={"loss": loss, "steps": self.steps})
                 for case, loss in enumerate(losses.tolist())
             ]
+            finite = all(bool(factor.isfinite().all()) for factor in inside.parameters)
+        if finite or len(batches) == 1:
+            return found
+        # A mask does not keep them from the other cases' gradients: 0 times NaN is NaN.
+        return [self._train(model, targets, [batch])[0] for batch in batches]
 
     def _parts(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Part]:
         """Lay out all requests in passes; of a case with too many for one, the gradients add up."""

@@ -16,7 +16,7 @@ from edit_harness import Choose, PluginError, Request, UsageError
 from edit_harness.edits import Edit, LowRank
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.suites import left_alone
-from edit_harness_plugins.editors import lora, tuning
+from edit_harness_plugins.editors import adapters, lora, tuning
 from edit_harness_plugins.editors.adapters import Adapters, Dropout, Row, first_factors, seeded
 from edit_harness_plugins.editors.lora import Lora, linear_maps, query_and_value
 
@@ -155,6 +155,24 @@ def test_a_case_with_more_requests_than_a_pass_takes_adds_up_their_gradients(mon
         monkeypatch.setattr(module, "GROUP_TEXTS", 3)
     same(editor.edit(model, REQUESTS), whole)
     assert passes == [3, 1] * editor.steps
+
+
+def test_a_case_that_ends_in_no_numbers_does_not_take_others_with_it(model, monkeypatch, passes):
+    editor = trainer()
+    alone = [editor.edit(model, batch) for batch in ALONE]
+    draw, broken = adapters.first_factors, seeded(editor.seed, REQUESTS[1].statement)
+
+    def drawn(targets, rank, seed):
+        nothing = math.nan if seed == broken else 1.0
+        return {name: nothing * first for name, first in draw(targets, rank, seed).items()}
+
+    monkeypatch.setattr(adapters, "first_factors", drawn)
+    passes.clear()
+    together = editor.edit_each(model, ALONE)
+    assert passes == [4] * editor.steps + [1] * 4 * editor.steps
+    assert math.isnan(together[1].info["loss"])
+    for i in (0, 2, 3):
+        assert same_bits(together[i], alone[i])
 
 
 def test_nothing_to_edit_gives_no_edits(model):
