@@ -4,6 +4,9 @@ Follows the baselines of ROME's and MEMIT's code: Adam on weight and bias, and a
 scored at the last prompt position, without teacher forcing. ``position=teacher`` scores each
 token after the ones before it. Source: Zhu et al. (2020); Meng et al. (2022), appendix E.1.
 
+EasyEdit has both, as ``prompt_last``, which all its files choose, and ``target_new``, and calls the
+first FT-L even without a box and the second FT-M. Here FT-L is what has a box.
+
 Many cases share forward passes, each with a change and an Adam of its own: see `tuning`.
 """
 
@@ -37,6 +40,11 @@ def _preset(
     return Preset(values if epsilon is None else {**values, "epsilon": epsilon}, source, origin)
 
 
+def _as_mistral(layer: int) -> Preset:
+    """Return FT's own layer for the family, within Mistral's box."""
+    return _preset(layer, "FT's layer, the box of Mistral", "guessed", epsilon=5e-5, bias=False)
+
+
 @dataclass
 class FineTuning(Editor):
     """Gradient descent on one projection until the targets are likely."""
@@ -56,13 +64,18 @@ class FineTuning(Editor):
 
     presets: ClassVar = {
         "pocket": _preset(1, OURS, "tuned", lr=5e-3),
+        "gpt2-medium": _preset(1, "as GPT-2 XL", "guessed"),
+        "gpt2-large": _preset(1, "as GPT-2 XL", "guessed"),
         "gpt2-xl": _preset(1, KMENG, "paper"),
         "gpt-j-6b": _preset(21, KMENG, "paper"),
+        "gpt-neox-20b": _preset(33, "as GPT-J by depth", "guessed"),
         "llama-2-7b": _preset(21, EASYEDIT, bias=False),
         "llama-3-8b": _preset(21, f"{EASYEDIT}, {ALPHAEDIT}", bias=False),
+        "mistral-7b": _preset(21, "as Llama", "guessed", bias=False),
         "qwen2-7b": _preset(27, EASYEDIT, bias=False),
         "qwen2.5-7b": _preset(27, EASYEDIT, bias=False),
     }
+    needs: ClassVar[str] = "memory for four more of the layer's projection"
     citation: ClassVar[str] = "Zhu et al. (2020), Modifying Memories in Transformer Models"
 
     def guess(self, shape: ModelShape) -> Preset:
@@ -159,7 +172,11 @@ class ConstrainedFineTuning(FineTuning):
         "gpt2-xl": _preset(0, KMENG, "paper", epsilon=5e-4),
         "gpt-j-6b": _preset(0, KMENG, "paper", epsilon=5e-5),
         "gpt-neox-20b": _preset(0, "specificityplus", "paper", epsilon=5e-5),
+        "llama-2-7b": _as_mistral(21),
+        "llama-3-8b": _as_mistral(21),
         "mistral-7b": _preset(21, EASYEDIT, epsilon=5e-5, bias=False),
+        "qwen2-7b": _as_mistral(27),
+        "qwen2.5-7b": _as_mistral(27),
     }
 
     def guess(self, shape: ModelShape) -> Preset:

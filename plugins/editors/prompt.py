@@ -1,7 +1,8 @@
 """PROMPT: in-context editing, the new fact stated in front of every prompt.
 
 No weight changes. The wording is that of EasyEdit's documentation or of its code (the two
-differ); "imagine" is the plainest, for models that follow no instructions.
+differ); "imagine" is the plainest, for models that follow no instructions. The documentation ends
+the prompt with a line break; here an answer follows its prompt in the same line, as everywhere.
 """
 
 from __future__ import annotations
@@ -42,7 +43,13 @@ class Prompt(Editor):
 
     wording: Literal["instruction", "fact", "imagine"] = "instruction"
 
+    needs: ClassVar[str] = "a model that heeds what stands before a prompt"
     citation: ClassVar[str] = "Zheng et al. (2023), Can We Edit Factual Knowledge by ICL?"
+
+    @property
+    def variant(self) -> str:
+        """Name another wording than the documentation's."""
+        return "" if self.wording == "instruction" else f"wording={self.wording}"
 
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
         """Return the facts as a prefix."""

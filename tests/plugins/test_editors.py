@@ -15,6 +15,7 @@ from edit_harness.moments import Moment, Provenance, collect, save
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors import contexts
 from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.lora import Lora
 from edit_harness_plugins.editors.none import Unedited
 from edit_harness_plugins.editors.prompt import WORDINGS, Prompt
 from edit_harness_plugins.editors.rome import Rome
@@ -411,8 +412,14 @@ BRACES = Request("The set {} is {0} {", "{A}, {}", "{x}", "}{")
 
 @pytest.mark.parametrize(
     "editor",
-    [rome(), ft(), ft(ConstrainedFineTuning, epsilon=1e-3), Prompt()],
-    ids=["rome", "ft", "ft-l", "prompt"],
+    [
+        rome(),
+        ft(),
+        ft(ConstrainedFineTuning, epsilon=1e-3),
+        Lora(targets=(), steps=3, lr=5e-3),
+        Prompt(),
+    ],
+    ids=["rome", "ft", "ft-l", "lora", "prompt"],
 )
 def test_braces_in_the_data_are_only_text(editor):
     model = tiny_model()
@@ -442,6 +449,48 @@ def test_a_prompt_keeps_the_order_of_the_facts(wording):
     asked = Choose(both.prefix + query.prompt, query.candidates)
     (with_prefix, spelt_out) = model.answer([(both, query), (Edit(), asked)])
     assert with_prefix == spelt_out
+
+
+def test_the_wordings_of_a_prompt_are_those_of_easyedit():
+    """Of its documentation and of its code, letter by letter."""
+    prefixes = [Prompt(wording).edit(tiny_model(), [REQUEST]).prefix for wording in WORDINGS]
+    assert prefixes == [
+        "Please acknowledge the following new facts and use them to answer the question:"
+        + "\nNew Fact:Ada lives in Paris.\nPrompt:",
+        "New Fact: Ada lives in Paris\nPrompt: ",
+        "Imagine that Ada lives in Paris. ",
+    ]
+    assert [Prompt(wording).variant for wording in WORDINGS] == [
+        "", "wording=fact", "wording=imagine",
+    ]  # fmt: skip
+
+
+FT_PUBLISHED = {
+    FineTuning: {
+        "gpt2-xl": (1, None, True), "gpt-j-6b": (21, None, True),
+        "llama-2-7b": (21, None, False), "llama-3-8b": (21, None, False),
+        "qwen2-7b": (27, None, False), "qwen2.5-7b": (27, None, False),
+    },
+    ConstrainedFineTuning: {
+        "gpt2-medium": (0, 2e-3, True), "gpt2-large": (0, 1e-3, True), "gpt2-xl": (0, 5e-4, True),
+        "gpt-j-6b": (0, 5e-5, True), "gpt-neox-20b": (0, 5e-5, True),
+        "mistral-7b": (21, 5e-5, False),
+    },
+}  # fmt: skip
+"""Layer, half-width of the box, and whether the bias is trained, from the authors' files."""
+
+
+@pytest.mark.parametrize("cls", FT_PUBLISHED)
+def test_ft_has_the_published_hyperparameters(cls):
+    names = {n for published in FT_PUBLISHED.values() for n in published}
+    assert cls.presets.keys() == names | {"pocket"}
+    found = {n: p for n, p in cls.presets.items() if p.origin in ("paper", "ported")}
+    assert found.keys() == FT_PUBLISHED[cls].keys()
+    for name, preset in found.items():
+        editor = cls(**preset.values)
+        assert (editor.layer, editor.bound(), editor.bias) == FT_PUBLISHED[cls][name]
+        assert (editor.steps, editor.lr, editor.weight_decay) == (25, 5e-4, 0)
+        assert (editor.position, editor.stop) == ("last", 1e-2)
 
 
 def test_ft_gives_the_whole_change_as_a_dense_one():

@@ -20,13 +20,15 @@ from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import ModelSource
 from edit_harness.loading import load
 from edit_harness.moments import Moment, Provenance, save
+from edit_harness_plugins.editors import adapters
 from edit_harness_plugins.editors import grace as grace_module
 from edit_harness_plugins.editors import rome as rome_module
 from edit_harness_plugins.editors.codebook import nearest
 from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.grace import Grace
-from edit_harness_plugins.editors.output_search import inputs_at, search
+from edit_harness_plugins.editors.lora import Lora, Part
 from edit_harness_plugins.editors.memit import Memit
+from edit_harness_plugins.editors.output_search import inputs_at, search
 from edit_harness_plugins.editors.rome import Rome
 
 OWN, SHARED = ROOT / "tests" / "golden", DATA / "golden"
@@ -90,7 +92,6 @@ def relative(ours, theirs):
     return np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
 
 
-def prompts_of(request, record):
 def keep_moments(golden, layers, path):
     """Write the reference's second moments as a file of ours."""
     stored = load_file(golden.folder / "cov.safetensors")
@@ -383,3 +384,40 @@ def check_lookups(golden, edit, request, record, scores):
         answers = golden.model.answer([(edit, Choose(text, objects)) for text in texts])
         for i, name in enumerate(("nll_new", "nll_true")):
             assert [a.nll(i) for a in answers] == pytest.approx(scores[role][name], abs=3e-4), role
+
+
+def test_lora(golden, monkeypatch):
+    """The reference takes its loss from logits in fp32; the limits of KL and entries are FT's."""
+    results = golden.results("lora")
+    h = golden.hparams("lora")
+    given = load_file(golden.folder / "lora_init.safetensors")
+
+    def firsts(targets, *_):
+        return {t.name: given[f"lora_A.{i}"] for i, t in enumerate(targets)}
+
+    monkeypatch.setattr(adapters, "first_factors", firsts)
+    editor = Lora(
+        targets=tuple(h["target_modules"]),
+        steps=h["num_steps"],
+        lr=h["lr"],
+        rank=h["rank"],
+        alpha=h["lora_alpha"],
+        dropout=h["lora_dropout"],
+        weight_decay=h["weight_decay"],
+    )
+    losses = []
+    losses_of = Part.losses
+    monkeypatch.setattr(Part, "losses", lambda *a: losses.append(losses_of(*a)) or losses[-1])
+    for request, record, theirs in results:
+        losses.clear()
+        edit = editor.edit(golden.model, [request])
+        assert [loss.item() for loss in losses] == pytest.approx(theirs["loss"], abs=1e-4)
+        assert len(edit.weights) == len(theirs["layers"]) == 4
+        for delta, expected in zip(edit.weights.values(), theirs["layers"], strict=True):
+            grid = delta.dense().double()
+            assert list(grid.shape) == expected["shape"]
+            assert float(grid.norm()) == pytest.approx(expected["fro"], rel=1e-3)
+            for row, column, value in expected["entries"]:
+                limit = 1e-2 * expected["max_abs"]
+                assert float(grid[row, column]) == pytest.approx(value, abs=limit), (row, column)
+        check_scores(golden, edit, request, record, theirs["scores"], nll=1e-2, kl=1e-2, paper=1e-5)
