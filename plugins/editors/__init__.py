@@ -12,3 +12,4 @@ def edit_harness_register_editors(register: Register) -> None:
     register("ft-l", f"{here}.ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box")
     register("rome", f"{here}.rome:Rome", "Rank-one model editing (Meng et al., 2022)")
     register("prompt", f"{here}.prompt:Prompt", "The new fact in front of every prompt")
+    register("mend", f"{here}.mend:Mend", "A network edits by gradients (Mitchell et al., 2022)")
