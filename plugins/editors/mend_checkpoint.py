@@ -64,7 +64,7 @@ def _entries(path: Path) -> Mapping[str, Any]:
     """Return the archive's part ``model``."""
     try:
         named = get_unsafe_globals_in_checkpoint(path)
-        inert = [(StandIn, name) for name in named if name.startswith(CONFIGURATIONS)]
+        inert: list[Any] = [(StandIn, name) for name in named if name.startswith(CONFIGURATIONS)]
         with safe_globals(inert):
             archive = torch.load(path, map_location="cpu", weights_only=True)
         model = archive["model"]
@@ -76,7 +76,7 @@ def _entries(path: Path) -> Mapping[str, Any]:
 
 def _networks(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the networks' parameters by our names."""
-    ours = {}
+    ours: dict[str, Tensor] = {}
     for name, tensor in theirs.items():
         if not (entry := ENTRY.fullmatch(name)):
             continue

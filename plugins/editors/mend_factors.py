@@ -120,7 +120,7 @@ def _run(
     with torch.enable_grad(), probing([m.module for m in matrices], len(texts)) as seen:
         logits = model.logits(batch, batch.places(*zip(*read, strict=True)))
         chosen = logits.log_softmax(-1).gather(1, target[:, None])[:, 0]
-        terms = -chosen * torch.tensor(weights, device=device)
+        terms = -chosen * chosen.new_tensor(weights)
         gradients = torch.autograd.grad(terms.sum(), [probed.zeros for probed in seen])
     owners = torch.tensor([text.owner for text in texts])
     owner_of_term = owners[[row for row, _ in read]]
