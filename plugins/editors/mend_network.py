@@ -47,13 +47,13 @@ class Statistics(nn.Module):
         """Take in vectors, n by width, with the result that one after another would have."""
         if not len(vectors):
             return
-        total = self.count + len(vectors)
-        share = len(vectors) / total
+        before, new = int(self.count), len(vectors)
+        share = new / (before + new)
         mean = vectors.mean(0)
         shift = mean - self.mean
-        self.squares += ((vectors - mean) ** 2).sum(0) + shift**2 * self.count * share
+        self.squares += ((vectors - mean) ** 2).sum(0) + shift**2 * before * share
         self.mean += shift * share
-        self.count.copy_(total)
+        self.count += new
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Return (v − μ) / (σ + 1e-7), or v as it is while fewer than two were taken in."""

@@ -41,9 +41,7 @@ def build_lessons(
     return lessons[:size]
 
 
-def _lesson(
-    world: World, fact: Fact, known: Mapping[Fact, Sequence[str]], rng: Random
-) -> Record:
+def _lesson(world: World, fact: Fact, known: Mapping[Fact, Sequence[str]], rng: Random) -> Record:
     """Make the record of one edit, with one neighbour if there is any."""
     template = rng.choice(known[fact])
     return {
