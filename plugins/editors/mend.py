@@ -147,9 +147,15 @@ class Mend(Editor):
         self._matrices(model)
 
     def make(self, model: Model, making: Making) -> bool:
-        """Train the network, or take over one of the authors, and put it into the cache."""
+        """Train the network, or take over one of the authors, and put it into the cache.
+
+        A model that brings its own gets another one only if the data are named.
+        """
+        own = model.source.data.get(NETWORK)
         if making.imported:
-            self._import(model, Path(making.imported), making)
+            self._import(model, making)
+        elif own and not making.data:
+            making.report(f"network  {own} comes with the model")
         else:
             self._train(model, making)
         return True
@@ -162,8 +168,7 @@ class Mend(Editor):
         matrices = self._matrices(model)
         shapes = {matrix.name: _shape(matrix) for matrix in matrices}
         loaded = mend_network.load(self._file(model), shapes, model.digest)
-        precision = torch.promote_types(model.dtype, torch.float32)
-        loaded.network.to(model.device, precision).requires_grad_(False)
+        loaded.network.to(model.device, _precision(model)).requires_grad_(False)
         self._shared = Shared(model, matrices, loaded)
 
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
@@ -219,46 +224,52 @@ class Mend(Editor):
     def _train(self, model: Model, making: Making) -> None:
         """Train a network on the lessons, going on where an earlier command was interrupted."""
         source = lessons.find(making.data, model.source)
-        matrices, settings = self._matrices(model), self._settings()
-        made = self._made(model, making.data or source.name, sha256_of(source))
+        settings = Settings(**{field.name: getattr(self, field.name) for field in fields(Settings)})
+        made = self._made(model, source.name, sha256_of(source))
         path = making.folder / f"mend-{_key(made, self.start, settings)}.safetensors"
         if path.exists():
             making.report(f"network  {path} is there")
             return
-        network = Network([*map(_shape, matrices)], self.rank, lr=self.start, seed=self.seed)
-        network.to(model.device, torch.promote_types(model.dtype, torch.float32))
-        training = Training(model, matrices, network, lessons.read(source), settings)
+        training = Training(
+            model, self._matrices(model), self._new(model), lessons.read(source), settings
+        )
         checkpoint = path.with_suffix(".checkpoint")
         best = training.run(checkpoint, report=making.report, advance=making.advance)
-        network.load_state_dict(best.tensors)
-        figures = {"lessons": best.iteration, **asdict(best.figures)}
-        training_facts = {**asdict(settings), "start": self.start, "best": figures}
-        mend_network.save(network, replace(made, training=training_facts), path)
+        facts = {**asdict(settings), "start": self.start, "best": best.facts}
+        mend_network.save(best.tensors, replace(made, training=facts), path)
         checkpoint.unlink()
         making.report(f"saved    {path}  (best after {best.iteration:,} lessons: {best.figures})")
 
-    def _import(self, model: Model, source: Path, making: Making) -> None:
+    def _new(self, model: Model) -> Network:
+        """Return a network as training begins."""
+        shapes = [_shape(matrix) for matrix in self._matrices(model)]
+        network = Network(shapes, self.rank, lr=self.start, seed=self.seed)
+        return network.to(model.device, _precision(model))
+
+    def _import(self, model: Model, making: Making) -> None:
         """Take over a network in the layout of the authors."""
+        source = Path(making.imported)
         network, rank = read_checkpoint(source, self._matrices(model))
         digest = sha256_of(source)
         made = replace(self._made(model, f"imported {source.name}", digest), rank=rank)
         path = making.folder / f"mend-imported-{digest[:12]}.safetensors"
-        mend_network.save(network, made, path)
+        mend_network.save(network.state_dict(), made, path)
         making.report(f"saved    {path}")
 
     def _made(self, model: Model, data: str, digest: str) -> Made:
         names = tuple(matrix.name for matrix in self._matrices(model))
         return Made(model.digest, names, self.rank, data, digest)
 
-    def _settings(self) -> Settings:
-        names = (field.name for field in fields(Settings))
-        return Settings(**{name: getattr(self, name) for name in names})
-
 
 def _shape(matrix: Projection) -> tuple[int, int]:
     """Return how many inputs and outputs a matrix has."""
     inputs, outputs = matrix.matrix.shape
     return inputs, outputs
+
+
+def _precision(model: Model) -> torch.dtype:
+    """Return what the network computes in: fp32, whatever the model's weights are, or more."""
+    return torch.promote_types(model.dtype, torch.float32)
 
 
 def _folder(model: Model) -> Path:

@@ -165,10 +165,10 @@ class Loaded:
     """SHA-256 of the file."""
 
 
-def save(network: Network, made: Made, path: Path) -> None:
-    """Write a network as safetensors."""
+def save(tensors: Mapping[str, Tensor], made: Made, path: Path) -> None:
+    """Write a network's tensors as safetensors."""
     with replacing(path) as partial:
-        save_file(_contiguous(network.state_dict()), partial, {"mend": json.dumps(asdict(made))})
+        save_file(copies(tensors), partial, {"mend": json.dumps(asdict(made))})
 
 
 def load(path: Path, shapes: Mapping[str, tuple[int, int]], digest: str) -> Loaded:
@@ -209,5 +209,7 @@ def replacing(path: Path) -> Iterator[Path]:
     partial.replace(path)
 
 
-def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors of their own memory: safetensors refuses views of a shared one."""
+    layout = torch.contiguous_format
+    return {name: tensor.detach().clone(memory_format=layout) for name, tensor in tensors.items()}

@@ -26,7 +26,7 @@ from edit_harness.model import Model
 from edit_harness.tokens import Continuation
 from edit_harness_plugins.editors.lessons import Lesson
 from edit_harness_plugins.editors.mend_factors import changes, gradient_factors
-from edit_harness_plugins.editors.mend_network import Network, replacing
+from edit_harness_plugins.editors.mend_network import Network, copies, replacing
 
 HELD_OUT = 0.1
 """Largest share of the lessons that are for validation."""
@@ -105,6 +105,11 @@ class Best:
     figures: Figures
     tensors: dict[str, Tensor]
 
+    @property
+    def facts(self) -> dict[str, float]:
+        """When it was, and its figures."""
+        return {"lessons": self.iteration, **asdict(self.figures)}
+
 
 class Training:
     """A network on its way. Raises `DataError` for too few lessons."""
@@ -156,7 +161,7 @@ class Training:
             figures = self.validate()
             report(f"{self.iteration:,} lessons: {figures}")
             if self.best is None or figures.loss < self.best.figures.loss:
-                self.best = Best(self.iteration, figures, _copies(self.network.state_dict()))
+                self.best = Best(self.iteration, figures, copies(self.network.state_dict()))
             self._store(checkpoint, self.best)
         return self.best
 
@@ -249,7 +254,7 @@ class Training:
             "figures": asdict(best.figures),
         }
         with replacing(path) as partial:
-            save_file(_copies(tensors), partial, {"training": json.dumps(state)})
+            save_file(copies(tensors), partial, {"training": json.dumps(state)})
 
     def _restore(self, path: Path) -> None:
         """Go back to a checkpoint. Raises `DataError` for a file that is none."""
@@ -268,12 +273,6 @@ class Training:
         self.iteration = state["iteration"]
         figures = Figures(**state["figures"])
         self.best = Best(state["best"], figures, _under("best.", tensors))
-
-
-def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        name: t.detach().clone(memory_format=torch.contiguous_format) for name, t in tensors.items()
-    }
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -6,9 +6,12 @@ from types import ModuleType
 
 import pytest
 import torch
+from builders import record
+from click.testing import CliRunner
 from torch.nn.functional import cross_entropy
 
 from edit_harness import DataError, ModelSource, PluginError, Request, UsageError
+from edit_harness.cli import main
 from edit_harness.interfaces import Making
 from edit_harness.presets import FAMILIES, configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
@@ -63,7 +66,7 @@ def ready(model, network, path, blocks=2):
     """Return an editor with this network."""
     names = tuple(m.name for m in matrices_of(model, blocks))
     rank = len(next(t for n, t in network.state_dict().items() if n.endswith("layers.0.v")))
-    mend_network.save(network, Made(model.digest, names, rank, "a test", ""), path)
+    mend_network.save(network.state_dict(), Made(model.digest, names, rank, "a test", ""), path)
     editor = filled(model, blocks=blocks, network=str(path))
     editor.prepare(model)
     return editor
@@ -265,7 +268,10 @@ def test_a_network_is_found_in_the_cache_unless_there_are_two(model, tmp_path):
 def test_a_models_own_network_comes_before_the_caches(model, tmp_path):
     ready(model, stirred(model), tmp_path / "mend.safetensors")
     model.source = ModelSource("", data={"mend": str(tmp_path / "mend.safetensors")})
-    filled(model).prepare(model)
+    editor, said = filled(model), []
+    editor.prepare(model)
+    editor.make(model, Making(tmp_path / "made", report=said.append))
+    assert said == [f"network  {tmp_path / 'mend.safetensors'} comes with the model"]
 
 
 def test_a_network_for_other_weights_is_refused(model, tmp_path):
@@ -298,7 +304,7 @@ def test_tensors_that_do_not_fit_the_description_are_refused(model, tmp_path):
     ready(model, stirred(model), path)
     made = mend_network.load(path, {m.name: tuple(m.matrix.shape) for m in matrices_of(model)},
                              model.digest).made  # fmt: skip
-    mend_network.save(fresh(model, rank=5), made, path)
+    mend_network.save(fresh(model, rank=5).state_dict(), made, path)
     with pytest.raises(DataError, match="does not fit its own description"):
         filled(model, network=str(path)).prepare(model)
 
@@ -433,6 +439,29 @@ def test_a_damaged_checkpoint_is_named(model, tmp_path):
     with pytest.raises(DataError, match="is no checkpoint") as caught:
         trained(model, tmp_path / "made", data)
     assert caught.value.remedy == "delete it"
+
+
+def test_the_command_makes_what_a_run_finds(model, tmp_path):
+    folder, data = tmp_path / "tiny", lessons(tmp_path / "lessons.json")
+    model.module.save_pretrained(folder)
+    model.tokens.tokenizer.save_pretrained(folder)
+
+    def tell(*args):
+        return CliRunner().invoke(main, [*map(str, args), "-e", "mend", "-m", str(folder)])
+
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record()]))
+    run = ("run", "-t", "counterfact", "--task-args", f"data={facts}", "-o", tmp_path / "out")
+    assert "--editor mend" in tell(*run).stderr
+    chosen = ",".join(f"{name}={value}" for name, value in TRAINING.items())
+    made = tell("prepare", "--data", data, "--editor-args", chosen)
+    assert made.exit_code == 0, made.output
+    assert "48 lessons: loss" in made.stderr
+    assert "saved" in made.stderr
+    done = tell(*run)
+    assert done.exit_code == 0, done.output
+    (manifest,) = (tmp_path / "out").glob("*/manifest.json")
+    assert '"blocks"' in manifest.read_text()
 
 
 # Files of the authors.
