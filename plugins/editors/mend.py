@@ -42,6 +42,7 @@ def _preset(
     rank: int = 1920,
     lr: float = 1e-6,
     lr_lr: float = 1e-4,
+    c_edit: float = 0.1,
     iterations: int = 1_000_000,
     every: int = 5000,
 ) -> Preset:
@@ -51,6 +52,7 @@ def _preset(
             "rank": rank,
             "lr": lr,
             "lr_lr": lr_lr,
+            "c_edit": c_edit,
             "iterations": iterations,
             "every": every,
         },
@@ -92,7 +94,7 @@ class Mend(Editor):
     """Adam's rate for the rate of each matrix, which is learned too."""
     start: float = 1e-4
     """What the rates of the matrices begin with."""
-    c_edit: float = 0.1
+    c_edit: float = FROM_PRESET
     """Weight of the target's likelihood after a rephrasing."""
     c_loc: float = 1.0
     """Weight of the drift on another text."""
@@ -111,7 +113,9 @@ class Mend(Editor):
     seed: int = 0
 
     presets: ClassVar = {
-        "pocket": _preset(OURS, "tuned", rank=128, lr=1e-4, lr_lr=1e-3, iterations=100_000),
+        "pocket": _preset(
+            OURS, "tuned", rank=128, lr=1e-4, lr_lr=1e-3, c_edit=0.3, iterations=16_000, every=2000
+        ),
         "gpt2-xl": _preset(MEND, "paper"),
         "gpt-j-6b": _preset(MEND, "paper"),
         "llama-2-7b": _easyedit(),

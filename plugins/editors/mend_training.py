@@ -9,6 +9,7 @@ with the same bits. The factors are inputs here; nothing differentiates through 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from edit_harness import DataError
+from edit_harness import DataError, UsageError
 from edit_harness.architectures import Projection
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.model import Model
@@ -148,7 +149,8 @@ class Training:
     ) -> Best:
         """Train until the end or until patience is lost, and return the best network.
 
-        A checkpoint is read if it is there, and written after each validation.
+        A checkpoint is read if it is there, and written after each validation. Raises `UsageError`
+        if the loss is no longer a number.
         """
         if checkpoint.exists():
             self._restore(checkpoint)
@@ -159,6 +161,11 @@ class Training:
                 self.step()
                 advance(self.iteration, self.settings.iterations)
             figures = self.validate()
+            if not math.isfinite(figures.loss):
+                raise UsageError(
+                    f"the training of mend diverged after {self.iteration:,} lessons",
+                    "give smaller rates: --editor-args lr=...,lr_lr=...",
+                )
             report(f"{self.iteration:,} lessons: {figures}")
             if self.best is None or figures.loss < self.best.figures.loss:
                 self.best = Best(self.iteration, figures, copies(self.network.state_dict()))

@@ -320,7 +320,7 @@ def test_experts_and_no_block_are_refused(model):
 
 def test_every_preset_is_of_a_known_family_and_whole():
     known = {*FAMILIES.values(), "qwen2-7b", "qwen2.5-7b", "pocket"}
-    fields = {"blocks", "rank", "lr", "lr_lr", "iterations", "every"}
+    fields = {"blocks", "rank", "lr", "lr_lr", "c_edit", "iterations", "every"}
     assert Mend.presets.keys() <= known
     assert all(preset.values.keys() == fields for preset in Mend.presets.values())
 
@@ -423,6 +423,13 @@ def test_other_settings_and_other_data_are_another_network(tmp_path):
         making = Making(folder, data=source, report=lambda line: None)
         filled(tiny_model(), **TRAINING, **fields).make(tiny_model(), making)
     assert len(list(folder.glob("mend-*.safetensors"))) == 3
+
+
+def test_a_training_that_diverges_is_ended(model, tmp_path):
+    data = lessons(tmp_path / "lessons.json")
+    with pytest.raises(UsageError, match="diverged after 16 lessons") as caught:
+        trained(model, tmp_path / "made", data, lr=1e30)
+    assert "smaller rates" in caught.value.remedy
 
 
 def test_too_few_lessons_are_refused(model, tmp_path):
