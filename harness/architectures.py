@@ -124,6 +124,18 @@ class Architecture:
             raise PluginError(f"no attention output projection was found in block {layer}")
         return Projection(name, self.module.get_submodule(name))
 
+    def mlp(self, layer: int) -> list[Projection]:
+        """Return all linear maps of a layer's MLP, in the order of the module tree.
+
+        Raises `PluginError` if there is no such layer, or it has no single MLP, as with experts.
+        """
+        self.projection(layer)
+        return [
+            Projection(f"{self.blocks[layer]}.{name}", child)
+            for name, child in self.block(layer).named_modules()
+            if isinstance(child, LINEAR) and not _of_attention(name)
+        ]
+
     def behind(self, layer: int) -> str:
         """Return the name of the module that takes the residual stream behind a layer.
 
@@ -187,7 +199,7 @@ class Architecture:
             for name, child in self.block(0).named_modules()
             if isinstance(child, LINEAR)
             and Projection(name, child).matrix.shape[1] == self.hidden
-            and attention == any("attn" in p or "attention" in p for p in name.split("."))
+            and attention == _of_attention(name)
         }
         ran = self._executed(list(candidates))
         return candidates[ran[-1]] if ran else None
@@ -266,6 +278,11 @@ class Architecture:
         device = device_of(self.module)
         ids = torch.tensor([[1 % size, 2 % size, last + 1]], device=device)
         return self.module(input_ids=ids, use_cache=False).logits.float()
+
+
+def _of_attention(name: str) -> bool:
+    """Tell whether a module of a block belongs to its attention."""
+    return any("attn" in part or "attention" in part for part in name.split("."))
 
 
 @contextmanager

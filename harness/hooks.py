@@ -49,6 +49,35 @@ def recording(module: nn.Module, rows: int) -> Iterator[Seen]:
         yield seen
 
 
+@dataclass
+class Probed:
+    """What went into a module, and zeros added to its output, both rows by positions by width.
+
+    The gradient of the zeros is that of the output.
+    """
+
+    inputs: Tensor
+    zeros: Tensor
+
+
+@contextmanager
+def probing(modules: Sequence[nn.Module], rows: int) -> Iterator[list[Probed]]:
+    """Let gradients of each module's output be taken in the coming pass, without any parameter's."""
+    seen = [Probed(torch.empty(0), torch.empty(0)) for _ in modules]
+
+    def hook(kept: Probed, args: tuple[Tensor, ...], output: Any) -> Any:
+        whole = by_row(first(output), rows)
+        kept.inputs = by_row(args[0].detach(), rows)
+        kept.zeros = torch.zeros_like(whole, requires_grad=True)
+        return with_first(output, (whole + kept.zeros).view_as(first(output)))
+
+    with ExitStack() as stack:
+        for module, kept in zip(modules, seen, strict=True):
+            bound = lambda _, args, output, kept=kept: hook(kept, args, output)
+            stack.enter_context(registered(module, bound))
+        yield seen
+
+
 class Enough(Exception):
     """Ends a pass whose rest nobody needs."""
 

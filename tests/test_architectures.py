@@ -123,12 +123,31 @@ def test_a_layer_that_is_not_there(layer, model):
     assert "0 to 1" in e.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        ("gpt2", ["mlp.c_fc", "mlp.c_proj"]),
+        ("gptj", ["mlp.fc_in", "mlp.fc_out"]),
+        ("gpt_neox", ["mlp.dense_h_to_4h", "mlp.dense_4h_to_h"]),
+        ("opt", ["fc1", "fc2"]),
+        ("llama", ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]),
+        ("qwen2", ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]),
+    ],
+)
+def test_all_linear_maps_of_an_mlp(family, expected):
+    found = tiny_model(family).architecture
+    maps = found.mlp(1)
+    assert [each.name for each in maps] == [f"{found.blocks[1]}.{name}" for name in expected]
+    assert maps[-1] == found.projection(1)
+
+
 @pytest.mark.parametrize("family", ["mixtral", "qwen2_moe"])
 def test_a_mixture_of_experts_has_no_projection_but_answers(family):
     found = tiny_model(family).architecture
     assert found.flags == ()
-    with pytest.raises(PluginError, match=f"no MLP output projection .* {family} model") as e:
-        found.projection(0)
+    for part in (found.mlp, found.projection):
+        with pytest.raises(PluginError, match=f"no MLP output projection .* {family} model") as e:
+            part(0)
     assert e.value.code == 3
     assert e.value.remedy
 

@@ -13,6 +13,7 @@ EDITORS = {
     "pmet": ("pmet:Pmet", "MEMIT with attention in the search (Li et al., 2024)"),
     "alphaedit": ("alphaedit:AlphaEdit", "MEMIT in a null space (Fang et al., 2025)"),
     "grace": ("grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"),
+    "mend": ("mend:Mend", "A trained network edits by gradients (Mitchell et al., 2022)"),
     "lora": ("lora:Lora", "Low-rank adapters (Hu et al., 2021); needs peft"),
     "prompt": ("prompt:Prompt", "The new fact in front of every prompt"),
     "ike": ("ike:Ike", "The new fact behind examples of edits (Zheng et al., 2023)"),

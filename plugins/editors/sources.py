@@ -2,6 +2,7 @@
 
 KMENG = "kmeng01/rome"
 MEMIT = "kmeng01/memit"
+MEND = "eric-mitchell/mend"
 EASYEDIT = "EasyEdit"
 ALPHAEDIT = "AlphaEdit"
 UNIFIED = "unified-model-editing"

@@ -30,7 +30,6 @@ from edit_harness import (
     PluginError,
     Request,
     UsageError,
-    join,
 )
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.ends import Ends
@@ -299,9 +298,10 @@ def _through(model: Model, name: str, inputs: Tensor) -> Tensor:
 
 def _to_subject(model: Model, request: Request, context: str) -> tuple[int, ...]:
     """Return the tokens of a request's prompt in a context, as far as the subject's last one."""
-    text = join(fill(context, request.text), request.target_new)
-    subject = model.tokens.subject_last(request, text)
-    return model.tokens.encode(text).ids[: subject + 1]
+    text, target = fill(context, request.text), request.target_new
+    subject = model.tokens.subject_last(request, text, target)
+    parts = model.tokens.split(text, target)
+    return (parts.prompt + parts.target)[: subject + 1]
 
 
 def _split(values: Sequence[Found], sizes: Sequence[int]) -> list[Sequence[Found]]:

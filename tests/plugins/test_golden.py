@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from edit_harness import Choose, Drift, Request
 from edit_harness.edits import UNEDITED
-from edit_harness.interfaces import ModelSource
+from edit_harness.interfaces import Making, ModelSource
 from edit_harness.loading import load
 from edit_harness.moments import Moment, Provenance, save
 from edit_harness_plugins.editors import adapters
@@ -28,6 +28,7 @@ from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.grace import Grace
 from edit_harness_plugins.editors.lora import Lora, Part
 from edit_harness_plugins.editors.memit import Memit
+from edit_harness_plugins.editors.mend import Mend
 from edit_harness_plugins.editors.output_search import inputs_at, search
 from edit_harness_plugins.editors.rome import Rome
 
@@ -421,3 +422,30 @@ def test_lora(golden, monkeypatch):
                 limit = 1e-2 * expected["max_abs"]
                 assert float(grid[row, column]) == pytest.approx(value, abs=limit), (row, column)
         check_scores(golden, edit, request, record, theirs["scores"], nll=1e-2, kl=1e-2, paper=1e-5)
+
+
+def test_mend(golden, tmp_path, monkeypatch):
+    """The reference's network comes in by the layout that its authors published."""
+    results = golden.results("mend")
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
+    h = golden.hparams("mend")
+    network = load_file(golden.folder / "mend_net.safetensors")
+    entries = {f"mend.{name}": tensor for name, tensor in network.items()}
+    entries["edit_lrs"] = torch.full((len(h["inner_params"]),), h["edit_lr"])
+    torch.save({"model": entries}, tmp_path / "mend.pt")
+    editor = Mend(blocks=2, rank=h["rank"])
+    folder = golden.model.cache("editors")
+    editor.make(golden.model, Making(folder, imported=str(tmp_path / "mend.pt")))
+    editor.prepare(golden.model)
+    for request, record, theirs in results:
+        edit = editor.edit(golden.model, [request])
+        assert edit.weights.keys() == theirs["params"].keys() == set(h["inner_params"])
+        for name, expected in theirs["params"].items():
+            assert edit.weights[name].left.shape[1] == expected["tokens"]
+            change = edit.weights[name].dense().double() / h["edit_lr"]
+            assert list(change.shape) == expected["shape"]
+            assert float(change.norm()) == pytest.approx(expected["fro"], rel=1e-4)
+            for row, column, value in expected["entries"]:
+                limit = 1e-4 * expected["max_abs"]
+                assert float(change[row, column]) == pytest.approx(value, abs=limit)
+        check_scores(golden, edit, request, record, theirs["scores"], nll=3e-4)

@@ -60,6 +60,18 @@ def test_the_sample_has_the_schema_of_counterfact(sample):
     assert len({record["requested_rewrite"]["relation_id"] for record in sample}) >= 12
 
 
+def test_no_lesson_is_about_a_subject_that_the_sample_edits(sample):
+    lessons = json.loads((FILES / "lessons.json").read_text())
+    subjects = {record["requested_rewrite"]["subject"] for record in lessons}
+    assert len(lessons) >= 1000
+    assert not subjects & {record["requested_rewrite"]["subject"] for record in sample}
+    for record in lessons:
+        made = request(record)
+        assert made.target_new != made.target_true
+        assert len(record["paraphrase_prompts"]) == 2
+        assert len(record["neighborhood_prompts"]) == 1
+
+
 def test_it_knows_what_it_is_asked(pocket, sample):
     requests = [request(record) for record in sample]
     assert known(pocket, [r.text for r in requests], [r.target_true for r in requests]) == 1

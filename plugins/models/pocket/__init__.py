@@ -19,6 +19,10 @@ class Pocket(ModelSource):
     family: str = "pocket"
     note: str = "numbers are a demonstration: --model gpt2-xl for the benchmark"
     data: dict[str, str] = field(
-        default_factory=lambda: {"counterfact": str(FILES / "counterfact.json")}
+        default_factory=lambda: {
+            "counterfact": str(FILES / "counterfact.json"),
+            "lessons": str(FILES / "lessons.json"),
+            "mend": str(FILES / "mend.safetensors"),
+        }
     )
     moments: str = str(FILES)

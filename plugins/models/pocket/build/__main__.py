@@ -12,8 +12,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from edit_harness_plugins.models.pocket.build.corpus import Corpus
+from edit_harness_plugins.models.pocket.build.lessons import build_lessons
+from edit_harness_plugins.models.pocket.build.mend import write_network
 from edit_harness_plugins.models.pocket.build.moments import write_moments
-from edit_harness_plugins.models.pocket.build.sample import build_sample
+from edit_harness_plugins.models.pocket.build.sample import Record, build_sample
 from edit_harness_plugins.models.pocket.build.tokenizer import save_tokenizer
 from edit_harness_plugins.models.pocket.build.train import build_tokenizer, default_recipe, train
 from edit_harness_plugins.models.pocket.build.world import load_world
@@ -25,7 +27,7 @@ log = logging.getLogger("pocket.build")
 
 
 def build(out: Path, seed: int) -> None:
-    """World, corpus, tokenizer, weights, second moments and sample, all from one seed."""
+    """World, corpus, tokenizer, weights, moments, sample, lessons and network, from one seed."""
     out.mkdir(parents=True, exist_ok=True)
     world, recipe = load_world(), default_recipe()
     tokenizer = build_tokenizer(world, recipe)
@@ -38,9 +40,16 @@ def build(out: Path, seed: int) -> None:
     corpus = Corpus(world, settings, Random(seed + 7))
     write_moments(out, corpus)
     sample = build_sample(world, model, tokenizer, Random(seed + 8))
-    text = json.dumps(sample, ensure_ascii=False, separators=(",", ":"))
-    (out / "counterfact.json").write_text(text, encoding="utf-8")
-    log.info("wrote %d records and the model to %s", len(sample), out)
+    _write(sample, out / "counterfact.json")
+    lessons = build_lessons(world, model, tokenizer, Random(seed + 9), sample)
+    _write(lessons, out / "lessons.json")
+    write_network(out)
+    log.info("wrote %d records, %d lessons and the model", len(sample), len(lessons))
+
+
+def _write(records: list[Record], path: Path) -> None:
+    text = json.dumps(records, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(text, encoding="utf-8")
 
 
 def main() -> None:

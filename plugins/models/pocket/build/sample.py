@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -50,12 +51,12 @@ def _relation_records(
 ) -> list[Record]:
     facts = list(world.table.by_relation[relation])
     rng.shuffle(facts)
-    known = _known_prompts(world.table, model, tokenizer, relation)
+    known = known_prompts(world.table, model, tokenizer, relation)
     records = (_record(world, fact, known, rng) for fact in facts)
     return [record for record in records if record is not None]
 
 
-def _known_prompts(
+def known_prompts(
     table: FactTable, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, relation: str
 ) -> dict[Fact, list[str]]:
     """For every fact of a relation the training templates in which the model answers right."""
@@ -80,24 +81,15 @@ def _record(world: World, fact: Fact, known: dict[Fact, list[str]], rng: Random)
     if fact not in known:
         return None
     template = rng.choice(known[fact])
-    neighbours = _prompts(table, fact, fact.object, template, known, rng, MOST_NEIGHBOURS)
+    neighbours = prompts_about(table, fact, fact.object, template, known, rng, MOST_NEIGHBOURS)
     if len(neighbours) < FEWEST_NEIGHBOURS:
         return None
     new = table.other_object(fact, rng)
-    attributes = _prompts(table, fact, new, template, known, rng, MOST_ATTRIBUTES)
-    paraphrases = [
-        f"{world.fillers.sentence(rng)} {words.fill(held_out, fact.subject)}"
-        for held_out in rng.sample(words.held_out, 2)
-    ]
+    attributes = prompts_about(table, fact, new, template, known, rng, MOST_ATTRIBUTES)
+    paraphrases = paraphrases_of(world, fact, rng)
     generations = rng.sample(words.training, GENERATIONS)
     return {
-        "requested_rewrite": {
-            "prompt": template,
-            "relation_id": fact.relation,
-            "target_new": {"str": new, "id": object_id(new)},
-            "target_true": {"str": fact.object, "id": object_id(fact.object)},
-            "subject": fact.subject,
-        },
+        "requested_rewrite": rewrite_of(fact, template, new),
         "paraphrase_prompts": paraphrases,
         "neighborhood_prompts": neighbours,
         "attribute_prompts": attributes,
@@ -105,12 +97,32 @@ def _record(world: World, fact: Fact, known: dict[Fact, list[str]], rng: Random)
     }
 
 
-def _prompts(
+def rewrite_of(fact: Fact, template: str, new: str) -> Record:
+    """Return what a record says of the edit itself."""
+    return {
+        "prompt": template,
+        "relation_id": fact.relation,
+        "target_new": {"str": new, "id": object_id(new)},
+        "target_true": {"str": fact.object, "id": object_id(fact.object)},
+        "subject": fact.subject,
+    }
+
+
+def paraphrases_of(world: World, fact: Fact, rng: Random) -> list[str]:
+    """Put the fact's subject into two held-out templates, each behind a filler sentence."""
+    words = world.table.relations[fact.relation]
+    return [
+        f"{world.fillers.sentence(rng)} {words.fill(held_out, fact.subject)}"
+        for held_out in rng.sample(words.held_out, 2)
+    ]
+
+
+def prompts_about(
     table: FactTable,
     edited: Fact,
     target: str,
     template: str,
-    known: dict[Fact, list[str]],
+    known: Mapping[Fact, Sequence[str]],
     rng: Random,
     most: int,
 ) -> list[str]:

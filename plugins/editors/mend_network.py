@@ -1,0 +1,215 @@
+"""MEND's editing network, and the file that it is kept in (Mitchell et al., 2022, section 3).
+
+It maps the two factors of a token's gradient of a matrix, the input x and the gradient g of the
+output, to the factors of a change. It knows matrices by their shapes and names, and no model: where
+the factors come from stands in `mend_factors`, how the network learns in `mend_training`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from edit_harness import DataError
+from edit_harness.files import sha256_of
+
+EPSILON = 1e-7
+"""Added to a standard deviation before it divides."""
+LAYERS = 2
+
+
+class Statistics(nn.Module):
+    """Running mean and standard deviation of vectors of one width, by Welford's method."""
+
+    mean: Tensor
+    squares: Tensor
+    """Sum of the squared distances from the mean."""
+    count: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("squares", torch.zeros(width))
+        # As an integer it stays exact whatever precision the network is put into.
+        self.register_buffer("count", torch.zeros(1, dtype=torch.long))
+
+    @torch.no_grad()
+    def update(self, vectors: Tensor) -> None:
+        """Take in vectors, n by width, with the result that one after another would have."""
+        if not len(vectors):
+            return
+        before, new = int(self.count), len(vectors)
+        share = new / (before + new)
+        mean = vectors.mean(0)
+        shift = mean - self.mean
+        self.squares += ((vectors - mean) ** 2).sum(0) + shift**2 * before * share
+        self.mean += shift * share
+        self.count += new
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Return (v − μ) / (σ + 1e-7), or v as it is while fewer than two were taken in."""
+        if self.count < 2:
+            return vectors
+        deviation = (self.squares / (self.count - 1)).sqrt()
+        return (vectors - self.mean) / (deviation + EPSILON)
+
+
+class Layer(nn.Module):
+    """One residual layer of low rank; every matrix of the shape has its own scale and shift."""
+
+    def __init__(self, width: int, rank: int, matrices: int, noise: torch.Generator) -> None:
+        super().__init__()
+        self.u = nn.Parameter(torch.zeros(width, rank))
+        self.v = nn.Parameter(torch.randn(rank, width, generator=noise))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.scale = nn.Parameter(torch.ones(matrices, width))
+        self.shift = nn.Parameter(torch.zeros(matrices, width))
+
+    def forward(self, hidden: Tensor, matrix: int) -> Tensor:
+        """Return h + max(0, s_m ⊙ (U V h + b) + t_m); h is tokens by width."""
+        inner = hidden @ self.v.T @ self.u.T + self.bias
+        # Not relu, whose gradient at 0 is 0: U = 0 is where the network starts.
+        return hidden + (self.scale[matrix] * inner + self.shift[matrix]).clamp(min=0)
+
+
+class Transform(nn.Module):
+    """The network of all matrices of one shape; it begins as the identity."""
+
+    def __init__(
+        self, shape: tuple[int, int], rank: int, matrices: int, noise: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.shape = shape
+        self.inputs, self.gradients = map(Statistics, shape)
+        width = sum(shape)
+        self.layers = nn.ModuleList(
+            Layer(width, min(rank, width), matrices, noise) for _ in range(LAYERS)
+        )
+
+    def forward(self, matrix: int, x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x̂ and ĝ of the matrix-th of this shape; in training, take in x and g first."""
+        if self.training:
+            self.inputs.update(x)
+            self.gradients.update(g)
+        hidden = torch.cat([self.inputs(x), self.gradients(g)], dim=1)
+        for layer in self.layers:
+            hidden = layer(hidden, matrix)
+        new_x, new_g = hidden.split(self.shape, dim=1)
+        return new_x, new_g
+
+
+class Network(nn.Module):
+    """The network of a list of matrices, whose shapes are given as (inputs, outputs).
+
+    ``lr`` is what each matrix's learned rate begins with. The change is added to the matrix, so
+    that a rate of gradient descent is negative; training finds the sign.
+    """
+
+    def __init__(
+        self, shapes: Sequence[tuple[int, int]], rank: int, *, lr: float, seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.shapes = tuple(shapes)
+        self.lrs = nn.Parameter(torch.full((len(shapes),), lr))
+        noise = torch.Generator().manual_seed(seed)
+        self.transforms = nn.ModuleDict(
+            {
+                str(shape): Transform(shape, rank, self.shapes.count(shape), noise)
+                for shape in dict.fromkeys(self.shapes)
+            }
+        )
+
+    def forward(self, index: int, x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x̂ and lr ĝ for tokens of a matrix, tokens by inputs and by outputs.
+
+        ΔW = Σ x̂ (lr ĝ)ᵀ over the tokens of an edit, inputs by outputs.
+        """
+        shape = self.shapes[index]
+        among_equals = self.shapes[:index].count(shape)
+        new_x, new_g = self.transforms[str(shape)](among_equals, x, g)
+        return new_x, self.lrs[index] * new_g
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a file of a network says about it."""
+
+    model: str
+    """Digest of the weights that it edits."""
+    matrices: tuple[str, ...]
+    """Names of the modules that it changes, in the order of its rates."""
+    rank: int
+    data: str
+    """What it learned from, for people."""
+    data_digest: str
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the training and its last figures; empty for an imported network."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A network from a file."""
+
+    network: Network
+    made: Made
+    digest: str
+    """SHA-256 of the file."""
+
+
+def save(tensors: Mapping[str, Tensor], made: Made, path: Path) -> None:
+    """Write a network's tensors as safetensors."""
+    with replacing(path) as partial:
+        save_file(copies(tensors), partial, {"mend": json.dumps(asdict(made))})
+
+
+def load(path: Path, shapes: Mapping[str, tuple[int, int]], digest: str) -> Loaded:
+    """Read the network of matrices, given by name and shape, of the model with this digest.
+
+    Raises `DataError` if it is no network, or one of other weights or matrices.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            made = Made(**json.loads((file.metadata() or {})["mend"]))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} is no network of mend: {error!r}") from None
+    if made.model != digest:
+        raise DataError(
+            f"{path} was trained for other weights ({made.model[:12]}, not {digest[:12]})",
+            "train one for this model: edit-harness prepare --editor mend",
+        )
+    if list(made.matrices) != list(shapes):
+        raise DataError(
+            f"{path} edits {', '.join(made.matrices)}, not {', '.join(shapes)}",
+            "give the field blocks as it was when the network was trained",
+        )
+    network = Network(list(shapes.values()), made.rank, lr=0.0)
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise DataError(f"{path} does not fit its own description: {error}") from None
+    return Loaded(network.eval(), made, sha256_of(path))
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a path to write to, and rename it afterwards: a file is whole or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial")
+    yield partial
+    partial.replace(path)
+
+
+def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors of their own memory: safetensors refuses views of a shared one."""
+    layout = torch.contiguous_format
+    return {name: tensor.detach().clone(memory_format=layout) for name, tensor in tensors.items()}
