@@ -126,7 +126,9 @@ def _request(value: Any, where: str) -> Request:
     rewrite = value.get("requested_rewrite", value) if isinstance(value, Mapping) else {}
     parts = {name: rewrite[name] for name in FIELDS if name in rewrite}
     # CounterFact keeps an identifier beside the text of an object.
-    texts = {n: p.get("str") if isinstance(p, Mapping) else p for n, p in parts.items()}
+    texts: dict[str, Any] = {
+        name: part.get("str") if isinstance(part, Mapping) else part for name, part in parts.items()
+    }
     if missing := [name for name in FIELDS[:3] if name not in texts]:
         raise DataError(
             f"{where}: a request has no {' and no '.join(missing)}",

@@ -63,6 +63,14 @@ class TestFineTuningOnLlama(TestFineTuning):
     family = "llama"
 
 
+class TestFineTuningOnQwen(TestFineTuning):
+    family = "qwen2"
+
+
+class TestFineTuningOnGptJ(TestFineTuning):
+    family = "gptj"
+
+
 class TestFineTuningByGuess(EditorTests):
     editor = FineTuning(steps=3)
 
@@ -79,12 +87,28 @@ class TestConstrainedFineTuningOnLlama(TestConstrainedFineTuning):
     family = "llama"
 
 
+class TestConstrainedFineTuningOnQwen(TestConstrainedFineTuning):
+    family = "qwen2"
+
+
+class TestConstrainedFineTuningOnGptJ(TestConstrainedFineTuning):
+    family = "gptj"
+
+
 class TestRome(EditorTests):
     editor = rome()
 
 
 class TestRomeOnLlama(TestRome):
     family = "llama"
+
+
+class TestRomeOnQwen(TestRome):
+    family = "qwen2"
+
+
+class TestRomeOnGptJ(TestRome):
+    family = "gptj"
 
 
 class TestRRome(EditorTests):
