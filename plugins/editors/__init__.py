@@ -13,7 +13,7 @@ def edit_harness_register_editors(register: Register) -> None:
     register("rome", f"{here}.rome:Rome", "Rank-one model editing (Meng et al., 2022)")
     register("prompt", f"{here}.prompt:Prompt", "The new fact in front of every prompt")
     register(
-        "grace", f"{here}.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"
+        "grace", f"{here}.grace:Grace", "A codebook of outputs (Hartvigsen et al., 2023)"
     )
 
 
