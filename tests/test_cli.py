@@ -359,17 +359,26 @@ def test_ls_and_plugins_name_everything(tell):
     assert max(map(len, listed.splitlines())) <= 80
     editors = json.loads(tell("ls", "editors", "--json").stdout)["editors"]
     assert [e["name"] for e in editors] == ["ft", "ft-l", "grace", "none", "prompt", "rome"]
+    assert "adaptors" not in listed
+    assert "codebook" in tell("ls", "adaptors").stdout
     assert "edit-harness" in tell("plugins").stdout
     rome(tell)
     assert "2/2" in tell("ls", "runs").stdout
 
 
-@pytest.mark.parametrize("name", ["rome", "ft-l", "counterfactplus", "nkl", "pocket", "none"])
+@pytest.mark.parametrize(
+    "name", ["rome", "ft-l", "counterfactplus", "nkl", "pocket", "none", "grace", "codebook"]
+)
 def test_show_has_a_card(tell, name):
     result = tell("show", name)
     assert result.exit_code == 0
     assert name in result.stdout
     assert json.loads(tell("show", name, "--json").stdout)["summary"]
+
+
+def test_an_adaptor_has_no_settings_to_show(tell):
+    assert "fields" in json.loads(tell("show", "grace", "--json").stdout)
+    assert "fields" not in json.loads(tell("show", "codebook", "--json").stdout)
 
 
 def test_try_shows_both_sides(tell):

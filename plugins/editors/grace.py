@@ -1,4 +1,4 @@
-"""GRACE: a codebook beside one linear map (Hartvigsen et al., 2023, sections 2 and 3).
+"""GRACE: a codebook beside one linear map (Hartvigsen et al., 2023, section 2).
 
 No weight changes. The input at a prompt's last token is an entry's key; its value, searched so that
 the target follows, is put out instead of the map's own output wherever a later prompt ends within
@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from edit_harness import (
     FROM_PRESET,
     Editor,
     ModelShape,
-    PluginError,
     Preset,
     Request,
     UsageError,
@@ -33,22 +31,11 @@ from edit_harness.architectures import LINEAR
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
-from edit_harness_plugins.editors.codebook import Codebook, nearest
+from edit_harness_plugins.editors.codebook_growth import Book
 from edit_harness_plugins.editors.output_search import Place, Settings, inputs_at, search
 from edit_harness_plugins.editors.sources import EASYEDIT, OURS
 from edit_harness_plugins.editors.tuning import Text
 
-MARGIN = 1e-5
-"""What a split takes off the radius of the older entry."""
-ROUNDING = {
-    torch.float64: 1e-14,
-    torch.float32: 1e-6,
-    torch.bfloat16: 1.6e-2,
-    torch.float16: 2e-3,
-}
-"""How far apart, in norms, two passes may see one key: twice of what was seen on pocket at most."""
-PADDING = -1
-"""Behind a label that is shorter than the longest."""
 HARTVIGSEN = "Thartvigsen/GRACE"
 
 
@@ -147,7 +134,7 @@ class Grace(Editor):
         prompts = [text.ids[: text.reads[0] + 1] for own in texts for text in own]
         keys = inputs_at(model, place.module, prompts).split([len(own) for own in texts])
         books = [
-            Book(edit, place.module, own, self.epsilon, ROUNDING[model.dtype])
+            Book(edit, place.module, own, self.epsilon, model.dtype)
             for edit, own in zip(previous, keys, strict=True)
         ]
         lessons = [
@@ -188,84 +175,6 @@ class Grace(Editor):
         return Place(self.layer, f"{mlp}.{first}")
 
 
-class Book:
-    """A codebook while requests are taken in: entries have keys, radii and labels before values.
-
-    ``new`` are the keys of the requests to come, requests by d_in, in order; ``rounding`` is by how
-    much of its norm a key may be off.
-    """
-
-    values: dict[int, Tensor]
-    """By entry, once they are found."""
-    losses: list[float]
-    """Of each request, before the last step."""
-
-    def __init__(
-        self, edit: Edit, module: str, new: Tensor, epsilon: float, rounding: float
-    ) -> None:
-        self.module, self.epsilon, self.rounding = module, epsilon, rounding
-        self.losses = []
-        old = _codebook(edit, module)
-        self._coming = iter(new)
-        self._keys = torch.cat([old.keys.to(new), torch.empty_like(new)]) if old else new.clone()
-        self.radii: list[float] = old.radii.tolist() if old else []
-        self.values = dict(enumerate(old.values.to(new))) if old else {}
-        self.labels = _labels(edit, module) if old else []
-
-    def take(self, label: tuple[int, ...]) -> tuple[int, bool]:
-        """Return the entry of the next request, and whether its value is to be searched anew.
-
-        ``label`` are the target's tokens. Far from all entries, the request gets one of its own.
-        Within reach of one with its label, it expands that; with another label, the two share the
-        way between them, and for one and the same key the last label holds.
-        """
-        key, count = next(self._coming), len(self.radii)
-        if not count:
-            return self._add(key, label, self.epsilon), True
-        near, index = nearest(self._keys[:count], key[None])
-        distance, entry = near.item(), int(index)
-        if distance > self.epsilon + self.radii[entry]:
-            return self._add(key, label, self.epsilon), True
-        rounding = self.rounding * float(key.norm())
-        if label == self.labels[entry]:
-            if distance > self.radii[entry]:
-                # The published radius is the distance itself, which the next pass may exceed.
-                self.radii[entry] = distance + rounding
-            return entry, False
-        if distance <= max(2 * MARGIN, rounding):
-            # A split of nothing would leave two entries that answer nobody.
-            self.labels[entry] = label
-            return entry, True
-        self.radii[entry] = distance / 2 - MARGIN
-        return self._add(key, label, distance / 2), True
-
-    def _add(self, key: Tensor, label: tuple[int, ...], radius: float) -> int:
-        self._keys[len(self.radii)] = key
-        self.radii.append(radius)
-        self.labels.append(label)
-        return len(self.radii) - 1
-
-    def edit(self, previous: Edit, steps: int) -> Edit:
-        """Return the previous edit with this book in the place of its own, all values found."""
-        count = len(self.radii)
-        values = torch.stack([self.values[entry] for entry in range(count)])
-        book = Codebook(self._keys[:count].clone(), values, torch.tensor(self.radii).to(values))
-        labels = [torch.tensor(label) for label in self.labels]
-        return replace(
-            previous,
-            adaptors={**previous.adaptors, self.module: book},
-            info={
-                "loss": sum(self.losses) / len(self.losses),
-                "steps": steps,
-                "entries": count,
-            },
-            state={
-                **previous.state,
-                _state(self.module): pad_sequence(labels, batch_first=True, padding_value=PADDING),
-            },
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class Lesson:
     """A request that an entry's value is to learn."""
@@ -292,31 +201,3 @@ def _firsts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
 def _text(model: Model, request: Request) -> Text:
     part = model.tokens.split(request.text, request.target_new)
     return Text(part.inputs, tuple(part.places), part.target)
-
-
-def _state(module: str) -> str:
-    """Return the name under which an edit's state has the labels of a module's codebook."""
-    return f"{module}.labels"
-
-
-def _codebook(edit: Edit, module: str) -> Codebook | None:
-    """Return the codebook of an edit, or None if it has none."""
-    adaptor = edit.adaptors.get(module)
-    if adaptor is None and not edit.adaptors:
-        return None
-    if (
-        len(edit.adaptors) > 1
-        or not isinstance(adaptor, Codebook)
-        or _state(module) not in edit.state
-    ):
-        raise PluginError(
-            f"the edit so far is no codebook of {module} with labels, so grace cannot extend it",
-            "extend an edit that grace made with the same layer and module",
-        )
-    return adaptor
-
-
-def _labels(edit: Edit, module: str) -> list[tuple[int, ...]]:
-    """Return the label of each entry as the tokens of its target."""
-    padded = edit.state[_state(module)].tolist()
-    return [tuple(token for token in label if token != PADDING) for label in padded]

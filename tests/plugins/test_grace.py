@@ -7,7 +7,8 @@ from edit_harness import Choose, PluginError, Request, UsageError
 from edit_harness.edits import Dense, Edit
 from edit_harness.hooks import registered
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness_plugins.editors.grace import PADDING, Book, Grace
+from edit_harness_plugins.editors.codebook_growth import PADDING, Book
+from edit_harness_plugins.editors.grace import Grace
 
 REQUESTS = [
     Request("{} lives in", "Ada Lovelace", "Oslo"),
@@ -170,7 +171,7 @@ def taken(places, labels, epsilon=1.0):
     """Return entries (place, radius, label) and what became of each request."""
     keys = torch.zeros(len(places), 3)
     keys[:, 1] = torch.tensor(places)
-    book = Book(Edit(), "m", keys, epsilon, 1e-6)
+    book = Book(Edit(), "m", keys, epsilon, torch.float32)
     became = [book.take(label) for label in labels]
     entries = zip(book._keys[:, 1].tolist(), book.radii, book.labels, strict=False)
     return [
@@ -347,6 +348,7 @@ def test_an_edit_of_others_is_not_extended(model):
         (grace(layer=0), edit),
         (grace(module="up"), edit),
         (grace(), Edit(adaptors=edit.adaptors)),
+        (grace(), Edit(adaptors=edit.adaptors, state={k: t[:0] for k, t in edit.state.items()})),
         (
             grace(),
             Edit(adaptors={next(iter(edit.adaptors)): lambda inputs, outputs, rows: outputs}),
