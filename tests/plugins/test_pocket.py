@@ -6,11 +6,13 @@ import random
 import pytest
 import torch
 from builders import ROOT
+from safetensors import safe_open
 
 import edit_harness as eh
 from edit_harness import Choose, Request
 from edit_harness.architectures import first
 from edit_harness.edits import UNEDITED
+from edit_harness.files import sha256_of
 from edit_harness.hooks import registered
 from edit_harness_plugins.models.pocket import FILES, Pocket
 
@@ -120,6 +122,19 @@ def test_the_papers_finding_shows(pocket, tmp_path):
     assert after["NS"].value >= 0.75
     unedited = before["pre_NS"].value - before["pre_NS+"].value
     assert (after["NS"].value - after["NS+"].value) - unedited >= 0.1
+
+
+def test_its_editing_network_edits_and_was_made_of_its_lessons(pocket, tmp_path):
+    """MEND writes what it is told; nothing is claimed for what it leaves alone."""
+    run = eh.evaluate("mend", "counterfact", pocket, limit=24, output=tmp_path)
+    assert run["ES"].value >= 0.85
+    assert run["PS"].value >= 0.75
+    (manifest,) = tmp_path.glob("*/manifest.json")
+    assert sha256_of(FILES / "mend.safetensors") in manifest.read_text()
+    with safe_open(FILES / "mend.safetensors", framework="pt") as file:
+        made = json.loads(file.metadata()["mend"])
+    assert made["model"] == pocket.digest
+    assert made["data_digest"] == sha256_of(FILES / "lessons.json")
 
 
 def test_its_statistics_are_its_own(pocket):
