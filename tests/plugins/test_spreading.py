@@ -100,7 +100,7 @@ class TestAlphaEdit(Conformance):
 
 class TestPmet(Conformance):
     editor = EDITORS["pmet"]
-    trains = False  # what attention took on in the search is dropped: half of nothing learnt
+    trains = False  # the share that attention took on in the search is dropped
 
 
 class TestRRome(Conformance):
