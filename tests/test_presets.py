@@ -150,6 +150,7 @@ def test_every_bundled_editor_has_its_fields_for_every_model(name, shape):
     # Where None means something, it is a default of the field and not what a preset owes.
     assert all(filled[k] is not None for k, v in settings(editor).items() if v is FROM_PRESET)
     assert 0 <= filled.get("layer", 0) < shape.layers
+    assert all(0 <= layer < shape.layers for layer in filled.get("layers") or ())
 
 
 def test_a_preset_gives_fields_that_the_editor_has():

@@ -154,7 +154,7 @@ class AlphaEdit(Spreading):
         The null space of a layer no wider than `QUICK` is computed here if it is not stored.
         Raises `DataError` that names the command for what is not there.
         """
-        self._spaces.clear()
+        self._spaces = {}
         super().prepare(model)
 
     def solver(self, model: Model, layer: int, moment: Moment) -> Solver:

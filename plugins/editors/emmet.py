@@ -54,7 +54,7 @@ class Emmet(Spreading):
 
     command: ClassVar[str] = "emmet"
     presets: ClassVar = {
-        "pocket": _preset(0, OURS, "tuned", steps=20, clamp=1.0),
+        "pocket": _preset(0, OURS, "tuned", clamp=1.0),
         "gpt2-medium": _preset(8, "layer of rome, search as for memit", "guessed", steps=20),
         "gpt2-large": _preset(12, "layer of rome, search as for memit", "guessed", steps=20),
         "gpt2-xl": _preset(17, f"layer of {UNIFIED}, search of {MEMIT}", "ported", steps=20),

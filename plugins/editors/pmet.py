@@ -63,7 +63,7 @@ class Pmet(Memit):
 
     command: ClassVar[str] = "pmet"
     presets: ClassVar = {
-        "pocket": _preset((0, 1, 2), OURS, "tuned", moment_weight=100),
+        "pocket": _preset((0, 1, 2), OURS, "tuned", clamp=4.0, moment_weight=30),
         "gpt2-medium": _preset(
             tuple(range(4, 9)), "layers of memit, the rest of llama-2-7b", "guessed"
         ),

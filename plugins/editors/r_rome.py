@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from edit_harness import Preset
+from edit_harness.interfaces import Origin
 from edit_harness_plugins.editors.rome import Rome
+
+
+def _as_for_rome(preset: Preset) -> Preset:
+    """Return ROME's values, which the authors and others take over; they publish no others."""
+    origin: Origin = "tuned" if preset.origin == "tuned" else "ported"
+    return replace(preset, source=f"{preset.source}, as for rome", origin=origin)
 
 
 @dataclass
@@ -20,12 +28,7 @@ class RRome(Rome):
     key_mode: Literal["rome", "mean", "bare"] = "mean"
 
     command: ClassVar[str] = "r-rome"
-    presets: ClassVar = {
-        family: replace(preset, source=f"{preset.source}, as for rome")
-        if preset.origin == "tuned"
-        else replace(preset, source=f"{preset.source}, as for rome", origin="ported")
-        for family, preset in Rome.presets.items()
-    }
+    presets: ClassVar = {family: _as_for_rome(preset) for family, preset in Rome.presets.items()}
     citation: ClassVar[str] = (
         "Gupta et al. (2024), Rebuilding ROME: Resolving Model Collapse during Sequential Model Editing"
     )

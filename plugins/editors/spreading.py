@@ -157,10 +157,12 @@ class Spreading(Editor):
 
         Raises `DataError` if a layer's second moment is not there.
         """
-        moments = {layer: self.moment(model, layer) for layer in self.layers}
-        solvers = tuple(self.solver(model, layer, moment) for layer, moment in moments.items())
-        digests = {f"moments.{layer}": moment.digest for layer, moment in moments.items()}
-        self._shared = Shared(model, self._contexts(model), solvers, digests)
+        solvers, digests = list[Solver](), {}
+        for layer in self.layers:  # a moment is as large as a gigabyte, so one at a time
+            moment = self.moment(model, layer)
+            solvers.append(self.solver(model, layer, moment))
+            digests[f"moments.{layer}"] = moment.digest
+        self._shared = Shared(model, self._contexts(model), tuple(solvers), digests)
 
     def moment(self, model: Model, layer: int) -> Moment:
         """Return the second moment of a layer's keys. Raises `DataError` that says how to get it."""

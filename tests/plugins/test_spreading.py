@@ -41,7 +41,7 @@ FIELDS = {"steps": 5, "lr": 0.5, "weight_decay": 0.5, "clamp": 2.0, "contexts": 
 EDITORS = {
     "memit": Memit(layers=(0, 1), moment_weight=2.0, **FIELDS),
     "emmet": Emmet(layers=(1,), **FIELDS),
-    "alphaedit": AlphaEdit(layers=(0, 1), l2=0.1, threshold=0.05, **FIELDS),
+    "alphaedit": AlphaEdit(layers=(0, 1), l2=0.01, threshold=0.3, **FIELDS),
     "pmet": Pmet(layers=(0, 1), moment_weight=2.0, **FIELDS),
     "r-rome": RRome(layer=0, steps=5, weight_decay=0.5, clamp=2.0, contexts=CONTEXTS),
 }
@@ -100,6 +100,7 @@ class TestAlphaEdit(Conformance):
 
 class TestPmet(Conformance):
     editor = EDITORS["pmet"]
+    trains = False  # the share that attention took on in the search is dropped
 
 
 class TestRRome(Conformance):
