@@ -13,6 +13,4 @@ def edit_harness_register_editors(register: Register) -> None:
     register("rome", f"{here}.rome:Rome", "Rank-one model editing (Meng et al., 2022)")
     register("prompt", f"{here}.prompt:Prompt", "The new fact in front of every prompt")
     register("lora", f"{here}.lora:Lora", "Fine-tuning of low-rank adapters (Hu et al., 2021)")
-    register(
-        "ike", f"{here}.ike:Ike", "The new fact behind examples of edits in front of every prompt"
-    )
+    register("ike", f"{here}.ike:Ike", "The new fact behind examples of edits")
