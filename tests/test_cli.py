@@ -358,7 +358,7 @@ def test_ls_and_plugins_name_everything(tell):
         assert name in listed
     assert max(map(len, listed.splitlines())) <= 80
     editors = json.loads(tell("ls", "editors", "--json").stdout)["editors"]
-    assert [e["name"] for e in editors] == ["ft", "ft-l", "none", "prompt", "rome"]
+    assert [e["name"] for e in editors] == ["ft", "ft-l", "mend", "none", "prompt", "rome"]
     assert "edit-harness" in tell("plugins").stdout
     rome(tell)
     assert "2/2" in tell("ls", "runs").stdout
