@@ -3,8 +3,8 @@
 Each lesson is edited with the network's change, and the network is moved so that the target becomes
 likely after a rephrasing while the predictions for another text stay. Lessons of one step share
 forward passes, and the running statistics of the factors as they are after all of them; the
-authors' code takes lessons one by one. The training is resumable: it can end at any time, and goes on from its checkpoint
-with the same bits. The factors are inputs here; nothing differentiates through a gradient.
+authors' code takes lessons one by one. The training is resumable: it can end at any time, and goes
+on from its checkpoint with the same bits. The factors are inputs here; nothing differentiates through a gradient.
 """
 
 from __future__ import annotations
