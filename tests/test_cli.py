@@ -217,7 +217,12 @@ def test_failed_cases_are_listed_and_give_code_1(tell, folder, tmp_path):
 
 
 def test_unknown_names(tell):
-    failed(tell("-e", "romme"), 3, "no editor 'romme'; did you mean rome?", "installed: ft, ft-l")
+    failed(
+        tell("-e", "romme"),
+        3,
+        "no editor 'romme'; did you mean rome or r-rome?",
+        "installed: ft, ft-l",
+    )
     failed(tell("-t", "counterfacts"), 3, "did you mean counterfact")
     failed(tell("--metrics", "sucess"), 3, "did you mean success?")
     failed(tell("-e", "rome", "--editor-args", "lyer=3"), 2, "did you mean layer", "its fields:")
