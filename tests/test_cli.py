@@ -221,7 +221,7 @@ def test_unknown_names(tell):
         tell("-e", "romme"),
         3,
         "no editor 'romme'; did you mean rome or r-rome?",
-        "installed: ft, ft-l",
+        "installed: alphaedit, emmet, ft, ft-l",
     )
     failed(tell("-t", "counterfacts"), 3, "did you mean counterfact")
     failed(tell("--metrics", "sucess"), 3, "did you mean success?")
