@@ -22,7 +22,7 @@ from edit_harness_plugins.editors.spreading import Solver, Spreading, guessed_la
 MIDDLE = tuple(range(4, 9))
 
 
-def _preset(
+def preset(
     layers: Sequence[int],
     source: str,
     origin: Origin = "ported",
@@ -33,6 +33,7 @@ def _preset(
     clamp: float = 0.75,
     moment_weight: float = 15_000,
 ) -> Preset:
+    """Return a preset; what is not given is as MEMIT's authors have it for GPT-J."""
     return Preset(
         {
             "layers": tuple(layers),
@@ -48,11 +49,11 @@ def _preset(
 
 
 def _gpt2(layers: Sequence[int], source: str, origin: Origin) -> Preset:
-    return _preset(layers, source, origin, steps=20, moment_weight=20_000)
+    return preset(layers, source, origin, steps=20, moment_weight=20_000)
 
 
 def _easyedit() -> Preset:
-    return _preset(MIDDLE, EASYEDIT, decay=1e-3, clamp=4.0)
+    return preset(MIDDLE, EASYEDIT, decay=1e-3, clamp=4.0)
 
 
 @dataclass
@@ -64,14 +65,14 @@ class Memit(Spreading):
 
     command: ClassVar[str] = "memit"
     presets: ClassVar = {
-        "pocket": _preset((0, 1), OURS, "tuned", clamp=1.0, moment_weight=30),
+        "pocket": preset((0, 1), OURS, "tuned", clamp=1.0, moment_weight=30),
         "gpt2-medium": _gpt2(range(4, 9), "the layers that end at ROME's", "guessed"),
         "gpt2-large": _gpt2(range(8, 13), "the layers that end at ROME's", "guessed"),
         "gpt2-xl": _gpt2(range(13, 18), sources.MEMIT, "paper"),
-        "gpt-j-6b": _preset(range(3, 9), sources.MEMIT, "paper"),
+        "gpt-j-6b": preset(range(3, 9), sources.MEMIT, "paper"),
         "llama-2-7b": _easyedit(),
         "mistral-7b": _easyedit(),
-        "llama-3-8b": _preset(MIDDLE, ALPHAEDIT, lr=0.1),
+        "llama-3-8b": preset(MIDDLE, ALPHAEDIT, lr=0.1),
         "qwen2-7b": _easyedit(),
         "qwen2.5-7b": _easyedit(),
     }
@@ -79,8 +80,8 @@ class Memit(Spreading):
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return layers by depth, and the rest as for GPT-2 XL or GPT-J."""
-        preset = _gpt2 if shape.type == "gpt2" else _preset
-        return preset(guessed_layers(shape), "layers by depth, the rest as published", "guessed")
+        made = _gpt2 if shape.type == "gpt2" else preset
+        return made(guessed_layers(shape), "layers by depth, the rest as published", "guessed")
 
     def solver(self, model: Model, layer: int, moment: Moment) -> Solver:
         """Return K -> (λC)⁻¹K. Meng et al. (2023), equation 14."""

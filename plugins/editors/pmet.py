@@ -9,6 +9,7 @@ likelihood counts a tenth. Passes, keys and closed form are those of `memit`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import ClassVar
@@ -16,7 +17,7 @@ from typing import ClassVar
 from edit_harness import ModelShape, Preset
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
-from edit_harness_plugins.editors.memit import MIDDLE, Memit
+from edit_harness_plugins.editors.memit import MIDDLE, Memit, preset
 from edit_harness_plugins.editors.sources import EASYEDIT, OURS
 from edit_harness_plugins.editors.spreading import guessed_layers
 from edit_harness_plugins.editors.value_search import Settings
@@ -24,33 +25,20 @@ from edit_harness_plugins.editors.value_search import Settings
 PMET = "xpq-tech/PMET"
 
 
-def _preset(
-    layers: tuple[int, ...],
+def _llama(
+    layers: Sequence[int],
     source: str,
     origin: Origin,
     *,
-    steps: int = 20,
-    lr: float = 0.5,
-    decay: float = 0.5,
     clamp: float = 1.0,
     moment_weight: float = 15_000,
 ) -> Preset:
-    return Preset(
-        {
-            "layers": layers,
-            "steps": steps,
-            "lr": lr,
-            "weight_decay": decay,
-            "clamp": clamp,
-            "moment_weight": moment_weight,
-        },
-        source,
-        origin,
-    )
+    """Return EasyEdit's values for Llama 2."""
+    return preset(layers, source, origin, steps=20, clamp=clamp, moment_weight=moment_weight)
 
 
-def _like_llama_2() -> Preset:
-    return _preset(MIDDLE, f"{EASYEDIT}, for llama-2-7b", "guessed")
+def _like_llama(layers: Sequence[int] = MIDDLE) -> Preset:
+    return _llama(layers, f"layers of memit, the rest as {EASYEDIT} for llama-2-7b", "guessed")
 
 
 @dataclass
@@ -63,28 +51,22 @@ class Pmet(Memit):
 
     command: ClassVar[str] = "pmet"
     presets: ClassVar = {
-        "pocket": _preset((0, 1, 2), OURS, "tuned", clamp=4.0, moment_weight=30),
-        "gpt2-medium": _preset(
-            tuple(range(4, 9)), "layers of memit, the rest of llama-2-7b", "guessed"
-        ),
-        "gpt2-large": _preset(
-            tuple(range(8, 13)), "layers of memit, the rest of llama-2-7b", "guessed"
-        ),
-        "gpt2-xl": _preset(
-            tuple(range(13, 18)), "layers of memit, the rest of llama-2-7b", "guessed"
-        ),
-        "gpt-j-6b": _preset(tuple(range(3, 9)), PMET, "paper", steps=30, lr=0.2, clamp=0.75),
-        "llama-2-7b": _preset(MIDDLE, EASYEDIT, "ported"),
-        "mistral-7b": _like_llama_2(),
-        "llama-3-8b": _like_llama_2(),
-        "qwen2-7b": _like_llama_2(),
-        "qwen2.5-7b": _like_llama_2(),
+        "pocket": _llama((0, 1, 2), OURS, "tuned", clamp=4.0, moment_weight=30),
+        "gpt2-medium": _like_llama(range(4, 9)),
+        "gpt2-large": _like_llama(range(8, 13)),
+        "gpt2-xl": _like_llama(range(13, 18)),
+        "gpt-j-6b": preset(range(3, 9), PMET, "paper", steps=30, lr=0.2),
+        "llama-2-7b": _llama(MIDDLE, EASYEDIT, "ported"),
+        "mistral-7b": _like_llama(),
+        "llama-3-8b": _like_llama(),
+        "qwen2-7b": _like_llama(),
+        "qwen2.5-7b": _like_llama(),
     }
     citation: ClassVar[str] = "Li et al. (2024), PMET: Precise Model Editing in a Transformer"
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return layers by depth, and the rest as for Llama 2."""
-        return _preset(guessed_layers(shape), "layers by depth, the rest of llama-2-7b", "guessed")
+        return _llama(guessed_layers(shape), "layers by depth, the rest of llama-2-7b", "guessed")
 
     def check(self, model: Model) -> None:
         """Raise `PluginError` also if no attention output is found in the last layer."""

@@ -186,18 +186,31 @@ def search(
         [text.subject for text in rows.texts],
         changed=changed,
     )
-    read = again.places(*zip(*rows.reads, strict=True))
     keys, *values = _clean(again, rows)
     first = torch.stack([value[:, 0] for value in values], dim=1)
-    norms = first.norm(dim=2)
-    delta = torch.zeros_like(first, requires_grad=True)
+    delta, losses = _descend(again, rows, first, given)
+    return [
+        Found(keys[i], values[0][i], delta[i, 0], tuple(losses[i])) for i in range(len(requests))
+    ]
+
+
+def _descend(
+    again: Rerun, rows: Rows, clean: Tensor, given: Settings
+) -> tuple[Tensor, list[list[tuple[float, ...]]]]:
+    """Return each request's δ, requests by changed modules by width, and the losses on its way.
+
+    ``clean`` has the modules' clean values, of the same shape.
+    """
+    read = again.places(*zip(*rows.reads, strict=True))
+    count, norms = len(clean), clean.norm(dim=2)
+    delta = torch.zeros_like(clean, requires_grad=True)
     optimizer = torch.optim.Adam([delta], lr=given.lr)
-    live = torch.ones(len(requests), dtype=torch.bool, device=delta.device)
-    losses: list[list[tuple[float, ...]]] = [[] for _ in requests]
+    live = torch.ones(count, dtype=torch.bool, device=delta.device)
+    losses: list[list[tuple[float, ...]]] = [[] for _ in range(count)]
     objective: Objective | None = None
     for step in range(given.steps):
         logits = again.logits(read, *delta[rows.owners][:, :, None].unbind(1))
-        targets, essence = logits[: -len(requests)], logits[-len(requests) :]
+        targets, essence = logits[:-count], logits[-count:]
         if objective is None:  # δ is still 0, so this is what the unedited model says
             objective = Objective(rows, norms, essence.detach().log_softmax(-1), given)
         terms = objective(delta, targets, essence)
@@ -209,10 +222,7 @@ def search(
         optimizer.zero_grad()
         terms[live, 0].sum().backward()
         _step(optimizer, delta, live, given.clamp * norms)
-    return [
-        Found(keys[i], values[0][i], delta[i, 0].detach(), tuple(losses[i]))
-        for i in range(len(requests))
-    ]
+    return delta.detach(), losses
 
 
 @dataclass(frozen=True)
