@@ -55,6 +55,18 @@ class TestPrompt(EditorTests):
     trains = False
 
 
+class TestPromptOnLlama(TestPrompt):
+    family = "llama"
+
+
+class TestPromptOnQwen(TestPrompt):
+    family = "qwen2"
+
+
+class TestPromptOnGptJ(TestPrompt):
+    family = "gptj"
+
+
 class TestFineTuning(EditorTests):
     editor = ft()
 
