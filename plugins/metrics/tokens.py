@@ -16,7 +16,11 @@ from edit_harness_plugins.metrics.preference import Combined, measures_of, right
 
 NEIGHBORHOOD = "neighborhood"
 
-_shares = measures_of("T", ("share of new's tokens = argmax", "share of true's tokens = argmax"))
+_shares = measures_of(
+    "T",
+    ("share of the new object's tokens that are argmax",
+     "share of the true object's tokens that are argmax"),
+)  # fmt: skip
 
 
 def agreement(expected: Sequence[int], said: Sequence[int]) -> float:
@@ -53,7 +57,9 @@ class Unchanged(Metric):
     """
 
     measures: ClassVar[Mapping[str, Measure]] = {
-        "NU": Measure("share of argmax as before, prompts on neighbouring subjects")
+        "NU": Measure(
+            "share of tokens whose argmax is as before the edit, prompts on neighbouring subjects"
+        )
     }
 
     def measure(

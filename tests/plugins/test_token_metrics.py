@@ -128,5 +128,5 @@ def test_shares_are_counts_over_counts(neighbors):
 
 def test_the_order_in_tables():
     assert list(TokenAccuracy.measures) == ["ET", "PT", "NT", "NT+", "ST", "AT"]
-    assert TokenAccuracy.measures["NT"].formula.startswith("share of true's tokens")
-    assert TokenAccuracy.measures["PT"].formula.startswith("share of new's tokens")
+    assert TokenAccuracy.measures["NT"].formula.startswith("share of the true object's tokens")
+    assert TokenAccuracy.measures["PT"].formula.startswith("share of the new object's tokens")

@@ -6,6 +6,7 @@ import pytest
 import torch
 from builders import question
 
+import edit_harness as eh
 from edit_harness import Choose, DataError, ModelSource
 from edit_harness.edits import UNEDITED
 from edit_harness.testing import tiny_model
@@ -157,6 +158,12 @@ def test_the_genuine_records(zsre_600):
     assert other.notes == ("1 of 600 records have no alternative answer and are left out",)
 
 
+def next_token(model, ids):
+    """Return what the model says next, from a plain forward pass."""
+    with torch.no_grad():
+        return model.module(torch.tensor([ids])).logits[0, -1]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_pass_over_an_answer_is_as_asking_for_token_after_token(family, zsre_600):
     """The published code asks so: the prompt and the right tokens so far, then what comes next."""
@@ -168,7 +175,39 @@ def test_one_pass_over_an_answer_is_as_asking_for_token_after_token(family, zsre
         parts = model.tokens.split(query.prompt, query.candidates[0])
         assert answer.tokens == (parts.target,)
         for i, said in enumerate(answer.argmax[0]):
-            with torch.no_grad():
-                logits = model.module(torch.tensor([parts.prompt + parts.target[:i]])).logits[0, -1]
+            logits = next_token(model, parts.prompt + parts.target[:i])
             # Two tokens may be as likely as each other but for rounding.
             assert logits[said] >= logits.max() - 1e-4
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_run_from_file_to_numbers(family, zsre_600, tmp_path):
+    """The numbers of a run are those that are counted by hand, token after token."""
+    model = tiny_model(family)
+    task = ZsRE(str(zsre_600))
+    run = eh.evaluate("prompt", task, model, limit=6, output=tmp_path)
+    shares = {"ET": [], "PT": [], "NT": [], "NU": []}
+    for case in list(task.cases())[:6]:
+        prefix = eh.edit(model, "prompt", case.requests).prefix
+        for name, probe in zip(("ET", "PT", "NT"), case.probes, strict=True):
+            before, after = (
+                model.tokens.split(start + probe.query.prompt, probe.query.candidates[0])
+                for start in ("", prefix)
+            )
+            said = [
+                [
+                    int(next_token(model, p.prompt + p.target[:i]).argmax())
+                    for i in range(len(p.target))
+                ]
+                for p in (before, after)
+            ]
+            size = len(after.target)
+            hits = sum(a == b for a, b in zip(after.target, said[1], strict=True))
+            shares[name].append(hits / size)
+            if name == "NT":
+                same = sum(a == b for a, b in zip(*said, strict=True))
+                shares["NU"].append(same / size)
+    assert sum(shares["NU"]) > 0
+    for name, values in shares.items():
+        # Means of the same fractions, in another order of summation.
+        assert run[name].value == pytest.approx(sum(values) / len(values), rel=1e-12), name
