@@ -11,3 +11,13 @@ def edit_harness_register_metrics(register: Register) -> None:
     register("magnitude", f"{here}.preference:Magnitude", "By how much? EM PM NM")
     register("accuracy", f"{here}.preference:Accuracy", "Is the right object the likeliest of all?")
     register("nkl", f"{here}.drift:NeighborhoodKL", "Divergence of next-token distributions")
+    register(
+        "token-accuracy",
+        f"{here}.tokens:TokenAccuracy",
+        "What share of the right answer's tokens is the likeliest? ET PT NT ST",
+    )
+    register(
+        "unchanged",
+        f"{here}.tokens:Unchanged",
+        "Is what the model says of neighbours as before the edit? NU",
+    )

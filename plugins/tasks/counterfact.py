@@ -7,36 +7,31 @@ front of the neighbourhood prompts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from edit_harness import Case, Choose, DataError, Drift, ModelSource, Probe, Request, Task
-from edit_harness.files import Remote, cache_folder, fetch, known_sha256, set_aside
-from edit_harness_plugins.tasks.counterfact_records import Record, read
+from edit_harness import Case, Choose, Drift, Probe, Request
+from edit_harness_plugins.tasks import counterfact_records
+from edit_harness_plugins.tasks.published import FileTask, Published, hosted
+from edit_harness_plugins.tasks.records import Record
 
-HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
-AUTHORS = Remote(tuple(f"{host}/data/dsets/counterfact.json" for host in HOSTS), "counterfact.json")
-# Not part of AUTHORS: a file that departs from these may still be right, and is then noted.
-AUTHORS_SHA256 = "d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f"
-AUTHORS_SIZE = 45_108_470
-AUTHORS_RECORDS = 21_919
+AUTHORS = Published(
+    "CounterFact",
+    hosted("counterfact.json"),
+    records=21_919,
+    sha256="d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f",
+    size=45_108_470,
+)
 
 
 @dataclass
-class CounterFact(Task):
-    """Counterfactual facts with paraphrases and neighbours; 21,919 records in the authors' file.
+class CounterFact(FileTask):
+    """Counterfactual facts with paraphrases and neighbours; 21,919 records in the authors' file."""
 
-    Raises `DataError` if the data cannot be had, have another checksum than the user gave, or
-    hold a record that is not right.
-    """
-
-    data: str = "auto"
-    """"auto" (the model's own sample, if it brings one), "download", or a .json or .jsonl file."""
-    sha256: str = ""
-    """The checksum that the data must have; empty for any."""
-
+    published = AUTHORS
+    sample = "counterfact"
     version: ClassVar[str] = "0.1"
     metrics = ("success", "magnitude", "accuracy", "nkl")
     citation = (
@@ -44,85 +39,13 @@ class CounterFact(Task):
         "NeurIPS 2022"
     )
 
-    def __post_init__(self) -> None:
-        self._sample = False
+    def records(self, path: Path) -> list[Record]:
+        """Return the records of a file, checked."""
+        return counterfact_records.read(path)
 
-    def bind(self, source: ModelSource) -> Self:
-        """Return the task with the model's own sample, or with the authors' file."""
-        if self.data != "auto":
-            return self
-        sample = source.data.get("counterfact", "")
-        bound = replace(self, data=sample or "download")
-        bound._sample = bool(sample)
-        return bound
-
-    @property
-    def origin(self) -> str:
-        """Say in a few words which data the cases come from."""
-        if self._sample:
-            return "bundled sample"
-        return "authors' file" if self._downloads else Path(self.data).name
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of the numbers must know of the data; it may download them."""
-        if not self._downloads or (digest := self.digest) == AUTHORS_SHA256:
-            return ()
-        size = self._file().stat().st_size
-        note = (
-            "the downloaded CounterFact is not the file that is known: expected sha256 "
-            f"{AUTHORS_SHA256} ({AUTHORS_SIZE:,} bytes), got {digest} ({size:,} bytes)"
-        )
-        return (note,)
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the file that the cases come from; it may download it."""
-        return known_sha256(self._file())
-
-    def cases(self) -> Iterable[Case]:
-        """Yield a case for every record, in the order of the file."""
-        path = self._file()
-        self._check_digest(path)
-        try:
-            records = read(path)
-            if self._downloads and len(records) != AUTHORS_RECORDS:
-                raise DataError(f"{path} has {len(records):,} records, not {AUTHORS_RECORDS:,}")
-        except DataError as error:
-            if not self._downloads:
-                raise
-            raise DataError(
-                f"{error.cause} (expected sha256 {AUTHORS_SHA256}, got {self.digest})",
-                f"{error.remedy}; the download was moved to {set_aside(path)}, try again".lstrip(
-                    "; "
-                ),
-            ) from None
-        for record in records:
-            yield self._case(record)
-
-    @property
-    def _downloads(self) -> bool:
-        return self.data in ("auto", "download")
-
-    def _file(self) -> Path:
-        if self._downloads:
-            return fetch(AUTHORS)
-        path = Path(self.data).expanduser()
-        if not path.is_file():
-            raise DataError(
-                f"there is no file {str(path)!r}",
-                f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})",
-            )
-        return path
-
-    def _check_digest(self, path: Path) -> None:
-        if not self.sha256 or (got := known_sha256(path)) == self.sha256.lower():
-            return
-        remedy = "correct the checksum, or give the file that it belongs to"
-        # A cache that holds the paper's own file is right, whatever the user expected.
-        if self._downloads and got != AUTHORS_SHA256:
-            remedy = f"the download was moved to {set_aside(path)}; try again"
-        raise DataError(f"{path}: expected sha256 {self.sha256.lower()}, got {got}", remedy)
+    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+        """Yield a case for every record."""
+        return map(self._case, records)
 
     def _case(self, record: Record) -> Case:
         rewrite = record["requested_rewrite"]

@@ -13,7 +13,7 @@ FILES = Path(__file__).with_name("files")
 
 @dataclass(frozen=True)
 class Pocket(ModelSource):
-    """The model, its second moments and its own CounterFact-format sample."""
+    """The model, its second moments and its own samples in the formats of CounterFact and zsRE."""
 
     path: str = str(FILES)
     family: str = "pocket"
@@ -23,6 +23,7 @@ class Pocket(ModelSource):
             "counterfact": str(FILES / "counterfact.json"),
             "lessons": str(FILES / "lessons.json"),
             "mend": str(FILES / "mend.safetensors"),
+            "zsre": str(FILES / "zsre.json"),
         }
     )
     moments: str = str(FILES)

@@ -15,6 +15,7 @@ from edit_harness_plugins.models.pocket.build.corpus import Corpus
 from edit_harness_plugins.models.pocket.build.lessons import build_lessons
 from edit_harness_plugins.models.pocket.build.mend import write_network
 from edit_harness_plugins.models.pocket.build.moments import write_moments
+from edit_harness_plugins.models.pocket.build.questions import build_questions
 from edit_harness_plugins.models.pocket.build.sample import Record, build_sample
 from edit_harness_plugins.models.pocket.build.tokenizer import save_tokenizer
 from edit_harness_plugins.models.pocket.build.train import build_tokenizer, default_recipe, train
@@ -27,7 +28,7 @@ log = logging.getLogger("pocket.build")
 
 
 def build(out: Path, seed: int) -> None:
-    """World, corpus, tokenizer, weights, moments, sample, lessons and network, from one seed."""
+    """World, corpus, tokenizer, weights, moments, samples, lessons and network, from one seed."""
     out.mkdir(parents=True, exist_ok=True)
     world, recipe = load_world(), default_recipe()
     tokenizer = build_tokenizer(world, recipe)
@@ -43,8 +44,11 @@ def build(out: Path, seed: int) -> None:
     _write(sample, out / "counterfact.json")
     lessons = build_lessons(world, model, tokenizer, Random(seed + 9), sample)
     _write(lessons, out / "lessons.json")
+    questions = build_questions(world, model, tokenizer, Random(seed + 10), sample)
+    _write(questions, out / "zsre.json")
     write_network(out)
-    log.info("wrote %d records, %d lessons and the model", len(sample), len(lessons))
+    counts = len(sample), len(questions), len(lessons)
+    log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
 
 
 def _write(records: list[Record], path: Path) -> None:
