@@ -77,5 +77,17 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert link.startswith("https:") or (page.parent / link).exists(), link
+    """To an address, or to a file of the project and a heading in it."""
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        path, _, heading = link.partition("#")
+        if path.startswith("https:"):
+            continue
+        file = page.parent / path if path else page
+        assert file.exists(), link
+        assert not heading or heading in headings(file), link
+
+
+def headings(file) -> set[str]:
+    """Return the anchors of a page's headings, as they are made of their words."""
+    lines = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in lines}
