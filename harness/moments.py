@@ -62,7 +62,7 @@ class Moment:
         if int(failed):
             raise DataError(
                 f"the second moment of {self.provenance.tokens} tokens is not positive definite",
-                f"prepare it from more than {10 * len(self.matrix)} tokens",
+                f"prepare it from more than {10 * len(self.matrix)} tokens of varied text",
             )
         return lambda key: torch.cholesky_solve(
             key.double().reshape(len(factor), -1).to(factor.device), factor

@@ -180,7 +180,7 @@ def test_the_solver_is_that_of_numpy():
 def test_what_is_not_positive_definite(matrix):
     with pytest.raises(DataError, match="of 100 tokens is not positive definite") as caught:
         moment_of(matrix).solver()
-    assert caught.value.remedy == "prepare it from more than 30 tokens"
+    assert caught.value.remedy == "prepare it from more than 30 tokens of varied text"
 
 
 # Files.
