@@ -7,13 +7,26 @@ front of the neighbourhood prompts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from edit_harness import Case, Choose, DataError, Drift, ModelSource, Probe, Request, Task
+from edit_harness import (
+    Case,
+    Choose,
+    DataError,
+    Drift,
+    Generate,
+    ModelSource,
+    Probe,
+    Request,
+    Task,
+    UsageError,
+)
 from edit_harness.files import Remote, cache_folder, fetch, known_sha256, set_aside
+from edit_harness_plugins.tasks import snippets
 from edit_harness_plugins.tasks.counterfact_records import Record, read
 
 HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
@@ -22,6 +35,9 @@ AUTHORS = Remote(tuple(f"{host}/data/dsets/counterfact.json" for host in HOSTS),
 AUTHORS_SHA256 = "d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f"
 AUTHORS_SIZE = 45_108_470
 AUTHORS_RECORDS = 21_919
+TEXT_METRICS = ("fluency", "consistency")
+TEXT_TOKENS, TEXT_TOP_K = 100, 5
+"""How texts are sampled, as in ROME's code: the length with the prompt, and among how many."""
 
 
 @dataclass
@@ -36,9 +52,18 @@ class CounterFact(Task):
     """"auto" (the model's own sample, if it brings one), "download", or a .json or .jsonl file."""
     sha256: str = ""
     """The checksum that the data must have; empty for any."""
+    generation: int = 0
+    """Sample texts for GE and RS of every so manyth record, from the first on: 1 for all, 10 as in
+    MEMIT's large runs, 0 for none. Ten texts of up to 100 tokens, before and after the edit, cost
+    many times what all other prompts of a record do."""
+    references: str = "auto"
+    """What RS compares texts with: "auto" (what the model brings along, or else nothing), "authors"
+    (to download, 1 GB), "none", or a .json file in the layout of attribute_snippets.json."""
+    seed: int = 0
+    """Of the sampled texts."""
 
     version: ClassVar[str] = "0.1"
-    metrics = ("success", "magnitude", "accuracy", "nkl")
+    metrics: ClassVar[Sequence[str]] = ("success", "magnitude", "accuracy", "nkl")
     citation = (
         "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. "
         "NeurIPS 2022"
@@ -46,6 +71,11 @@ class CounterFact(Task):
 
     def __post_init__(self) -> None:
         self._sample = False
+        if self.generation < 0:
+            raise UsageError(f"generation={self.generation} is below 0", "write 1, or 0 for none")
+        if self.generation:
+            # Of the class, `metrics` names those that every run has.
+            self.metrics = (*type(self).metrics, *TEXT_METRICS)  # type: ignore[misc]
 
     def bind(self, source: ModelSource) -> Self:
         """Return the task with the model's own sample, or with the authors' file."""
@@ -54,6 +84,8 @@ class CounterFact(Task):
         sample = source.data.get("counterfact", "")
         bound = replace(self, data=sample or "download")
         bound._sample = bool(sample)
+        if sample and self.references == "auto":
+            bound.references = source.data.get("references", "none")
         return bound
 
     @property
@@ -66,14 +98,25 @@ class CounterFact(Task):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know of the data; it may download them."""
+        return tuple(filter(None, (self._note_on_data, self._note_on_references)))
+
+    @property
+    def _note_on_data(self) -> str:
         if not self._downloads or (digest := self.digest) == AUTHORS_SHA256:
-            return ()
+            return ""
         size = self._file().stat().st_size
-        note = (
+        return (
             "the downloaded CounterFact is not the file that is known: expected sha256 "
             f"{AUTHORS_SHA256} ({AUTHORS_SIZE:,} bytes), got {digest} ({size:,} bytes)"
         )
-        return (note,)
+
+    @property
+    def _note_on_references(self) -> str:
+        if not self.generation or self.references == "authors":
+            return ""
+        if not self._refers:
+            return "there are no reference texts, so no RS: --task-args references=authors"
+        return f"RS is of the texts in {Path(self.references).name}, not of the authors' references"
 
     @property
     def digest(self) -> str:
@@ -97,8 +140,16 @@ class CounterFact(Task):
                     "; "
                 ),
             ) from None
-        for record in records:
-            yield self._case(record)
+        library = snippets.library(self.references) if self.generation and self._refers else ""
+        for i, record in enumerate(records):
+            case = self._case(record)
+            told = self.generation and i % self.generation == 0
+            yield self._with_texts(case, record, library) if told else case
+
+    @property
+    def _refers(self) -> bool:
+        """Whether there are reference texts."""
+        return self.references not in ("auto", "none")
 
     @property
     def _downloads(self) -> bool:
@@ -139,6 +190,23 @@ class CounterFact(Task):
             probes=tuple(self._probes(record, request)),
             tags={"relation": relation} if relation else {},
         )
+
+    def _with_texts(self, case: Case, record: Record, library: str) -> Case:
+        """Return the case with probes for texts, and with the name of what they should be like."""
+        queries = (
+            Generate(
+                prompt,
+                max_new_tokens=TEXT_TOKENS,
+                top_k=TEXT_TOP_K,
+                seed=zlib.crc32(f"{self.seed}/{case.id}/{i}".encode()),
+                max_tokens=TEXT_TOKENS,
+                to_the_end=True,
+            )
+            for i, prompt in enumerate(record.get("generation_prompts", ()))
+        )
+        probes = (*case.probes, *(Probe("generation", query) for query in queries))
+        tags = {"library": library, "topic": snippets.topic_of(record)} if library else {}
+        return replace(case, probes=probes, tags={**case.tags, **tags})
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
         neighbors = record["neighborhood_prompts"]

@@ -13,7 +13,7 @@ FILES = Path(__file__).with_name("files")
 
 @dataclass(frozen=True)
 class Pocket(ModelSource):
-    """The model, its second moments and its own CounterFact-format sample."""
+    """The model, its second moments, and its own sample in CounterFact's formats."""
 
     path: str = str(FILES)
     family: str = "pocket"
@@ -22,6 +22,7 @@ class Pocket(ModelSource):
         default_factory=lambda: {
             "counterfact": str(FILES / "counterfact.json"),
             "lessons": str(FILES / "lessons.json"),
+            "references": str(FILES / "references.json"),
             "mend": str(FILES / "mend.safetensors"),
         }
     )

@@ -7,6 +7,7 @@ import json
 import logging
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -15,7 +16,8 @@ from edit_harness_plugins.models.pocket.build.corpus import Corpus
 from edit_harness_plugins.models.pocket.build.lessons import build_lessons
 from edit_harness_plugins.models.pocket.build.mend import write_network
 from edit_harness_plugins.models.pocket.build.moments import write_moments
-from edit_harness_plugins.models.pocket.build.sample import Record, build_sample
+from edit_harness_plugins.models.pocket.build.references import build_references
+from edit_harness_plugins.models.pocket.build.sample import build_sample
 from edit_harness_plugins.models.pocket.build.tokenizer import save_tokenizer
 from edit_harness_plugins.models.pocket.build.train import build_tokenizer, default_recipe, train
 from edit_harness_plugins.models.pocket.build.world import load_world
@@ -27,7 +29,7 @@ log = logging.getLogger("pocket.build")
 
 
 def build(out: Path, seed: int) -> None:
-    """World, corpus, tokenizer, weights, moments, sample, lessons and network, from one seed."""
+    """World, corpus, tokenizer, weights, moments, sample and what goes with it, from one seed."""
     out.mkdir(parents=True, exist_ok=True)
     world, recipe = load_world(), default_recipe()
     tokenizer = build_tokenizer(world, recipe)
@@ -43,11 +45,12 @@ def build(out: Path, seed: int) -> None:
     _write(sample, out / "counterfact.json")
     lessons = build_lessons(world, model, tokenizer, Random(seed + 9), sample)
     _write(lessons, out / "lessons.json")
+    _write(build_references(world, Random(seed + 10), sample), out / "references.json")
     write_network(out)
     log.info("wrote %d records, %d lessons and the model", len(sample), len(lessons))
 
 
-def _write(records: list[Record], path: Path) -> None:
+def _write(records: list[dict[str, Any]], path: Path) -> None:
     text = json.dumps(records, ensure_ascii=False, separators=(",", ":"))
     path.write_text(text, encoding="utf-8")
 
