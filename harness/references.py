@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -94,7 +95,7 @@ def find(name: str) -> Library:
             f"the reference texts {path} are not there",
             "read the task's cases again, which puts them there: edit-harness prepare --task NAME",
         ) from None
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error) as error:
         raise DataError(f"{path} is damaged: {error}", "remove it, and run again") from None
 
 
