@@ -10,38 +10,38 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-CLOSERS = r"[\])}>\"'»”’]"
+OPENERS, CLOSERS = r"[(\[{\"'*:;@]*", r"[\])}>\"'»”’]"
 STOP = re.compile(rf"(?P<word>\S*)(?P<mark>[.?!]){CLOSERS}*\s+(?=(?P<next>\S))")
-OPENERS = r"[(\[{\"'*:;@]*"
+"""A mark at the end of a word, with the next one's first character."""
 INITIAL = re.compile(rf"{OPENERS}[^\W\d]")
 NUMBER = re.compile(rf"{OPENERS}-?[.,]?\d[\d,.-]*")
-ALONE = r" \g<0> "
 
-BEFORE_BRACKETS = (
+ALONE = r" \g<0> "
+MARKS = (
     (r"[«“‘„]|`+", ALONE),
-    (r"^\"", " `` "),
-    (r"(?<=[ (\[{<])(?:\"|'')", " `` "),
-    (r"(?i)'(?!re|ve|ll|m|t|s|d|n)(?=\w\b)", "' "),
+    (r"^\"|(?<=[ (\[{<])(?:\"|'')", " `` "),
+    # A quote before a word of one letter that is no clitic.
+    (r"(?i)'(?=[^\Wmtsdn]\b)", "' "),
     (rf"(?<=[^.])\.(?=(?:{CLOSERS}| )*$)", ALONE),
     # The character behind is taken along, so that of two commas in a row one is parted.
     (r"([:,])(\D)", r" \1 \2"),
-    (r"[:,]$", ALONE),
-    (r"\.{2,}|[;@#$%&?!*]", ALONE),
+    (r"[:,]$|\.{2,}|[;@#$%&?!*]", ALONE),
     (r"(?<=[^'])' ", " ' "),
-    (r"[\]\[(){}<>]|--", ALONE),
+    (r"[\]\[(){}<>]|--|[»”’]", ALONE),
+    (r"\"|''", " '' "),
 )
 """What is replaced in a sentence, in this order."""
-AFTER_BRACKETS = (
-    (r"[»”’]|''", ALONE),
-    (r"\"", " '' "),
-    (r"\s+", " "),
-    (r"(?<=[^' ])('[sSmMdD]|') ", r" \1 "),
-    (r"(?<=[^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r" \1 "),
-    (r"(?i)\b(can)(not)\b|\b(d)('ye)\b|\b(gim|lem)(me)\b|\b(gon)(na)\b", r" \1\3\5\7 \2\4\6\8 "),
-    (r"(?i)\b(got)(ta)\b|\b(more)('n)\b|\b(wan)(na)(?=\s)|(?<= )('t)(is|was)\b",
-     r" \1\3\5\7 \2\4\6\8 "),
-)  # fmt: skip
-"""The same in the sentence with a space at both ends: clitics and words that have grown together."""
+CLITICS = tuple(
+    re.compile(rf"(?i)(?<=[^' ])(?:{kind})(?= )") for kind in ("'s|'m|'d|'", "'ll|'re|'ve|n't")
+)
+"""Parted one kind after the other: of two in a row both are."""
+GROWN = ("can not", "d 'ye", "gim me", "gon na", "got ta", "lem me", "more 'n", "wan na", "'t is",
+         "'t was")  # fmt: skip
+"""Words that are written as one, and where they part."""
+PARTS = re.compile(
+    "|".join(rf"(?i:(?<!\w){first}(?={second}\b))" for first, second in map(str.split, GROWN))
+)
+"""The first part of such a word."""
 
 
 def tokens(text: str) -> list[str]:
@@ -69,9 +69,9 @@ def _ends(found: re.Match[str]) -> bool:
 
 
 def _tokens(sentence: str) -> list[str]:
-    for pattern, replacement in BEFORE_BRACKETS:
+    for pattern, replacement in MARKS:
         sentence = re.sub(pattern, replacement, sentence)
-    sentence = f" {sentence} "
-    for pattern, replacement in AFTER_BRACKETS:
-        sentence = re.sub(pattern, replacement, sentence)
-    return sentence.split()
+    sentence = f" {' '.join(sentence.split())} "
+    for clitic in CLITICS:
+        sentence = clitic.sub(r" \g<0>", sentence)
+    return PARTS.sub(r"\g<0> ", sentence).split()

@@ -54,8 +54,8 @@ class CounterFact(Task):
     """The checksum that the data must have; empty for any."""
     generation: int = 0
     """Sample texts for GE and RS of every so manyth record, from the first on: 1 for all, 10 as in
-    MEMIT's large runs, 0 for none. Ten texts of up to 100 tokens, before and after the edit, cost
-    many times what all other prompts of a record do."""
+    MEMIT's large runs, 0 for none. The texts of a record, 100 tokens each with the prompt, cost
+    about ten times what its other prompts do."""
     references: str = "auto"
     """What RS compares texts with: "auto" (what the model brings along, or else nothing), "authors"
     (to download, 1 GB), "none", or a .json file in the layout of attribute_snippets.json."""

@@ -48,7 +48,7 @@ def library(references: str) -> str:
 
     The authors' texts are weighed by their own file of frequencies, those of another file as theirs
     were: each text counts once. The first time, the authors' files are downloaded, and reading them
-    takes minutes and some 4 GB of memory. Raises `DataError`.
+    takes minutes and some 3 GB of memory. Raises `DataError`.
     """
     if references == "authors":
         name = name_of(*(remote.sha256 for remote in (TEXTS, IDF, VOCABULARY)))

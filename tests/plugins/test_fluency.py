@@ -108,6 +108,7 @@ WORDS = {
     "John's dogs' bones aren't I'd we'll they've": (
         "John 's dogs ' bones are n't I 'd we 'll they 've"
     ),
+    "isn't's": "is n't 's",
     "DON'T Rome's": "DO N'T Rome 's",
     "I cannot, gonna, wanna go, gimme, lemme, gotta": (
         "I can not , gon na , wan na go , gim me , lem me , got ta"
