@@ -74,4 +74,4 @@ def _tokens(sentence: str) -> list[str]:
     sentence = f" {' '.join(sentence.split())} "
     for clitic in CLITICS:
         sentence = clitic.sub(r" \g<0>", sentence)
-    return PARTS.sub(r"\g<0> ", sentence).split()
+    return PARTS.sub(ALONE, sentence).split()
