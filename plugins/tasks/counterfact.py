@@ -26,8 +26,7 @@ from edit_harness import (
     UsageError,
 )
 from edit_harness.files import Remote, cache_folder, fetch, known_sha256, set_aside
-from edit_harness_plugins.tasks import snippets
-from edit_harness_plugins.tasks.counterfact_records import Record, read
+from edit_harness_plugins.tasks.counterfact_records import Record, read, topic
 
 HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
 AUTHORS = Remote(tuple(f"{host}/data/dsets/counterfact.json" for host in HOSTS), "counterfact.json")
@@ -140,11 +139,18 @@ class CounterFact(Task):
                     "; "
                 ),
             ) from None
-        library = snippets.library(self.references) if self.generation and self._refers else ""
+        library = self._library() if self.generation and self._refers else ""
         for i, record in enumerate(records):
             case = self._case(record)
             told = self.generation and i % self.generation == 0
             yield self._with_texts(case, record, library) if told else case
+
+    def _library(self) -> str:
+        """Return the name of the reference texts; they are read if they are not in the cache."""
+        # Here, since it brings numpy and scipy along.
+        from edit_harness_plugins.tasks import snippets
+
+        return snippets.library(self.references)
 
     @property
     def _refers(self) -> bool:
@@ -205,7 +211,9 @@ class CounterFact(Task):
             for i, prompt in enumerate(record.get("generation_prompts", ()))
         )
         probes = (*case.probes, *(Probe("generation", query) for query in queries))
-        tags = {"library": library, "topic": snippets.topic_of(record)} if library else {}
+        rewrite = record["requested_rewrite"]
+        about = topic(str(rewrite.get("relation_id")), str(rewrite["target_new"].get("id")))
+        tags = {"library": library, "topic": about} if library else {}
         return replace(case, probes=probes, tags={**case.tags, **tags})
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:

@@ -56,6 +56,11 @@ def read(path: Path) -> list[Record]:
     return [record for _, record in lined]
 
 
+def topic(relation: str, target: str) -> str:
+    """Return the name of what texts on a target's relation are about, given both identifiers."""
+    return f"{relation}/{target}"
+
+
 def _lines(text: str, path: Path) -> Iterator[tuple[int, Any]]:
     """Yield the line number and the value of each line that is not blank."""
     for number, line in enumerate(text.split("\n"), 1):

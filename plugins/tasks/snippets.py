@@ -17,7 +17,7 @@ from edit_harness import DataError
 from edit_harness.files import Remote, fetch, known_sha256
 from edit_harness.references import Library, keep, name_of
 from edit_harness.tfidf import Weights
-from edit_harness_plugins.tasks.counterfact_records import Record
+from edit_harness_plugins.tasks.counterfact_records import topic
 
 HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
 
@@ -62,17 +62,6 @@ def library(references: str) -> str:
     name = name_of(known_sha256(path))
     keep(name, lambda: Library.of(read(path)))
     return name
-
-
-def topic_of(record: Record) -> str:
-    """Return what the texts of a record's edit should be about."""
-    rewrite = record["requested_rewrite"]
-    return topic(str(rewrite.get("relation_id")), str(rewrite["target_new"].get("id")))
-
-
-def topic(relation: str, target: str) -> str:
-    """Return the name of a topic."""
-    return f"{relation}/{target}"
 
 
 def read(path: Path) -> Mapping[str, Sequence[str]]:
