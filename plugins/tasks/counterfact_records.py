@@ -57,7 +57,7 @@ def read(path: Path) -> list[Record]:
 
 
 def topic(relation: str, target: str) -> str:
-    """Return the name of what texts on a target's relation are about, given both identifiers."""
+    """Return the name that reference texts of a relation and its target go by."""
     return f"{relation}/{target}"
 
 
