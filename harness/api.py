@@ -92,7 +92,7 @@ def save_model(model: Model, edit: Edit, folder: str | Path) -> None:
     """Write the edited model, in the precision it is loaded in, as transformers reads it.
 
     Raises `UsageError` for a folder that has something in it, and `PluginError` for an edit that is
-    not one of weights.
+    not one of weights, or not of finite ones.
     """
     path = Path(folder)
     check_free(path)
@@ -101,6 +101,7 @@ def save_model(model: Model, edit: Edit, folder: str | Path) -> None:
             "this edit is no change of weights, so no model can be written of it",
             "keep the edit itself: edit.save(FILE), --save FILE",
         )
+    edit.check_finite()
     with model.applied(edit):
         try:
             model.module.save_pretrained(path)  # type: ignore[operator]

@@ -58,7 +58,9 @@ class Projection:
 
     def low_rank(self, left: Tensor, right: Tensor) -> dict[str, Delta]:
         """Return the change ``left @ right`` of W, inputs by rank and rank by outputs."""
-        delta = LowRank(right.T, left.T) if self.out_in else LowRank(left, right)
+        # Laid out as they will be when they are read from a file: products round by layout.
+        factors = (right.T, left.T) if self.out_in else (left, right)
+        delta = LowRank(*(factor.contiguous() for factor in factors))
         return {f"{self.name}.weight": delta}
 
     def dense(self, matrix: Tensor) -> dict[str, Delta]:

@@ -51,13 +51,12 @@ def edit(plugins: Plugins, flags: Flags) -> None:
     named, configured = assembly.make_editor(plugins, model, flags.editor[0], settings, flags.seed)
     made = named.value.edit(model, requests)
     before, after = likelihoods(model, made, requests)
-    saved = []
-    if flags.save:
-        made.save(flags.save, model.digest)
-        saved.append(flags.save)
+    # The model first: it is what an edit may not be fit for.
     if flags.save_model:
         api.save_model(model, made, flags.save_model)
-        saved.append(flags.save_model)
+    if flags.save:
+        made.save(flags.save, model.digest)
+    saved = [path for path in (flags.save_model, flags.save) if path]
     if flags.as_json:
         facts = [asdict(request) for request in requests]
         report = {"requests": facts, "before": before, "after": after, "info": dict(made.info)}

@@ -154,6 +154,16 @@ class Edit:
         """Tell whether the model answers as without the edit."""
         return self.touches_nothing and not self.prefix
 
+    def check_finite(self) -> None:
+        """Raise `PluginError` if a change or a diagnostic is infinite or no number."""
+        changes = [t for delta in self.weights.values() for t in vars(delta).values()]
+        notes = [torch.as_tensor(value) for value in self.info.values()]
+        if not all(bool(tensor.isfinite().all()) for tensor in (*changes, *notes)):
+            raise PluginError(
+                "the edit has numbers that are not finite",
+                "give the editor other fields, or load the model in float32",
+            )
+
     def without_weights(self) -> Edit:
         """Return what is left to do while `Model.applied` holds the weights and the patch."""
         return replace(self, weights={}, patch=None)
@@ -162,8 +172,10 @@ class Edit:
         """Write all but a patch as safetensors.
 
         ``model`` is the digest of the weights that the edit was made for. Raises `PluginError` for
-        a patch, which is code, and for an adaptor that has no registered class.
+        a patch, which is code, for an adaptor that has no registered class, and for numbers that
+        are not finite.
         """
+        self.check_finite()
         if self.patch:
             raise PluginError(
                 "an edit made of code (a patch) cannot be saved",

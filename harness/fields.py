@@ -1,6 +1,7 @@
 """A plugin's fields as settings: from ``KEY=VALUE`` to a dataclass with typed values.
 
-Not a configuration language: what a field may hold follows from its annotation.
+Not a configuration language: what a field may hold follows from its annotation, such as
+``steps: Count`` or ``rate: Annotated[float, Bounds(0, below=1)]``.
 """
 
 from __future__ import annotations
@@ -8,13 +9,47 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from edit_harness.errors import UsageError
 from edit_harness.plugins import suggestion
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a field's number has to be within."""
+
+    least: float
+    below: float = math.inf
+    strict: bool = False
+    """Whether ``least`` itself is out of bounds."""
+
+    def hold(self, value: float) -> bool:
+        """Tell whether a number is within; one that is no number is not."""
+        return (self.least < value if self.strict else self.least <= value) and value < self.below
+
+    def __str__(self) -> str:
+        least = f"above {self.least:g}" if self.strict else f"at least {self.least:g}"
+        return least if self.below == math.inf else f"{least} and below {self.below:g}"
+
+
+Count: TypeAlias = Annotated[int, Bounds(1)]
+Natural: TypeAlias = Annotated[int, Bounds(0)]
+Positive: TypeAlias = Annotated[float, Bounds(0, strict=True)]
+NotNegative: TypeAlias = Annotated[float, Bounds(0)]
 
 BOOLEANS = {"1": True, "true": True, "yes": True, "on": True}
 BOOLEANS |= {"0": False, "false": False, "no": False, "off": False}
@@ -56,7 +91,21 @@ def build(factory: type[T], settings: Mapping[str, Any], what: str) -> T:
             values[key] = convert(value, hints[key]) if isinstance(value, str) else value
         except ValueError as error:
             raise UsageError(f"{what}: field {key}={value!r} is not {error}") from None
-    return factory(**values)
+    made = factory(**values)
+    check(made, what)
+    return made
+
+
+def check(plugin: object, what: str) -> None:
+    """Raise `UsageError` for a field whose number is out of its bounds; None is not looked at."""
+    kind = type(plugin)
+    if not is_dataclass(kind):
+        return
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        value = getattr(plugin, name, None)
+        for bounds in getattr(hint, "__metadata__", ()):
+            if isinstance(bounds, Bounds) and value is not None and not bounds.hold(value):
+                raise UsageError(f"{what}: field {name}={value} is not {bounds}")
 
 
 def field_types(factory: type) -> dict[str, Any]:

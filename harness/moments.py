@@ -219,6 +219,8 @@ def layers_of(path: Path) -> set[int]:
 
 def load(path: Path, model: Model, layer: int) -> Moment:
     """Read one layer's moment. Raises `DataError` if it is not of this model and layer."""
+    if not path.is_file():
+        raise DataError(f"there is no file {path}", "name a file of second moments")
     if layer not in layers_of(path):
         raise DataError(f"{path} has no second moment of layer {layer}")
     with safe_open(path, framework="pt") as file:
@@ -247,7 +249,11 @@ def import_npz(path: Path, model: Model, layer: int) -> Moment:
         with np.load(path, allow_pickle=False) as file:
             total, count = file["mom2.mom2"], int(file["mom2.count"])
     except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
-        raise DataError(f"{path} is no second moment of ROME's layout: {error}") from None
+        # numpy's own message would have its reader load it unsafely.
+        raise DataError(
+            f"{path} is no second moment of ROME's layout ({type(error).__name__})",
+            "it has to be an .npz file with the arrays mom2.mom2 and mom2.count",
+        ) from None
     width = model.architecture.projection(layer).matrix.shape[0]
     if total.shape != (width, width) or count <= 0:
         raise DataError(f"{path} holds {total.shape} numbers of {count} tokens, not {width} wide")

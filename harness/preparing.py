@@ -74,8 +74,13 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> N
             report=lambda line: err.print(line, markup=False),
             advance=advance,
         )
-        if not editor.make(model, making) and not layers:
-            out.print(f"editor   {name} needs nothing prepared")
+        made = editor.make(model, making)
+    if not made and flags.data:
+        raise UsageError(f"editor {name} learns from no data", "leave out --data")
+    if not made and not layers:
+        if flags.imported:
+            raise UsageError(f"editor {name} has nothing to import", "leave out --import")
+        out.print(f"editor   {name} needs nothing prepared")
 
 
 def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Flags) -> None:
@@ -87,11 +92,11 @@ def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Fla
         computed(model, layers, flags, flags.corpus)
     elif missing := [layer for layer in layers if moments.find(model, layer) is None]:
         raise UsageError(
-            f"the second moments of layers {_names(missing)} are not there",
+            f"the second moments of {_names(missing)} are not there",
             "say what to compute them from: --corpus FILE, or --corpus wikipedia",
         )
     else:
-        out.print(f"editor   {editor}: second moments of layers {_names(layers)} are there")
+        out.print(f"editor   {editor}: second moments are there ({_names(layers)})")
 
 
 @contextmanager
@@ -107,7 +112,10 @@ def bar(what: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
 def imported(model: Model, layers: Sequence[int], path: Path) -> None:
     """Take a statistic of ROME's authors into the cache."""
     if len(layers) != 1:
-        raise UsageError(f"{path} holds one layer, the editor needs {_names(layers)}")
+        raise UsageError(
+            f"{path} holds one layer, the editor needs {_names(layers)}",
+            "import each on its own: --editor rome --editor-args layer=N --import FILE",
+        )
     found = {layers[0]: moments.import_npz(path, model, layers[0])}
     _save(model, found)
 
@@ -123,7 +131,7 @@ def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> 
     rate = tokens / (perf_counter() - start)
     size = sum(m.matrix.numel() * 4 for m in trial.values())
     out.print(
-        f"layers   {_names(layers)}: {size / 1e6:,.1f} MB on disk\n"
+        f"moments  {_names(layers)}: {size / 1e6:,.1f} MB on disk\n"
         f"time     up to {minutes(flags.tokens / rate)} for {flags.tokens:,} tokens",
         markup=False,
     )
@@ -149,4 +157,5 @@ def _save(model: Model, found: dict[int, moments.Moment]) -> None:
 
 
 def _names(layers: Sequence[int]) -> str:
-    return ", ".join(map(str, layers))
+    """Return layers as a person says them."""
+    return f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"

@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from edit_harness.errors import UsageError
-from edit_harness.interfaces import Editor, ModelShape
+from edit_harness.fields import check
+from edit_harness.interfaces import FROM_PRESET, Editor, ModelShape
 
 FAMILIES = {
     ("gpt2", 12, 768): "gpt2",
@@ -53,8 +54,10 @@ def configure(editor: Editor, shape: ModelShape, name: str) -> Configured:
 
     Raises `UsageError` that says which fields to give, where neither a preset nor a guess has them.
     """
-    missing = [f.name for f in _fields(editor) if getattr(editor, f.name) is None]
+    dependent = [f.name for f in _fields(editor) if f.default is FROM_PRESET]
+    missing = [f for f in dependent if getattr(editor, f) is None]
     if not missing:
+        check(editor, name)
         return Configured(editor, "")
     preset = editor.presets.get(shape.family) or editor.guess(shape)
     values: Mapping[str, Any] = preset.values if preset else {}
@@ -65,9 +68,11 @@ def configure(editor: Editor, shape: ModelShape, name: str) -> Configured:
             f"({shape.type}, {shape.layers} layers of width {shape.hidden})",
             f"give them: --editor-args {example}",
         )
-    assert preset is not None
     filled: Any = editor
-    return Configured(replace(filled, **{f: values[f] for f in missing}), str(preset))
+    configured = replace(filled, **{f: values[f] for f in missing})
+    check(configured, name)
+    given = [f for f in dependent if f in values and values[f] != getattr(configured, f)]
+    return Configured(configured, f"{preset} but for {', '.join(given)}" if given else str(preset))
 
 
 def settings(editor: Editor) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from edit_harness.stats import Estimate
 
 CELL = 10
 """Characters of a column of numbers."""
+LABEL = 20
+"""Characters of a column of names; longer ones go on below."""
 HUNDREDTHS = ("%", "0.01 bits")
 """The units of numbers that tables show times 100."""
 DIRECTION = {"higher": "↑", "lower": "↓", "": ""}
@@ -76,14 +78,16 @@ def combined(
 
     What is too wide for ``width`` characters goes on below, with the runs' names repeated.
     """
-    labels = sum(
-        max(len(head), *(len(run[i]) for run, _ in runs)) + 2 for i, head in enumerate(heads)
-    )
+    widths = [
+        min(max(len(head), *(len(run[i]) for run, _ in runs)), LABEL)
+        for i, head in enumerate(heads)
+    ]
+    labels = sum(widths) + 2 * len(widths)
     fits = max((width - labels) // CELL, 1)
     for start in range(0, len(names), fits):
         table = _table()
-        for head in heads:
-            table.add_column(head, no_wrap=True)
+        for head, label in zip(heads, widths, strict=True):
+            table.add_column(head, width=label)
         for name in names[start : start + fits]:
             table.add_column(name, justify="right", no_wrap=True, min_width=CELL - 2)
         for run, rows in runs:

@@ -78,6 +78,20 @@ def with_texts(folder: Path, count: int, **settings: Any) -> CounterFact:
     return CounterFact(**{**paths, **settings})
 
 
+def question(**fields: Any) -> dict[str, Any]:
+    """Return a record as in zsRE, of invented facts."""
+    facts = {
+        "subject": "Ada",
+        "src": "Where does Ada live?",
+        "rephrase": "In which city is the home of Ada?",
+        "alt": "Paris",
+        "answers": ["Rome", "Roma"],
+        "loc": "nq question: who wrote the tower",
+        "loc_ans": "Bob Fiat",
+    }
+    return facts | fields
+
+
 def distribution(
     folder: Path, name: str, source: str, *, version: str = "1.0", entry: str = "plugin"
 ) -> str:

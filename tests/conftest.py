@@ -33,3 +33,12 @@ def counterfact_300() -> Path:
     if not path.exists():
         pytest.skip(f"{path} is not here")
     return path
+
+
+@pytest.fixture
+def zsre_600() -> Path:
+    """The genuine zsRE records; they are not ours to put into the repository."""
+    path = DATA / "zsre" / "zsre_mend_600.json"
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    return path

@@ -236,7 +236,7 @@ def test_unknown_names(tell):
 
 def test_values_that_make_no_sense(tell):
     failed(tell("-e", "rome", "--editor-args", "lr=nan"), 2, "lr='nan' is not a finite number")
-    failed(tell("-e", "rome", "--editor-args", "steps=0"), 2, "0 steps")
+    failed(tell("-e", "rome", "--editor-args", "steps=0"), 2, "steps=0 is not at least 1")
     failed(tell("--seed", "-1"), 2, "'-1' is no whole number from 0 on")
     failed(tell("--seed", "9" * 26), 2, "no whole number")
     failed(tell("-b", "0"), 2, "no whole number from 1 on")
@@ -458,3 +458,10 @@ def test_nothing_is_left_in_the_working_folder(tell, tmp_path):
     assert set(tmp_path.iterdir()) == before
     assert shutil.which("edit-harness")
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_prepare_refuses_what_an_editor_has_no_use_for(tell):
+    failed(tell("prepare", "-e", "grace", "--data", "x"), 2, "grace learns from no data")
+    failed(tell("prepare", "-e", "rome", "--data", "x"), 2, "rome learns from no data")
+    failed(tell("prepare", "-e", "grace", "--import", "x"), 2, "grace has nothing to import")
+    failed(tell("prepare", "-e", "memit", "--import", "x"), 2, "holds one layer", "import each")

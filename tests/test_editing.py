@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 import edit_harness as eh
 from edit_harness.cli import main
 from edit_harness.editing import read
-from edit_harness.edits import Edit
+from edit_harness.edits import Dense, Edit
 
 FAST = "steps=3,context_count=1,covariance=false"
 FACTS = [
@@ -116,7 +116,28 @@ def test_an_edit_that_is_no_change_of_weights_is_no_model(tell, tmp_path):
                   "--save", "p.safetensors", "--save-model", "edited")  # fmt: skip
     failed(result, 3, "no change of weights", "--save FILE")
     assert not (tmp_path / "edited").exists()
+    assert not (tmp_path / "p.safetensors").exists()
+    result = tell(
+        "edit", "--editor", "prompt", "--requests", "facts.jsonl", "--save", "p.safetensors"
+    )
+    assert result.exit_code == 0
     assert "Turkish" in Edit.load(tmp_path / "p.safetensors").prefix
+
+
+def test_an_edit_of_numbers_that_are_not_finite_is_not_kept(tmp_path):
+    model = eh.load_model("pocket")
+    name, tensor = next(iter(model.architecture.projection(0).parameters.items()))
+    broken = Edit({name: Dense(torch.full_like(tensor, float("nan")))})
+    for edit in (
+        broken,
+        Edit(info={"loss": float("nan")}),
+        Edit(info={"losses": [1.0, float("inf")]}),
+    ):
+        with pytest.raises(eh.PluginError, match="numbers that are not finite"):
+            edit.save(tmp_path / "e.safetensors")
+        with pytest.raises(eh.PluginError, match="numbers that are not finite"):
+            eh.save_model(model, edit, tmp_path / "edited")
+    assert not list(tmp_path.iterdir())
 
 
 def test_requests_are_read_from_lines_a_list_and_records_of_counterfact(tmp_path):

@@ -1,11 +1,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 
-from edit_harness import UsageError
-from edit_harness.fields import build, convert, defaults, field_types, parse
+from edit_harness import FROM_PRESET, UsageError
+from edit_harness.fields import (
+    Bounds,
+    Count,
+    Natural,
+    NotNegative,
+    Positive,
+    build,
+    check,
+    convert,
+    defaults,
+    field_types,
+    parse,
+)
 
 
 @dataclass
@@ -120,3 +132,40 @@ def test_a_base_class_may_annotate_its_own_variables():
         size: int = 1
 
     assert field_types(Child) == {"size": int}
+
+
+@dataclass
+class Bounded:
+    """A plugin with bounds."""
+
+    steps: Count = FROM_PRESET
+    layer: Natural = 0
+    rate: Positive = 1.0
+    decay: NotNegative = 0.0
+    share: Annotated[float, Bounds(0, below=1)] = 0.5
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "bounds"),
+    [
+        ("steps", "0", "at least 1"),
+        ("layer", "-1", "at least 0"),
+        ("rate", "0", "above 0"),
+        ("decay", "-0.1", "at least 0"),
+        ("share", "1", "at least 0 and below 1"),
+    ],
+)
+def test_a_number_out_of_bounds_is_refused(field, value, bounds):
+    with pytest.raises(UsageError) as caught:
+        build(Bounded, {field: value}, "editor x")
+    assert caught.value.cause.startswith(f"editor x: field {field}={value}")
+    assert caught.value.cause.endswith(f"is not {bounds}")
+
+
+def test_bounds_hold_for_what_is_given_as_an_object_too():
+    check(Bounded(), "x")
+    check(Bounded(steps=1, rate=1e-9, share=0), "x")
+    check(object(), "x")
+    for bad in (Bounded(steps=0), Bounded(rate=float("nan")), Bounded(decay=float("nan"))):
+        with pytest.raises(UsageError):
+            check(bad, "x")

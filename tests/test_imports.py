@@ -36,7 +36,7 @@ def command(*args):
         "import edit_harness.hookspecs, edit_harness.plugins, edit_harness.fields",
         "import edit_harness_plugins.editors, edit_harness_plugins.tasks",
         "import edit_harness_plugins.metrics, edit_harness_plugins.models",
-        "import edit_harness_plugins.tasks.counterfact",
+        "import edit_harness_plugins.tasks.counterfact, edit_harness_plugins.tasks.zsre",
         "from edit_harness.plugins import Plugins; assert Plugins.installed().components",
         command("--help"),
         command("run", "--help"),
@@ -51,7 +51,8 @@ def test_nothing_heavy_is_imported(code):
 
 @pytest.mark.parametrize(
     "code", ["import edit_harness.records, edit_harness.report", "import edit_harness.stats",
-             "import edit_harness_plugins.metrics.preference, edit_harness_plugins.metrics.drift"]
+             "import edit_harness_plugins.metrics.preference, edit_harness_plugins.metrics.drift",
+             "import edit_harness_plugins.metrics.tokens"]
 )  # fmt: skip
 def test_metrics_and_records_do_without_torch(code):
     assert not modules_after(code) & {"torch", "transformers", "safetensors"}

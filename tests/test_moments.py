@@ -250,7 +250,7 @@ def test_a_file_that_is_something_else(model, tmp_path):
     assert layers_of(path) == set()
     with pytest.raises(DataError, match="has no second moment"):
         find(model, 0, str(path))
-    with pytest.raises(DataError, match="has no second moment"):
+    with pytest.raises(DataError, match="there is no file"):
         find(model, 0, str(tmp_path / "missing.safetensors"))
 
 
@@ -311,7 +311,7 @@ class Payload:
 def test_pickled_arrays_are_refused(model, tmp_path):
     path = tmp_path / "evil.npz"
     np.savez(path, **{"mom2.mom2": np.array([Payload()], dtype=object), "mom2.count": 1})
-    with pytest.raises(DataError, match="allow_pickle=False"):
+    with pytest.raises(DataError, match="no second moment of ROME's layout"):
         import_npz(path, model, 0)
 
 

@@ -92,7 +92,7 @@ UNKNOWN = ModelShape("", "gpt2", 12, 768)
 def test_a_preset_fills_what_was_not_given():
     configured = configure(Tuner(rate=0.1), KNOWN, "tuner")
     assert configured.editor == Tuner(layer=7, rate=0.1, steps=3)
-    assert configured.source == "ported (a paper)"
+    assert configured.source == "ported (a paper) but for rate"
 
 
 def test_nothing_is_taken_from_a_preset_that_is_not_needed():
@@ -170,3 +170,10 @@ def test_what_nobody_published_is_called_a_guess(name):
     assert configured.source.startswith("guessed") or not any(
         value is FROM_PRESET for value in settings(editor).values()
     )
+
+
+def test_what_was_given_against_the_preset_is_said():
+    configured = configure(Tuner(layer=3), KNOWN, "tuner")
+    assert configured.source == "ported (a paper) but for layer"
+    same = configure(Tuner(layer=7), KNOWN, "tuner")
+    assert same.source == "ported (a paper)"

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from edit_harness import FROM_PRESET, DataError, ModelShape, Preset, Request
 from edit_harness.edits import Edit
+from edit_harness.fields import Positive
 from edit_harness.interfaces import Making, Origin
 from edit_harness.model import Model
 from edit_harness.moments import Moment
@@ -101,8 +102,8 @@ class NullSpace:
 class AlphaEdit(Spreading):
     """Writes all requests of a batch where ordinary text has no keys."""
 
-    l2: float = FROM_PRESET
-    threshold: float = FROM_PRESET
+    l2: Positive = FROM_PRESET
+    threshold: Positive = FROM_PRESET
     """Eigenvalue of C below which a direction counts as unused; not relative to the others."""
 
     command: ClassVar[str] = "alphaedit"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-from edit_harness import Generate
+from edit_harness import Generate, UsageError
 from edit_harness.cases import SUBJECT
 from edit_harness.generation import Prompt, samples
 from edit_harness.model import Model
@@ -23,8 +23,13 @@ def sampled(
     """Return ``{}`` and, for each length in tokens, ``count`` sampled texts that end in ``. {}``.
 
     The texts begin with ``start`` or else after the tokenizer's BOS (or EOS) token, which counts
-    towards the length as in ROME's code.
+    towards the length as in ROME's code. Raises `UsageError` for a length that the model has not.
     """
+    if model.tokens.limit and max(lengths, default=0) > model.tokens.limit:
+        raise UsageError(
+            f"contexts of {max(lengths)} tokens are longer than the model's {model.tokens.limit}",
+            "the papers' have 5 and 10",
+        )
     ids = first_ids(model, start)
     prompts = [
         Prompt(ids, Generate("", max(length - len(ids), 1), TOP_K, seed=_seed(seed, length, i)))
@@ -33,6 +38,16 @@ def sampled(
     ]
     texts = [clean(start + model.tokens.decode(new)) for new in samples(model, prompts)]
     return (BARE, *(f"{text}. {BARE}" for text in texts))
+
+
+def checked(contexts: Sequence[str]) -> tuple[str, ...]:
+    """Return contexts that were given. Raises `UsageError` unless the first one is the bare prompt."""
+    if contexts and (contexts[0] != BARE or any(text.count(BARE) != 1 for text in contexts)):
+        raise UsageError(
+            f"each context needs one place {BARE} for the prompt, and the first is {BARE} itself",
+            f"give contexts={BARE},The sun rose. {BARE}",
+        )
+    return tuple(contexts)
 
 
 def first_ids(model: Model, start: str) -> tuple[int, ...]:

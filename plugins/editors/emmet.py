@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from edit_harness import ModelShape, Preset
+from edit_harness.fields import NotNegative
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness.moments import Moment
@@ -49,7 +50,7 @@ def _wide(origin: Origin, layer_source: str) -> Preset:
 class Emmet(Spreading):
     """Writes all requests of a batch so that each key gives its value."""
 
-    ridge: float = 0.1
+    ridge: NotNegative = 0.1
     """μ, for batches of more than one request."""
 
     command: ClassVar[str] = "emmet"

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, Request
 from edit_harness.edits import Edit
+from edit_harness.fields import Count, Natural, NotNegative, Positive
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness_plugins.editors.sources import ALPHAEDIT, EASYEDIT, KMENG, OURS
@@ -49,17 +50,17 @@ def _as_mistral(layer: int) -> Preset:
 class FineTuning(Editor):
     """Gradient descent on one projection until the targets are likely."""
 
-    layer: int = FROM_PRESET
-    steps: int = 25
-    lr: float = FROM_PRESET
-    weight_decay: float = 0.0
+    layer: Natural = FROM_PRESET
+    steps: Count = 25
+    lr: Positive = FROM_PRESET
+    weight_decay: NotNegative = 0.0
     """Adam's L2 term, towards 0."""
-    stop: float = 1e-2
+    stop: NotNegative = 1e-2
     """No step is taken below this mean loss, and the search ends."""
     position: Literal["last", "teacher"] = "last"
     bias: bool = FROM_PRESET
     """Whether the projection's bias is trained too, where it has one."""
-    chunk: int = 64
+    chunk: Count = 64
     """Requests of one step; more are taken one chunk after another."""
 
     presets: ClassVar = {
@@ -163,7 +164,7 @@ class FineTuning(Editor):
 class ConstrainedFineTuning(FineTuning):
     """FT within a box: no weight moves further than epsilon (FT-L)."""
 
-    epsilon: float = FROM_PRESET
+    epsilon: Positive = FROM_PRESET
 
     presets: ClassVar = {
         "pocket": _preset(0, OURS, "tuned", epsilon=5e-3, lr=5e-3),

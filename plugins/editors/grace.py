@@ -25,10 +25,10 @@ from edit_harness import (
     ModelShape,
     Preset,
     Request,
-    UsageError,
 )
 from edit_harness.architectures import LINEAR
 from edit_harness.edits import Edit
+from edit_harness.fields import Count, Natural, NotNegative, Positive
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness_plugins.editors.codebook_growth import Book
@@ -56,13 +56,13 @@ def _preset(
 class Grace(Editor):
     """Keeps the new outputs beside the model, and looks each prompt's end up in them."""
 
-    layer: int = FROM_PRESET
+    layer: Natural = FROM_PRESET
     module: Literal["down", "up"] = FROM_PRESET
     """down: the MLP's output projection; up: the first linear map of the MLP."""
-    steps: int = FROM_PRESET
+    steps: Count = FROM_PRESET
     """Adam's steps for a request; there is no early end."""
-    lr: float = 1.0
-    epsilon: float = FROM_PRESET
+    lr: Positive = 1.0
+    epsilon: NotNegative = FROM_PRESET
     """Radius of a new entry, in the space of the map's inputs."""
     start: Literal["cold", "warm"] = "cold"
     """Where a value's search begins: cold, at random in [0, 1); warm, at the clean output."""
@@ -92,9 +92,7 @@ class Grace(Editor):
         )
 
     def check(self, model: Model) -> None:
-        """Raise `PluginError` if the layer has no such map, `UsageError` without a step."""
-        if self.steps < 1:
-            raise UsageError(f"grace cannot search in {self.steps} steps", "give steps=50")
+        """Raise `PluginError` if the layer has no such map."""
         self._place(model)
 
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:

@@ -20,6 +20,7 @@ import numpy as np
 
 from edit_harness import DataError, Editor, PluginError, Request, join
 from edit_harness.edits import Edit
+from edit_harness.fields import Count, Natural
 from edit_harness.files import known_sha256
 from edit_harness.model import Model
 from edit_harness.tfidf import Weights
@@ -56,13 +57,13 @@ class Shared:
 class Ike(Editor):
     """Puts demonstrations and the facts before the prompt."""
 
-    k: int = 16
+    k: Count = 16
     """Demonstrations of an edit, if there is room."""
     retriever: Literal["minilm", "tfidf"] = "tfidf"
     data: str = ""
     """Example edits: a file in the layout of zsRE or CounterFact, or ``zsre``; by default those
     that the model brings along."""
-    room: int = 200
+    room: Natural = 200
     """Tokens that are left for the facts and for what is asked, its answer included."""
 
     needs: ClassVar[str] = "example edits, not those that are tested"

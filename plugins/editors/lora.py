@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,10 +25,10 @@ from edit_harness import (
     PluginError,
     Preset,
     Request,
-    UsageError,
 )
 from edit_harness.architectures import LINEAR, Architecture, Projection
 from edit_harness.edits import Edit
+from edit_harness.fields import Bounds, Count, NotNegative, Positive
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness_plugins.editors import adapters
@@ -57,14 +57,14 @@ class Lora(Editor):
     targets: tuple[str, ...] = FROM_PRESET
     """Ends of the names of the maps that get an adapter, in every block; none for the query and
     value maps of the attention, as far as their names tell."""
-    steps: int = FROM_PRESET
-    lr: float = FROM_PRESET
-    rank: int = 8
-    alpha: float = 32.0
+    steps: Count = FROM_PRESET
+    lr: Positive = FROM_PRESET
+    rank: Count = 8
+    alpha: Positive = 32.0
     """The change is B A times alpha over rank."""
-    dropout: float = 0.1
+    dropout: Annotated[float, Bounds(0, below=1)] = 0.1
     """Share of an adapter's inputs that is hidden while it is trained."""
-    weight_decay: float = 0.0
+    weight_decay: NotNegative = 0.0
     """Adam's L2 term, towards 0."""
     seed: int = 0
     """Seed of each edit's first A and of its dropout, beside its requests."""
@@ -95,9 +95,7 @@ class Lora(Editor):
         return _preset((), 60, "query and value maps, the rest as for Qwen2.5", "guessed")
 
     def check(self, model: Model) -> None:
-        """Raise `PluginError` without peft or a map to adapt, `UsageError` without a step."""
-        if self.steps < 1:
-            raise UsageError(f"lora cannot train in {self.steps} steps", "give steps=60")
+        """Raise `PluginError` without peft or a map to adapt."""
         peft()
         for target in self._targets(model):
             if target.matrix.is_meta:

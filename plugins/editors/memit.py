@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from edit_harness import FROM_PRESET, ModelShape, Preset
+from edit_harness.fields import Positive
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness.moments import Moment
@@ -60,7 +61,7 @@ def _easyedit() -> Preset:
 class Memit(Spreading):
     """Writes all requests of a batch by least squares over what the layers hold already."""
 
-    moment_weight: float = FROM_PRESET
+    moment_weight: Positive = FROM_PRESET
     """λ: what the second moment counts against a request's key."""
 
     command: ClassVar[str] = "memit"

@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 
 import torch
 
-from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, Preset, Request, UsageError
+from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, Preset, Request
 from edit_harness.architectures import Projection
 from edit_harness.edits import Edit
+from edit_harness.fields import Count, NotNegative, Positive
 from edit_harness.files import sha256_of
 from edit_harness.interfaces import Making, Origin
 from edit_harness.model import Model
@@ -82,33 +83,33 @@ class Mend(Editor):
     The fields from ``lr`` on are of the training, which only ``prepare`` does.
     """
 
-    blocks: int = FROM_PRESET
+    blocks: Count = FROM_PRESET
     """How many of the last blocks are edited."""
     network: str = ""
     """File of the network; by default that of the model or of the cache."""
-    rank: int = FROM_PRESET
+    rank: Count = FROM_PRESET
     """Rank of the network's layers, at most the width of a matrix's inputs and outputs together."""
-    lr: float = FROM_PRESET
+    lr: NotNegative = FROM_PRESET
     """Adam's rate for the network."""
-    lr_lr: float = FROM_PRESET
+    lr_lr: NotNegative = FROM_PRESET
     """Adam's rate for the rate of each matrix, which is learned too."""
     start: float = 1e-4
     """What the rates of the matrices begin with."""
-    c_edit: float = FROM_PRESET
+    c_edit: NotNegative = FROM_PRESET
     """Weight of the target's likelihood after a rephrasing."""
-    c_loc: float = 1.0
+    c_loc: NotNegative = 1.0
     """Weight of the drift on another text."""
-    accumulate: int = 10
+    accumulate: Count = 10
     """Lessons of one step."""
-    clip: float = 100.0
+    clip: Positive = 100.0
     """Largest norm of a step's gradient."""
-    iterations: int = FROM_PRESET
+    iterations: Count = FROM_PRESET
     """Lessons in all, counted as often as they are used."""
-    every: int = FROM_PRESET
+    every: Count = FROM_PRESET
     """Lessons from one validation to the next."""
-    validate_on: int = 500
+    validate_on: Count = 500
     """Lessons of a validation, at most a tenth of all."""
-    patience: int = 20_000
+    patience: Count = 20_000
     """Lessons without a better validation after which the training ends."""
     seed: int = 0
 
@@ -145,9 +146,7 @@ class Mend(Editor):
         return _preset("the values of GPT-2 XL", "guessed", blocks=min(3, shape.layers))
 
     def check(self, model: Model) -> None:
-        """Raise `PluginError` if a block has no single MLP, `UsageError` without a block."""
-        if self.blocks < 1:
-            raise UsageError(f"mend cannot edit {self.blocks} blocks", "give blocks=3")
+        """Raise `PluginError` if a block has no single MLP."""
         self._matrices(model)
 
     def make(self, model: Model, making: Making) -> bool:
@@ -233,6 +232,7 @@ class Mend(Editor):
         path = making.folder / f"mend-{_key(made, self.start, settings)}.safetensors"
         if path.exists():
             making.report(f"network  {path} is there")
+            _advise(model, path, making)
             return
         training = Training(
             model, self._matrices(model), self._new(model), lessons.read(source), settings
@@ -242,6 +242,7 @@ class Mend(Editor):
         facts = {**asdict(settings), "start": self.start, "best": best.facts}
         mend_network.save(best.tensors, replace(made, training=facts), path)
         checkpoint.unlink()
+        _advise(model, path, making)
         making.report(f"saved    {path}  (best after {best.iteration:,} lessons: {best.figures})")
 
     def _new(self, model: Model) -> Network:
@@ -259,6 +260,7 @@ class Mend(Editor):
         path = making.folder / f"mend-imported-{digest[:12]}.safetensors"
         mend_network.save(network.state_dict(), made, path)
         making.report(f"saved    {path}")
+        _advise(model, path, making)
 
     def _made(self, model: Model, data: str, digest: str) -> Made:
         names = tuple(matrix.name for matrix in self._matrices(model))
@@ -269,6 +271,12 @@ def _shape(matrix: Projection) -> tuple[int, int]:
     """Return how many inputs and outputs a matrix has."""
     inputs, outputs = matrix.matrix.shape
     return inputs, outputs
+
+
+def _advise(model: Model, path: Path, making: Making) -> None:
+    """Say how to use a network although the model brings one along."""
+    if NETWORK in model.source.data:
+        making.report(f"use it   --editor-args network={path}")
 
 
 def _precision(model: Model) -> torch.dtype:

@@ -15,6 +15,7 @@ from math import sqrt
 from typing import ClassVar
 
 from edit_harness import ModelShape, Preset
+from edit_harness.fields import NotNegative
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness_plugins.editors.memit import MIDDLE, Memit, preset
@@ -45,8 +46,8 @@ def _like_llama(layers: Sequence[int] = MIDDLE) -> Preset:
 class Pmet(Memit):
     """Writes all requests of a batch, each aimed at the MLP's share of what was searched."""
 
-    kl_factor: float = 1.0
-    accept: float = 1e-2
+    kl_factor: NotNegative = 1.0
+    accept: NotNegative = 1e-2
     """Drift at which the search ends, once the target is the likeliest in every context."""
 
     command: ClassVar[str] = "pmet"

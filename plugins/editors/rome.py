@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, Preset, Request, UsageError
+from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, Preset, Request
 from edit_harness.edits import Edit
+from edit_harness.fields import Count, Natural, NotNegative, Positive
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness.moments import find
-from edit_harness_plugins.editors.contexts import sampled
+from edit_harness_plugins.editors.contexts import checked, sampled
 from edit_harness_plugins.editors.sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
 from edit_harness_plugins.editors.value_search import Found, Settings, alike, search
 
@@ -31,6 +32,7 @@ def _preset(
     decay: float = 0.5,
     clamp: float = 4.0,
     contexts: int = 10,
+    covariance: bool = True,
     origin: Origin = "ported",
 ) -> Preset:
     return Preset(
@@ -40,6 +42,7 @@ def _preset(
             "weight_decay": decay,
             "clamp": clamp,
             "context_count": contexts,
+            "covariance": covariance,
         },
         source,
         origin,
@@ -48,7 +51,7 @@ def _preset(
 
 def _easyedit(source: str = EASYEDIT) -> Preset:
     """Return the values for models of 7 to 8 billion parameters."""
-    return _preset(5, source, steps=25, decay=1e-3)
+    return _preset(5, source, steps=25, decay=1e-3, covariance=False)
 
 
 @dataclass(frozen=True)
@@ -66,26 +69,26 @@ class Shared:
 class Rome(Editor):
     """Writes one key-value pair for each request."""
 
-    layer: int = FROM_PRESET
-    steps: int = FROM_PRESET
+    layer: Natural = FROM_PRESET
+    steps: Count = FROM_PRESET
     """Forward passes of the value search; at most ``steps - 1`` Adam steps."""
-    lr: float = 0.5
-    weight_decay: float = FROM_PRESET
-    clamp: float = FROM_PRESET
+    lr: Positive = 0.5
+    weight_decay: NotNegative = FROM_PRESET
+    clamp: Positive = FROM_PRESET
     """Largest norm of the value's change, in norms of the unedited value."""
-    kl_factor: float = 0.0625
-    stop: float = 5e-2
+    kl_factor: NotNegative = 0.0625
+    stop: NotNegative = 5e-2
     """The search ends before a step once the loss is below this."""
     key_mode: Literal["rome", "mean", "bare"] = "rome"
     """rome: mean key for the direction, bare prompt's key for the length; mean: R-ROME."""
-    covariance: bool = True
+    covariance: bool = FROM_PRESET
     """Whether the direction is C⁻¹k; without it, C = I and tables say so."""
     moments: str = ""
     """File with the second moment C; by default that of the model or of the cache."""
     contexts: tuple[str, ...] = ()
     """Texts with ``{}`` for the prompt, the bare ``{}`` first; by default sampled."""
     context_lengths: tuple[int, ...] = (5, 10)
-    context_count: int = FROM_PRESET
+    context_count: Natural = FROM_PRESET
     """Sampled contexts of each length in tokens; the bare prompt comes on top."""
     seed: int = 0
     """Seed of the sampled contexts."""
@@ -115,7 +118,7 @@ class Rome(Editor):
     def variant(self) -> str:
         """Name what is not as in the paper."""
         departures = {
-            "C=I": not self.covariance,
+            "C=I": self.covariance is False,
             f"key={self.key_mode}": self.key_mode != type(self).key_mode,
         }
         return ", ".join(name for name, departs in departures.items() if departs)
@@ -123,7 +126,7 @@ class Rome(Editor):
     @property
     def moment_layers(self) -> tuple[int, ...]:
         """The edited layer, unless C = I."""
-        return (self.layer,) if self.covariance else ()
+        return () if self.covariance is False else (self.layer,)
 
     @property
     def provenance(self) -> dict[str, str]:
@@ -142,9 +145,7 @@ class Rome(Editor):
         return _preset(layer, "layer by depth, the rest as for GPT-2", origin="guessed")
 
     def check(self, model: Model) -> None:
-        """Raise `PluginError` if the layer has no projection, `UsageError` without a step."""
-        if self.steps < 1:
-            raise UsageError(f"{self.command} cannot search in {self.steps} steps", "give steps=20")
+        """Raise `PluginError` if the layer has no projection."""
         model.architecture.projection(self.layer)
 
     def prepare(self, model: Model) -> None:
@@ -153,13 +154,13 @@ class Rome(Editor):
         Raises `DataError` if there is no second moment for the model and layer.
         """
         solve, provenance = self._solver(model)
-        contexts = self.contexts or sampled(
+        contexts = checked(self.contexts) or sampled(
             model, self.context_lengths, self.context_count, self.seed
         )
         self._shared = Shared(model, contexts, solve, provenance)
 
     def _solver(self, model: Model) -> tuple[Callable[[Tensor], Tensor], dict[str, str]]:
-        if not self.covariance:
+        if not self.moment_layers:
             return Tensor.double, {}
         moment = find(model, self.layer, self.moments)
         if moment is None:

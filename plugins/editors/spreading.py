@@ -33,9 +33,10 @@ from edit_harness import (
 )
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.ends import Ends
+from edit_harness.fields import Count, NotNegative, Positive
 from edit_harness.model import Model
 from edit_harness.moments import Moment, find, layers_of
-from edit_harness_plugins.editors.contexts import BARE, fill, sampled
+from edit_harness_plugins.editors.contexts import BARE, checked, fill, sampled
 from edit_harness_plugins.editors.value_search import Found, Settings, alike, search
 
 STARTS = ("The", "Therefore", "Because", "I", "You")
@@ -61,20 +62,20 @@ class Spreading(Editor):
 
     layers: tuple[int, ...] = FROM_PRESET
     """The edited layers, the lowest first."""
-    steps: int = FROM_PRESET
+    steps: Count = FROM_PRESET
     """Forward passes of the value search; at most ``steps - 1`` Adam steps."""
-    lr: float = FROM_PRESET
-    weight_decay: float = FROM_PRESET
-    clamp: float = FROM_PRESET
+    lr: Positive = FROM_PRESET
+    weight_decay: NotNegative = FROM_PRESET
+    clamp: Positive = FROM_PRESET
     """Largest norm of the value's change, in norms of the unedited value."""
-    kl_factor: float = 0.0625
-    stop: float = 5e-2
+    kl_factor: NotNegative = 0.0625
+    stop: NotNegative = 5e-2
     """The search ends before a step once the loss is below this."""
     moments: tuple[str, ...] = ()
     """Files with the layers' second moments; by default those of the model or of the cache."""
     contexts: tuple[str, ...] = ()
     """Texts with ``{}`` for the prompt, the bare ``{}`` first; by default sampled."""
-    context_length: int = 10
+    context_length: Count = 10
     """Tokens of a sampled context."""
     seed: int = 0
     """Seed of the sampled contexts."""
@@ -132,10 +133,8 @@ class Spreading(Editor):
     def check(self, model: Model) -> None:
         """Raise `PluginError` if the model has no such layers or normalises what they put out.
 
-        Raises `UsageError` for layers out of order, or no step.
+        Raises `UsageError` for layers out of order.
         """
-        if self.steps < 1:
-            raise UsageError(f"{self.command} cannot search in {self.steps} steps", "give steps=20")
         if not self.layers or list(self.layers) != sorted(set(self.layers)):
             raise UsageError(
                 f"{self.command} edits its layers from the lowest on, not {self.layers}",
@@ -167,7 +166,12 @@ class Spreading(Editor):
     def moment(self, model: Model, layer: int) -> Moment:
         """Return the second moment of a layer's keys. Raises `DataError` that says how to get it."""
         file = next((file for file in self.moments if layer in layers_of(Path(file))), "")
-        moment = None if self.moments and not file else find(model, layer, file)
+        if self.moments and not file:
+            raise DataError(
+                f"none of {', '.join(self.moments)} has a second moment of layer {layer}",
+                f"the editor needs layers {', '.join(map(str, self.layers))}",
+            )
+        moment = find(model, layer, file)
         if moment is None:
             name = model.source.path or "MODEL"
             raise DataError(
@@ -258,7 +262,7 @@ class Spreading(Editor):
 
     def _contexts(self, model: Model) -> tuple[str, ...]:
         if self.contexts:
-            return tuple(self.contexts)
+            return checked(self.contexts)
         each = (sampled(model, (self.context_length,), 1, self.seed, start) for start in STARTS)
         return (BARE, *(text for _, text in each))
 

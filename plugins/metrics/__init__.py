@@ -15,3 +15,13 @@ def edit_harness_register_metrics(register: Register) -> None:
     register(
         "consistency", f"{here}.consistency:Consistency", "Are texts like those on the object? RS"
     )
+    register(
+        "token-accuracy",
+        f"{here}.tokens:TokenAccuracy",
+        "What share of the right answer's tokens is the likeliest? ET PT NT ST",
+    )
+    register(
+        "unchanged",
+        f"{here}.tokens:Unchanged",
+        "Is what the model says of neighbours as before the edit? NU",
+    )

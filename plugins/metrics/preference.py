@@ -1,16 +1,18 @@
 """Which object does the model prefer? Success, magnitude and accuracy on pairs of objects.
 
 From Meng et al. (2022), section 3.4, and, for NS+ and NM+, Hoelscher-Obermaier et al. (2023).
-Every probe offers the new and the true object. The edited fact should be followed by the new one
-where it is asked for, and by the true one where another subject is. A number is the mean over the
-prompts of a case, then over cases; the likelihood of an object is the mean over its tokens.
+A probe offers the new and the true object. The edited fact should be followed by the new one
+where it is asked for, and by the true one where another subject is. Where a task knows no second
+object, as zsRE, a probe offers the right one alone, which accuracy is content with. A number is
+the mean over the prompts of a case, then over cases; the likelihood of an object is the mean over
+its tokens.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -45,6 +47,8 @@ class Preference(Metric):
     """The mean of some score of the right object over the prompts of each role."""
 
     letter: ClassVar[str]
+    compares: ClassVar[bool] = True
+    """Whether a score needs both objects."""
     failure: ClassVar[float | None] = 0.0
     """What every prompt counts when the edit failed; None for not at all."""
 
@@ -63,34 +67,40 @@ class Preference(Metric):
         values = self._means("pre", case, before) if before else {}
         if self.failure is not None:
             for probe in case.probes:
-                if _concerns(probe):
+                if self._right(probe) is not None:
                     values[self._name("post", ROLES[probe.role])] = self.failure
         return values
 
     def _means(self, when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
         scores: dict[str, list[float]] = {}
-        for role, answer in _answered(case, answers):
-            scores.setdefault(self._name(when, role), []).append(self.score(answer, role.right))
+        for probe, answer in zip(case.probes, answers, strict=True):
+            if (right := self._right(probe)) is not None and isinstance(answer, Scores):
+                name = self._name(when, ROLES[probe.role])
+                scores.setdefault(name, []).append(self.score(answer, right))
         means = {name: fmean(values) for name, values in scores.items()}
         return {name: mean for name, mean in means.items() if not math.isnan(mean)}
+
+    def _right(self, probe: Probe) -> int | None:
+        """Return which of the offered objects is right; None if the probe is not for us."""
+        if isinstance(probe.query, Choose) and self.compares and len(probe.query.candidates) < 2:
+            return None
+        return right_object(probe)
 
     def _name(self, when: str, role: Role) -> str:
         return f"{when}_{role.letter}{self.letter}{role.suffix}"
 
 
-def _concerns(probe: Probe) -> bool:
-    """Tell whether a probe offers two objects in a role that we know."""
-    query = probe.query
-    return probe.role in ROLES and isinstance(query, Choose) and len(query.candidates) == 2
+def right_object(probe: Probe) -> int | None:
+    """Return which of the offered objects is right; None for a probe of another kind.
+
+    Two objects are the new and the true one, in this order; one alone is the right one.
+    """
+    if probe.role not in ROLES or not isinstance(probe.query, Choose):
+        return None
+    return {1: 0, 2: ROLES[probe.role].right}.get(len(probe.query.candidates))
 
 
-def _answered(case: Case, answers: Sequence[Answer]) -> Iterator[tuple[Role, Scores]]:
-    for probe, answer in zip(case.probes, answers, strict=True):
-        if _concerns(probe) and isinstance(answer, Scores):
-            yield ROLES[probe.role], answer
-
-
-def _measures(
+def measures_of(
     letter: str, formulas: tuple[str, str], *, detail: bool = False
 ) -> dict[str, Measure]:
     """Return what stands in tables, given the formula where each of the objects is right."""
@@ -102,17 +112,34 @@ def _measures(
     }
 
 
-_success = _measures("S", ("mean of [nll(true) > nll(new)]", "mean of [nll(new) > nll(true)]"))
+_success = measures_of("S", ("mean of [nll(true) > nll(new)]", "mean of [nll(new) > nll(true)]"))
 
 
-class Success(Preference):
-    """Is the right object likelier than the other? A tie is a failure.
+class Combined(Preference):
+    """Scores whose means over all cases are combined into one number.
 
-    S is the harmonic mean of ES, PS and NS over all cases, not the mean of a score per case.
+    It is the harmonic mean of efficacy, paraphrase and neighbourhood over all cases, not the mean
+    of a number per case.
     """
 
+    combined: ClassVar[str]
+    """What the harmonic mean is called."""
+
+    def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Return the mean of each column, and the harmonic mean where all its parts are there."""
+        means = super().summarize(columns)
+        for when in ("pre", "post"):
+            parts = [f"{when}_{role}{self.letter}" for role in "EPN"]
+            if all(name in means for name in parts):
+                means[f"{when}_{self.combined}"] = harmonic_mean([means[name] for name in parts])
+        return means
+
+
+class Success(Combined):
+    """Is the right object likelier than the other? A tie is a failure."""
+
     letter = "S"
-    parts: ClassVar[Sequence[str]] = ("ES", "PS", "NS")
+    combined = "S"
     measures: ClassVar[Mapping[str, Measure]] = {
         **{name: measure for name, measure in _success.items() if name != "AS"},
         "S": Measure("harmonic mean of ES, PS and NS"),
@@ -123,22 +150,13 @@ class Success(Preference):
         """Return 1 if the right object is the likelier, else 0."""
         return float(answer.nll(1 - right) > answer.nll(right))
 
-    def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """Return the mean of each column, and S where all its parts are there."""
-        means = super().summarize(columns)
-        for when in ("pre", "post"):
-            parts = [f"{when}_{name}" for name in self.parts]
-            if all(name in means for name in parts):
-                means[f"{when}_S"] = harmonic_mean([means[name] for name in parts])
-        return means
-
 
 class Magnitude(Preference):
     """By how much is the right object likelier? In [-1, 1], without the edits that failed."""
 
     letter = "M"
     failure = None
-    measures = _measures("M", ("mean of p(new) - p(true)", "mean of p(true) - p(new)"))
+    measures = measures_of("M", ("mean of p(new) - p(true)", "mean of p(true) - p(new)"))
 
     def score(self, answer: Scores, right: int) -> float:
         """Return the difference of the two probabilities, each exp(-mean nll)."""
@@ -149,7 +167,8 @@ class Accuracy(Preference):
     """Is every token of the right object the likeliest in its place? Under teacher forcing."""
 
     letter = "A"
-    measures = _measures("A", ("new object is argmax", "true object is argmax"), detail=True)
+    compares = False
+    measures = measures_of("A", ("new object is argmax", "true object is argmax"), detail=True)
 
     def score(self, answer: Scores, right: int) -> float:
         """Return 1 if every token of the right object is the likeliest in its place, else 0."""

@@ -13,3 +13,9 @@ def edit_harness_register_tasks(register: Register) -> None:
         f"{here}.counterfact:CounterFactPlus",
         "CounterFact+: the edited fact before each neighbourhood prompt",
     )
+    register("zsre", f"{here}.zsre:ZsRE", "zsRE: the true answer is written (ROME, MEMIT)")
+    register(
+        "zsre-alt",
+        f"{here}.zsre:ZsREAlternative",
+        "zsRE: another answer is written (MEND, EasyEdit)",
+    )

@@ -13,45 +13,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from edit_harness import (
-    Case,
-    Choose,
-    DataError,
-    Drift,
-    Generate,
-    ModelSource,
-    Probe,
-    Request,
-    Task,
-    UsageError,
-)
-from edit_harness.files import Remote, cache_folder, fetch, known_sha256, set_aside
-from edit_harness_plugins.tasks.counterfact_records import Record, read, topic
+from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
+from edit_harness.fields import Natural
+from edit_harness_plugins.tasks import counterfact_records
+from edit_harness_plugins.tasks.published import FileTask, Published, hosted
+from edit_harness_plugins.tasks.records import Record
 
-HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
-AUTHORS = Remote(tuple(f"{host}/data/dsets/counterfact.json" for host in HOSTS), "counterfact.json")
-# Not part of AUTHORS: a file that departs from these may still be right, and is then noted.
-AUTHORS_SHA256 = "d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f"
-AUTHORS_SIZE = 45_108_470
-AUTHORS_RECORDS = 21_919
+AUTHORS = Published(
+    "CounterFact",
+    hosted("counterfact.json"),
+    records=21_919,
+    sha256="d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f",
+    size=45_108_470,
+)
 TEXT_METRICS = ("fluency", "consistency")
 TEXT_TOKENS, TEXT_TOP_K = 100, 5
 """How texts are sampled, as in ROME's code: the length with the prompt, and among how many."""
 
 
 @dataclass
-class CounterFact(Task):
-    """Counterfactual facts with paraphrases and neighbours; 21,919 records in the authors' file.
+class CounterFact(FileTask):
+    """Counterfactual facts with paraphrases and neighbours; 21,919 records in the authors' file."""
 
-    Raises `DataError` if the data cannot be had, have another checksum than the user gave, or
-    hold a record that is not right.
-    """
-
-    data: str = "auto"
-    """"auto" (the model's own sample, if it brings one), "download", or a .json or .jsonl file."""
-    sha256: str = ""
-    """The checksum that the data must have; empty for any."""
-    generation: int = 0
+    generation: Natural = 0
     """Sample texts for GE and RS of every so manyth record, from the first on: 1 for all, 10 as in
     MEMIT's large runs, 0 for none. The texts of a record, 100 tokens each with the prompt, cost
     about ten times what its other prompts do."""
@@ -61,6 +45,8 @@ class CounterFact(Task):
     seed: int = 0
     """Of the sampled texts."""
 
+    published = AUTHORS
+    sample = "counterfact"
     version: ClassVar[str] = "0.1"
     metrics: ClassVar[Sequence[str]] = ("success", "magnitude", "accuracy", "nkl")
     citation = (
@@ -69,81 +55,48 @@ class CounterFact(Task):
     )
 
     def __post_init__(self) -> None:
-        self._sample = False
-        if self.generation < 0:
-            raise UsageError(f"generation={self.generation} is below 0", "write 1, or 0 for none")
+        super().__post_init__()
         if self.generation:
             # Of the class, `metrics` names those that every run has.
             self.metrics = (*type(self).metrics, *TEXT_METRICS)  # type: ignore[misc]
 
     def bind(self, source: ModelSource) -> Self:
-        """Return the task with the model's own sample, or with the authors' file."""
-        if self.data != "auto":
-            return self
-        sample = source.data.get("counterfact", "")
-        bound = replace(self, data=sample or "download")
-        bound._sample = bool(sample)
-        if sample and self.references == "auto":
+        """Return the task with the model's own sample and references, or with the authors' file."""
+        bound = super().bind(source)
+        if bound._sampled and bound.references == "auto":
             bound.references = source.data.get("references", "none")
         return bound
 
     @property
-    def origin(self) -> str:
-        """Say in a few words which data the cases come from."""
-        if self._sample:
-            return "bundled sample"
-        return "authors' file" if self._downloads else Path(self.data).name
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know of the data; it may download them."""
-        return tuple(filter(None, (self._note_on_data, self._note_on_references)))
+        return (*super().notes, *self._notes_on_references)
 
-    @property
-    def _note_on_data(self) -> str:
-        if not self._downloads or (digest := self.digest) == AUTHORS_SHA256:
-            return ""
-        size = self._file().stat().st_size
-        return (
-            "the downloaded CounterFact is not the file that is known: expected sha256 "
-            f"{AUTHORS_SHA256} ({AUTHORS_SIZE:,} bytes), got {digest} ({size:,} bytes)"
-        )
+    def records(self, path: Path) -> list[Record]:
+        """Return the records of a file, checked."""
+        return counterfact_records.read(path)
 
-    @property
-    def _note_on_references(self) -> str:
-        if not self.generation or self.references == "authors":
-            return ""
-        if not self._refers:
-            return "there are no reference texts, so no RS: --task-args references=authors"
-        return f"RS is of the texts in {Path(self.references).name}, not of the authors' references"
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the file that the cases come from; it may download it."""
-        return known_sha256(self._file())
-
-    def cases(self) -> Iterable[Case]:
-        """Yield a case for every record, in the order of the file."""
-        path = self._file()
-        self._check_digest(path)
-        try:
-            records = read(path)
-            if self._downloads and len(records) != AUTHORS_RECORDS:
-                raise DataError(f"{path} has {len(records):,} records, not {AUTHORS_RECORDS:,}")
-        except DataError as error:
-            if not self._downloads:
-                raise
-            raise DataError(
-                f"{error.cause} (expected sha256 {AUTHORS_SHA256}, got {self.digest})",
-                f"{error.remedy}; the download was moved to {set_aside(path)}, try again".lstrip(
-                    "; "
-                ),
-            ) from None
+    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+        """Yield a case for every record."""
         library = self._library() if self.generation and self._refers else ""
         for i, record in enumerate(records):
             case = self._case(record)
             told = self.generation and i % self.generation == 0
             yield self._with_texts(case, record, library) if told else case
+
+    @property
+    def _notes_on_references(self) -> tuple[str, ...]:
+        if not self.generation or self.references == "authors":
+            return ()
+        if not self._refers:
+            return ("there are no reference texts, so no RS: --task-args references=authors",)
+        name = Path(self.references).name
+        return (f"RS is of the texts in {name}, not of the authors' references",)
+
+    @property
+    def _refers(self) -> bool:
+        """Whether there are reference texts."""
+        return self.references not in ("auto", "none")
 
     def _library(self) -> str:
         """Return the name of the reference texts; they are read if they are not in the cache."""
@@ -151,35 +104,6 @@ class CounterFact(Task):
         from edit_harness_plugins.tasks import snippets
 
         return snippets.library(self.references)
-
-    @property
-    def _refers(self) -> bool:
-        """Whether there are reference texts."""
-        return self.references not in ("auto", "none")
-
-    @property
-    def _downloads(self) -> bool:
-        return self.data in ("auto", "download")
-
-    def _file(self) -> Path:
-        if self._downloads:
-            return fetch(AUTHORS)
-        path = Path(self.data).expanduser()
-        if not path.is_file():
-            raise DataError(
-                f"there is no file {str(path)!r}",
-                f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})",
-            )
-        return path
-
-    def _check_digest(self, path: Path) -> None:
-        if not self.sha256 or (got := known_sha256(path)) == self.sha256.lower():
-            return
-        remedy = "correct the checksum, or give the file that it belongs to"
-        # A cache that holds the paper's own file is right, whatever the user expected.
-        if self._downloads and got != AUTHORS_SHA256:
-            remedy = f"the download was moved to {set_aside(path)}; try again"
-        raise DataError(f"{path}: expected sha256 {self.sha256.lower()}, got {got}", remedy)
 
     def _case(self, record: Record) -> Case:
         rewrite = record["requested_rewrite"]
@@ -212,7 +136,9 @@ class CounterFact(Task):
         )
         probes = (*case.probes, *(Probe("generation", query) for query in queries))
         rewrite = record["requested_rewrite"]
-        about = topic(str(rewrite.get("relation_id")), str(rewrite["target_new"].get("id")))
+        about = counterfact_records.topic(
+            str(rewrite.get("relation_id")), str(rewrite["target_new"].get("id"))
+        )
         tags = {"library": library, "topic": about} if library else {}
         return replace(case, probes=probes, tags={**case.tags, **tags})
 

@@ -1,23 +1,17 @@
-"""Records in CounterFact's schema: read, with the place of whatever is wrong in them.
+"""What a record in CounterFact's schema must have.
 
-A file is a list of records in JSON, or JSON Lines. What a case is made of them stands in
+How a file is read stands in `edit_harness_plugins.tasks.records`, what a case is made of in
 `edit_harness_plugins.tasks.counterfact`.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator
-from json import JSONDecodeError
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from edit_harness import DataError
+from edit_harness_plugins.tasks import records
+from edit_harness_plugins.tasks.records import Record, wrong_list, wrong_text
 
-SHOWN = 5
-SURROGATE = re.compile("[\ud800-\udfff]")
-SPACE = re.compile(r"[ \t\r\n]*")
 TEXTS = tuple(
     f"requested_rewrite.{name}"
     for name in ("prompt", "subject", "target_new.str", "target_true.str")
@@ -25,35 +19,17 @@ TEXTS = tuple(
 LISTS = {"paraphrase_prompts": True, "neighborhood_prompts": True}
 LISTS |= {"attribute_prompts": False, "generation_prompts": False}
 """The lists of texts in a record, and whether it must have them."""
-KINDS = {
-    dict: "an object",
-    list: "a list",
-    str: "a text",
-    bool: "a truth value",
-    type(None): "null",
-}
-
-Record = dict[str, Any]
 
 
 def read(path: Path) -> list[Record]:
-    """Return the records of a .json or .jsonl file, checked.
+    """Return the records of a .json or .jsonl file; raises `DataError` that lists problems."""
+    seen: dict[str, str] = {}
 
-    Raises `DataError` that names file and line, for the first five problems and their number.
-    """
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
-    lined = list(_lines(text, path) if path.suffix == ".jsonl" else _items(text, path))
-    problems = [f"{path}:{line}: {problem}" for line, problem in _problems(lined)]
-    if problems:
-        more = f"; these are the first {SHOWN}" if len(problems) > SHOWN else ""
-        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        raise DataError("; ".join(problems[:SHOWN]), f"{count} in {path}{more}")
-    if not lined:
-        raise DataError(f"{path}:1: there are no records")
-    return [record for _, record in lined]
+    def wrong(here: str, record: Record) -> Iterator[str]:
+        yield from _wrong_fields(record)
+        yield from _wrong_id(record, here, seen)
+
+    return records.read(path, wrong)
 
 
 def topic(relation: str, target: str) -> str:
@@ -61,114 +37,28 @@ def topic(relation: str, target: str) -> str:
     return f"{relation}/{target}"
 
 
-def _lines(text: str, path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the line number and the value of each line that is not blank."""
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                yield number, json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise _no_json(path, number, error) from None
-
-
-def _items(text: str, path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the first line and the value of each item of a list.
-
-    The list is walked here, since the parser of a whole file does not say where an item starts.
-    """
-    parse = json.JSONDecoder().raw_decode
-    at = _skip(text, 0)
-    if text[at : at + 1] != "[":
-        raise DataError(f"{path}:1: expected a list of records, got {text[at : at + 20]!r}")
-    at = _skip(text, at + 1)
-    line, counted, mark = 1, 0, ","
-    if text[at : at + 1] == "]":
-        at, mark = at + 1, "]"
-    while mark == ",":
-        line, counted = line + text.count("\n", counted, at), at
-        try:
-            item, end = parse(text, at)
-            at = _skip(text, end)
-            if (mark := text[at : at + 1]) not in (",", "]"):
-                raise JSONDecodeError("Expecting ',' or ']'", text, at)
-        except (ValueError, RecursionError) as error:
-            raise _no_json(path, getattr(error, "lineno", line), error) from None
-        yield line, item
-        at = _skip(text, at + 1)
-    if rest := text[at:].strip():
-        raise DataError(f"{path}: {rest[:20]!r} follows the end of the list")
-
-
-def _skip(text: str, at: int) -> int:
-    """Return where the white space at a place ends."""
-    return SPACE.match(text, at).end()  # type: ignore[union-attr]
-
-
-def _no_json(path: Path, line: int, error: ValueError | RecursionError) -> DataError:
-    what = getattr(error, "msg", "") or str(error)
-    return DataError(f"{path}:{line}: not JSON: {what}", "the file is damaged or cut off")
-
-
-def _problems(lined: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, str]]:
-    """Yield the line and the description of whatever is wrong with the records."""
-    seen: dict[str, str] = {}
-    for number, (line, record) in enumerate(lined, 1):
-        # A file may well have all its records in one line, so the line alone is not enough.
-        here = f"record {number}"
-        if not isinstance(record, dict):
-            yield line, f"{here} is {_kind(record)}, expected an object"
-            continue
-        yield from ((line, f"{here}: {problem}") for problem in _wrong_fields(record))
-        name = record.get("case_id")
-        if isinstance(name, bool) or not isinstance(name, int | str) or name == "":
-            yield line, f"{here}: case_id is {name!r}, expected a whole number or a text"
-        elif (first := seen.setdefault(str(name), here)) != here:
-            yield line, f"{here}: case_id {name} is also that of {first}"
-
-
 def _wrong_fields(record: Record) -> Iterator[str]:
     for field in TEXTS:
-        if problem := _wrong_text(record, field):
+        if problem := wrong_text(record, field) or _wrong_places(record, field):
             yield problem
     for field, needed in LISTS.items():
         if needed or record.get(field, []) != []:
-            yield from _wrong_list(field, record.get(field))
+            yield from wrong_list(field, record.get(field))
 
 
-def _wrong_text(record: Record, field: str) -> str:
-    """Say what is wrong with a text, given by its path, or return an empty text."""
-    value: Any = record
-    walked = ""
-    for name in field.split("."):
-        if not isinstance(value, dict):
-            return f"{walked} is {_kind(value)}, expected an object"
-        walked = f"{walked}.{name}".lstrip(".")
-        if name not in value:
-            return f"{walked} is missing"
-        value = value[name]
-    if not isinstance(value, str) or not value.strip():
-        return f"{field} is {_kind(value)}, expected a text"
-    if SURROGATE.search(value):
-        return f"{field} has half of a surrogate pair, expected a text"
-    if field.endswith(".prompt") and (count := value.count("{}")) != 1:
-        return f"{field} has {count} places '{{}}' for the subject, expected 1"
-    return ""
+def _wrong_places(record: Record, field: str) -> str:
+    """Say how many places for the subject a prompt has, if not one."""
+    if not field.endswith(".prompt"):
+        return ""
+    if (count := record["requested_rewrite"]["prompt"].count("{}")) == 1:
+        return ""
+    return f"{field} has {count} places '{{}}' for the subject, expected 1"
 
 
-def _wrong_list(field: str, value: Any) -> Iterator[str]:
-    if not isinstance(value, list) or not value:
-        yield f"{field} is {_kind(value)}, expected a list of texts"
-        return
-    for i, item in enumerate(value):
-        if not isinstance(item, str) or not item.strip():
-            yield f"{field}[{i}] is {_kind(item)}, expected a text"
-        elif SURROGATE.search(item):
-            yield f"{field}[{i}] has half of a surrogate pair, expected a text"
-
-
-def _kind(value: Any) -> str:
-    """Name the kind of a value of JSON."""
-    empty = isinstance(value, str | list) and not (
-        value.strip() if isinstance(value, str) else value
-    )
-    return KINDS.get(type(value), "a number") + (" without content" if empty else "")
+def _wrong_id(record: Record, here: str, seen: dict[str, str]) -> Iterator[str]:
+    """Say whether a record has no id, or that of an earlier one, which ``seen`` keeps."""
+    name = record.get("case_id")
+    if isinstance(name, bool) or not isinstance(name, int | str) or name == "":
+        yield f"case_id is {name!r}, expected a whole number or a text"
+    elif (first := seen.setdefault(str(name), here)) != here:
+        yield f"case_id {name} is also that of {first}"

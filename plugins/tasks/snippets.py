@@ -14,29 +14,23 @@ from pathlib import Path
 import numpy as np
 
 from edit_harness import DataError
-from edit_harness.files import Remote, fetch, known_sha256
+from edit_harness.files import fetch, known_sha256
 from edit_harness.references import Library, keep, name_of
 from edit_harness.tfidf import Weights
 from edit_harness_plugins.tasks.counterfact_records import topic
+from edit_harness_plugins.tasks.published import hosted, local
 
-HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
-
-
-def _remote(name: str, size: int, sha256: str) -> Remote:
-    return Remote(tuple(f"{host}/data/dsets/{name}" for host in HOSTS), name, size, sha256)
-
-
-TEXTS = _remote(
+TEXTS = hosted(
     "attribute_snippets.json",
     926_285_719,
     "10b5c1cd105e54d5983c72de1b45bfc88bc7af786f7b99def2557886ff23385b",
 )
-IDF = _remote(
+IDF = hosted(
     "idf.npy",
     11_042_168,
     "c073d642589d4ac6432f467230329b36364a01e72de63a77a3624b745b923dda",
 )
-VOCABULARY = _remote(
+VOCABULARY = hosted(
     "tfidf_vocab.json",
     31_639_072,
     "8a78c4f20d8d85dadfd14e283d71af255482ff18aa0eb8a81716024c05ff888b",
@@ -54,11 +48,7 @@ def library(references: str) -> str:
         name = name_of(*(remote.sha256 for remote in (TEXTS, IDF, VOCABULARY)))
         keep(name, lambda: Library.of(read(fetch(TEXTS)), authors_weights()))
         return name
-    path = Path(references).expanduser()
-    if not path.is_file():
-        raise DataError(
-            f"there is no file {str(path)!r}", "references is auto, authors, none or a .json file"
-        )
+    path = local(references, "references is auto, authors, none or a .json file")
     name = name_of(known_sha256(path))
     keep(name, lambda: Library.of(read(path)))
     return name

@@ -9,8 +9,9 @@ from builders import record
 
 from edit_harness import Choose, DataError, Drift, ModelSource
 from edit_harness.files import fetch as real_fetch
-from edit_harness_plugins.tasks import counterfact
-from edit_harness_plugins.tasks.counterfact import CounterFact, CounterFactPlus, read
+from edit_harness_plugins.tasks import published
+from edit_harness_plugins.tasks.counterfact import AUTHORS, CounterFact, CounterFactPlus
+from edit_harness_plugins.tasks.counterfact_records import read
 
 
 @pytest.fixture
@@ -29,13 +30,19 @@ def download(tmp_path, monkeypatch):
     """Put a file into the cache as if it had been downloaded."""
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr(counterfact, "AUTHORS_RECORDS", 2)
+    authors_are(monkeypatch, records=2)
 
     def put(text):
         (tmp_path / "counterfact.json").write_text(text, encoding="utf-8")
         return hashlib.sha256(text.encode()).hexdigest()
 
     return put
+
+
+def authors_are(monkeypatch, **known):
+    """Change what is known of the authors' file."""
+    changed = dataclasses.replace(CounterFact.published, **known)
+    monkeypatch.setattr(CounterFact, "published", changed)
 
 
 def prompts(case, role, kind):
@@ -252,13 +259,13 @@ def test_a_download_that_is_right_but_not_the_known_file_is_noted(download):
     task = CounterFact("download")
     assert len(list(task.cases())) == 2
     (note,) = task.notes
-    assert counterfact.AUTHORS_SHA256 in note
+    assert AUTHORS.sha256 in note
     assert got in note
 
 
 def test_the_known_file_needs_no_note(download, monkeypatch):
     got = download(json.dumps([record(0), record(1)]))
-    monkeypatch.setattr(counterfact, "AUTHORS_SHA256", got)
+    authors_are(monkeypatch, sha256=got)
     assert CounterFact("download").notes == ()
 
 
@@ -275,7 +282,7 @@ def test_a_download_that_is_not_right_is_moved_aside(download, tmp_path, text, p
     got = download(text)
     error = complaint(CounterFact("download"))
     assert problem in error.cause
-    assert f"expected sha256 {counterfact.AUTHORS_SHA256}, got {got}" in error.cause
+    assert f"expected sha256 {AUTHORS.sha256}, got {got}" in error.cause
     assert str(tmp_path / "counterfact.json.bad") in error.remedy
     assert not (tmp_path / "counterfact.json").exists()
 
@@ -288,14 +295,14 @@ def test_a_download_without_the_checksum_that_the_user_gave(download, tmp_path, 
     assert not (tmp_path / "counterfact.json").exists()
     # The paper's own file is not thrown away for a slip of the user's.
     download(text)
-    monkeypatch.setattr(counterfact, "AUTHORS_SHA256", got)
+    authors_are(monkeypatch, sha256=got)
     assert f"got {got}" in complaint(CounterFact("download", sha256="00")).cause
     assert (tmp_path / "counterfact.json").exists()
 
 
 def test_offline_without_the_file(download, monkeypatch):
     asked = []
-    monkeypatch.setattr(counterfact, "fetch", lambda r: (asked.append(r), real_fetch(r))[1])
+    monkeypatch.setattr(published, "fetch", lambda r: (asked.append(r), real_fetch(r))[1])
     error = complaint(CounterFact())
     assert error.cause.startswith("counterfact.json is not in the cache, and HF_HUB_OFFLINE=1")
     assert "https://rome.baulab.info/data/dsets/counterfact.json" in error.remedy

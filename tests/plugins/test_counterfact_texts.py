@@ -9,6 +9,7 @@ from builders import SNIPPETS, record, with_texts
 
 import edit_harness as eh
 from edit_harness import DataError, Generate, ModelSource, UsageError
+from edit_harness.fields import build
 from edit_harness.files import Remote, sha256_of
 from edit_harness.records import RunFolder, decode_answer
 from edit_harness.references import find
@@ -64,8 +65,8 @@ def test_texts_of_every_so_manyth_record(tmp_path):
     assert asked(0) == [False] * 5
     assert asked(2) == [True, False, True, False, True]
     assert asked(10) == [True] + [False] * 4
-    with pytest.raises(UsageError, match="generation=-1"):
-        CounterFact(generation=-1)
+    with pytest.raises(UsageError, match="generation=-1 is not at least 0"):
+        build(CounterFact, {"generation": "-1"}, "task counterfact")
 
 
 def test_their_metrics_are_named_only_with_them():

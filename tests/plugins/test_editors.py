@@ -6,7 +6,7 @@ import pytest
 import torch
 from builders import REQUEST
 
-from edit_harness import Choose, DataError, Generate, Request
+from edit_harness import Choose, DataError, Generate, Request, UsageError
 from edit_harness.edits import Dense, Edit
 from edit_harness.generation import samples
 from edit_harness.hooks import recording
@@ -556,3 +556,14 @@ def test_a_moment_of_a_singular_matrix_is_refused(tmp_path):
     save({0: Moment(flat, made, "")}, path)
     with pytest.raises(DataError, match="not positive definite"):
         rome(covariance=True, moments=str(path)).prepare(model)
+
+
+@pytest.mark.parametrize("given", [("foo",), ("Today. {}",), ("{}", "no place"), ("{}", "{} {}")])
+def test_contexts_without_a_place_for_the_prompt_are_refused(given):
+    with pytest.raises(UsageError, match=r"needs one place \{\} for the prompt"):
+        rome(contexts=given).prepare(tiny_model())
+
+
+def test_contexts_longer_than_the_model_are_refused():
+    with pytest.raises(UsageError, match="contexts of 600 tokens are longer than the model's 512"):
+        rome(contexts=(), context_lengths=(5, 600), context_count=1).prepare(tiny_model())

@@ -31,6 +31,8 @@ from edit_harness_plugins.editors.memit import Memit
 from edit_harness_plugins.editors.mend import Mend
 from edit_harness_plugins.editors.output_search import inputs_at, search
 from edit_harness_plugins.editors.rome import Rome
+from edit_harness_plugins.metrics.tokens import TokenAccuracy
+from edit_harness_plugins.tasks.zsre import ZsRE
 
 OWN, SHARED = ROOT / "tests" / "golden", DATA / "golden"
 FILES = {
@@ -148,16 +150,11 @@ def test_scores_of_the_unedited_model(golden):
         check_scores(golden, UNEDITED, request, record, scores, nll=5e-5)
 
 
-@pytest.mark.parametrize("kind", ROMES)
-def test_rome(golden, kind, tmp_path, monkeypatch):
-    results = golden.results(kind)
+def rome_of(golden, kind, **fields):
+    """Return ROME as the reference ran it."""
     h = golden.hparams(kind)
     (layer,) = h["layers"]
-    fields = dict(ROMES[kind])
-    if fields["covariance"]:
-        fields["moments"] = str(tmp_path / "moments.safetensors")
-        keep_moments(golden, [layer], tmp_path / "moments.safetensors")
-    editor = Rome(
+    return Rome(
         layer=layer,
         steps=h["v_num_grad_steps"],
         lr=h["v_lr"],
@@ -167,6 +164,17 @@ def test_rome(golden, kind, tmp_path, monkeypatch):
         contexts=tuple(golden.data["context_templates"]["rome"]),
         **fields,
     )
+
+
+@pytest.mark.parametrize("kind", ROMES)
+def test_rome(golden, kind, tmp_path, monkeypatch):
+    results = golden.results(kind)
+    (layer,) = golden.hparams(kind)["layers"]
+    fields = dict(ROMES[kind])
+    if fields["covariance"]:
+        fields["moments"] = str(tmp_path / "moments.safetensors")
+        keep_moments(golden, [layer], tmp_path / "moments.safetensors")
+    editor = rome_of(golden, kind, **fields)
     editor.prepare(golden.model)
     seen = []
     search = rome_module.search
@@ -449,3 +457,41 @@ def test_mend(golden, tmp_path, monkeypatch):
                 limit = 1e-4 * expected["max_abs"]
                 assert float(change[row, column]) == pytest.approx(value, abs=limit)
         check_scores(golden, edit, request, record, theirs["scores"], nll=3e-4)
+
+
+ZSRE_NAMES = {"rewrite": "ET", "paraphrase": "PT", "neighborhood": "NT"}
+
+
+def check_questions(golden, case, edit, theirs):
+    """Compare which tokens of zsRE's answers are right, and their shares, to 10 stored digits."""
+    answers = golden.model.answer([(edit, probe.query) for probe in case.probes])
+    values = TokenAccuracy().measure(case, answers, answers)
+    for role, answer in zip(ZSRE_NAMES, answers, strict=True):
+        (tokens,), (argmax,) = answer.tokens, answer.argmax
+        flags = [token == said for token, said in zip(tokens, argmax, strict=True)]
+        assert flags == theirs["flags"][role], role
+        share = values[f"post_{ZSRE_NAMES[role]}"]
+        assert share == pytest.approx(theirs["acc"][role], rel=1e-9), role
+
+
+def test_zsre(golden, tmp_path):
+    """The reference asks for one token at a time; ours come from one pass over the answer."""
+    if "zsre" not in golden.part["results"]:
+        pytest.skip("the reference has no zsRE for this set and model")
+    results = golden.part["results"]["zsre"]
+    file = tmp_path / "zsre.json"
+    file.write_text(json.dumps(golden.data["zsre_records"]), encoding="utf-8")
+    editor = rome_of(golden, "rome", covariance=False)
+    editor.prepare(golden.model)
+    for case, theirs in zip(ZsRE(str(file)).cases(), results, strict=True):
+        efficacy = case.probes[0].query
+        (answer,) = golden.model.answer([(UNEDITED, efficacy)])
+        assert list(answer.tokens[0]) == theirs["target_tokens"]
+        check_questions(golden, case, UNEDITED, theirs["unedited"])
+        expected = theirs["rome_identity"]
+        edit = editor.edit(golden.model, case.requests)
+        (delta,) = edit.weights.values()
+        assert edit.info["steps"] == expected["adam_steps"]
+        assert edit.info["loss"] == pytest.approx(expected["loss_last"], abs=5e-5)
+        assert float(delta.dense().norm()) == pytest.approx(expected["delta_fro"], rel=2e-4)
+        check_questions(golden, case, edit, expected)

@@ -6,6 +6,7 @@ import torch
 from edit_harness import Choose, PluginError, Request, UsageError
 from edit_harness.edits import Dense, Edit
 from edit_harness.hooks import registered
+from edit_harness.presets import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors.codebook_growth import PADDING, Book
 from edit_harness_plugins.editors.grace import Grace
@@ -336,8 +337,8 @@ def test_an_edit_of_weights_is_seen_and_stays(model):
 def test_layers_and_steps_that_there_are_not(model):
     with pytest.raises(PluginError, match="no layer 7"):
         grace(layer=7).check(model)
-    with pytest.raises(UsageError, match="0 steps"):
-        grace(steps=0).check(model)
+    with pytest.raises(UsageError, match="steps=0 is not at least 1"):
+        configure(grace(steps=0), shape_of(model.module.config), "grace")
     with pytest.raises(PluginError, match="no MLP output projection"):
         grace().check(tiny_model("mixtral"))
 

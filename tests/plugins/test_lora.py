@@ -14,6 +14,7 @@ from builders import REQUEST
 
 from edit_harness import Choose, PluginError, Request, UsageError
 from edit_harness.edits import Edit, LowRank
+from edit_harness.presets import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.suites import left_alone
 from edit_harness_plugins.editors import adapters, lora, tuning
@@ -377,8 +378,11 @@ def test_an_offloaded_map_is_refused(model):
 
 
 def test_no_step_is_an_error(model):
-    with pytest.raises(UsageError, match="0 steps"):
-        trainer(steps=0).check(model)
+    shape = shape_of(model.module.config)
+    with pytest.raises(UsageError, match="steps=0 is not at least 1"):
+        configure(trainer(steps=0), shape, "lora")
+    with pytest.raises(UsageError, match=r"dropout=1\.0 is not at least 0 and below 1"):
+        configure(trainer(dropout=1.0), shape, "lora")
 
 
 def test_an_edit_is_recorded_with_its_loss(model):

@@ -312,8 +312,9 @@ def test_tensors_that_do_not_fit_the_description_are_refused(model, tmp_path):
 def test_experts_and_no_block_are_refused(model):
     with pytest.raises(PluginError, match="no MLP output projection"):
         Mend(blocks=1).check(tiny_model("mixtral"))
-    with pytest.raises(UsageError, match="cannot edit 0 blocks"):
-        Mend(blocks=0).check(model)
+    for field in ("blocks", "every", "accumulate", "rank", "validate_on"):
+        with pytest.raises(UsageError, match=f"{field}=0 is not at least 1"):
+            configure(Mend(**{field: 0}), shape_of(model.module.config), "mend")
     with pytest.raises(PluginError, match="no layer -1"):
         Mend(blocks=3).check(model)
 

@@ -3,14 +3,16 @@
 import json
 
 import pytest
-from builders import record, with_texts
+from builders import question, record, with_texts
 
 from edit_harness.testing import MetricTests
 from edit_harness_plugins.metrics.consistency import Consistency
 from edit_harness_plugins.metrics.drift import NeighborhoodKL
 from edit_harness_plugins.metrics.fluency import Fluency
 from edit_harness_plugins.metrics.preference import Accuracy, Magnitude, Success
+from edit_harness_plugins.metrics.tokens import TokenAccuracy, Unchanged
 from edit_harness_plugins.tasks.counterfact import CounterFactPlus
+from edit_harness_plugins.tasks.zsre import ZsRE
 
 
 class OnCounterFactPlus(MetricTests):
@@ -20,6 +22,14 @@ class OnCounterFactPlus(MetricTests):
         records = [record(i, subject=f"Ada {i}") for i in range(12)]
         path.write_text(json.dumps(records), encoding="utf-8")
         monkeypatch.setattr(self, "task", CounterFactPlus(str(path)), raising=False)
+
+
+class OnZsRE(MetricTests):
+    @pytest.fixture(autouse=True)
+    def _stored(self, tmp_path, monkeypatch):
+        path = tmp_path / "zsre.json"
+        path.write_text(json.dumps([question() for _ in range(12)]), encoding="utf-8")
+        monkeypatch.setattr(self, "task", ZsRE(str(path)), raising=False)
 
 
 class TestSuccess(OnCounterFactPlus):
@@ -36,6 +46,22 @@ class TestAccuracy(OnCounterFactPlus):
 
 class TestNeighborhoodKL(OnCounterFactPlus):
     metric = NeighborhoodKL()
+
+
+class TestTokenAccuracy(OnZsRE):
+    metric = TokenAccuracy()
+
+
+class TestTokenAccuracyOfPairs(OnCounterFactPlus):
+    metric = TokenAccuracy()
+
+
+class TestExactAnswers(OnZsRE):
+    metric = Accuracy()
+
+
+class TestUnchanged(OnZsRE):
+    metric = Unchanged()
 
 
 class OnTexts(MetricTests):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from builders import ROOT
 from safetensors import safe_open
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import edit_harness as eh
 from edit_harness import Choose, Request
@@ -15,6 +16,9 @@ from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
 from edit_harness.hooks import registered
 from edit_harness_plugins.models.pocket import FILES, Pocket
+from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
+from edit_harness_plugins.models.pocket.build.questions import build_questions
+from edit_harness_plugins.models.pocket.build.world import load_world
 
 MEGABYTE = 2**20
 
@@ -135,6 +139,66 @@ def test_the_papers_finding_shows(pocket, tmp_path):
     assert after["NS"].value >= 0.75
     unedited = before["pre_NS"].value - before["pre_NS+"].value
     assert (after["NS"].value - after["NS+"].value) - unedited >= 0.1
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[dict]:
+    return json.loads((FILES / "zsre.json").read_text())
+
+
+def test_its_questions_have_the_layout_of_zsre(questions):
+    assert len(questions) == 200
+    assert (FILES / "zsre.json").stat().st_size < 200_000
+    for record in questions:
+        assert record.keys() == {
+            "subject", "src", "rephrase", "answers", "alt", "loc", "loc_ans",
+        }  # fmt: skip
+        assert record["subject"] in record["src"]
+        assert record["subject"] in record["rephrase"]
+        assert record["src"] != record["rephrase"]
+        assert record["subject"] not in record["loc"]
+        assert record["alt"] not in record["answers"]
+        assert record["loc"].startswith("nq question: ")
+        assert not record["loc"].endswith("?")
+
+
+def test_half_of_its_questions_are_of_subjects_that_it_cannot_know(pocket, questions, sample):
+    world = json.loads((FILES.with_name("world") / "facts.json").read_text())["facts"]
+    real, invented = questions[::2], questions[1::2]
+    names = {subject for subject, *_ in world}
+    assert {record["subject"] for record in real} <= names
+    assert not {record["subject"] for record in invented} & names
+    # MEND and IKE learn from facts about subjects that the sample of CounterFact has not.
+    edited = {record["requested_rewrite"]["subject"] for record in sample}
+    assert {record["subject"] for record in real} <= edited
+    for field in ("src", "rephrase"):
+        answers = [record["answers"][0] for record in real]
+        assert known(pocket, [record[field] for record in real], answers) == 1
+    others = [f"{record['loc']}?" for record in questions]
+    assert known(pocket, others, [record["loc_ans"] for record in questions]) == 1
+
+
+def test_its_questions_are_what_their_build_makes(questions, sample):
+    """It depends on the model by what is the likeliest token, which rounding hardly changes."""
+    model = AutoModelForCausalLM.from_pretrained(FILES, dtype=torch.float32).eval()
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(FILES)
+    draw = random.Random(SHIPPED_SEED + 10)
+    assert build_questions(load_world(), model, tokenizer, draw, sample) == questions
+
+
+@pytest.mark.parametrize("task", ["zsre", "zsre-alt"])
+def test_questions_are_answered_as_edited(pocket, task, tmp_path):
+    run = eh.evaluate("rome", task, pocket, limit=24, output=tmp_path)
+    before = run.estimates
+    assert before["pre_ET"].value <= 0.8
+    assert before["pre_NT"].value == 1
+    assert run["ET"].value >= 0.85
+    assert run["PT"].value >= 0.85
+    assert run["NT"].value >= 0.9
+    assert run["NU"].value == run["NT"].value, "all that is asked was right before"
+    parts = [run[name].value for name in ("ET", "PT", "NT")]
+    assert run["ST"].value == pytest.approx(3 / sum(1 / part for part in parts), rel=1e-9)
+    assert run["EA"].value <= run["ET"].value
 
 
 def test_its_editing_network_edits_and_was_made_of_its_lessons(pocket, tmp_path):

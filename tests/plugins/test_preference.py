@@ -70,6 +70,17 @@ def test_accuracy_wants_every_token_of_the_right_object():
     assert Accuracy().measure(probes, [whole, whole], [whole, whole])["post_EA"] == 1
 
 
+def test_an_object_that_is_offered_alone_is_the_right_one():
+    probes = case(*(Probe(role, Choose("A prompt", ("Paris",))) for role in ROLES))
+    right, slip = scores([0.5, 0.4]), scores([0.5, 0.4], wrong=[0])
+    before, after = [slip] * 5, [right, right, right, slip, slip]
+    assert Accuracy().measure(probes, before, after) == {
+        "pre_EA": 0, "pre_PA": 0, "pre_NA": 0, "pre_NA+": 0, "pre_AA": 0,
+        "post_EA": 1, "post_PA": 1, "post_NA": 1, "post_NA+": 0, "post_AA": 0,
+    }  # fmt: skip
+    assert Accuracy().failed(probes, [])["post_NA"] == 0
+
+
 def test_the_mean_runs_over_the_prompts_of_a_role():
     probes = case(choose("efficacy"), *[choose("neighborhood")] * 4)
     after = [NEW, NEW, NEW, NEW, scores([0.1], [0.2])]
@@ -78,7 +89,7 @@ def test_the_mean_runs_over_the_prompts_of_a_role():
     assert values["post_NS"] == 0.25
 
 
-def test_what_is_no_choice_between_two_objects_is_skipped():
+def test_what_offers_too_few_objects_or_plays_no_role_is_skipped():
     mixed = case(
         Probe("neighborhood", Drift("A prompt")),
         Probe("efficacy", Choose("A prompt", ("Paris",))),
@@ -86,7 +97,8 @@ def test_what_is_no_choice_between_two_objects_is_skipped():
         choose("paraphrase"),
     )
     answers = [Divergence(0.1, 0.1, 2), scores([0.5]), NEW, NEW]
-    for metric, names in [(Success(), {"PS"}), (Magnitude(), {"PM"}), (Accuracy(), {"PA"})]:
+    names_of = [(Success(), {"PS"}), (Magnitude(), {"PM"}), (Accuracy(), {"EA", "PA"})]
+    for metric, names in names_of:
         values = metric.measure(mixed, answers, answers)
         assert set(values) == {f"{when}_{name}" for when in ("pre", "post") for name in names}
         assert metric.measure(case(), [], []) == {}

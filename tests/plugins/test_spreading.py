@@ -15,7 +15,7 @@ from edit_harness.edits import Edit
 from edit_harness.hooks import recording
 from edit_harness.interfaces import Making
 from edit_harness.moments import collect, find, save
-from edit_harness.presets import settings
+from edit_harness.presets import configure, settings, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.suites import gain
 from edit_harness_plugins.editors import alphaedit as alphaedit_module
@@ -370,8 +370,8 @@ def test_what_cannot_be_edited_is_refused(name, tmp_path, monkeypatch):
     for layers in ((1, 0), (0, 0), ()):
         with pytest.raises(UsageError, match="from the lowest on"):
             replace(editor, layers=layers).check(tiny_model())
-    with pytest.raises(UsageError, match="0 steps"):
-        replace(editor, steps=0).check(tiny_model())
+    with pytest.raises(UsageError, match="steps=0 is not at least 1"):
+        configure(replace(editor, steps=0), shape_of(tiny_model().module.config), name)
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
     with pytest.raises(DataError, match="no second moment of layer") as caught:
         editor.prepare(tiny_model())

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from builders import record, with_texts
+from builders import question, record, with_texts
 
 import edit_harness_plugins.editors
 import edit_harness_plugins.metrics
@@ -11,6 +11,7 @@ import edit_harness_plugins.models
 import edit_harness_plugins.tasks
 from edit_harness.testing import PluginTests, TaskTests
 from edit_harness_plugins.tasks.counterfact import CounterFact, CounterFactPlus
+from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
 
 
 class TestCounterFact(TaskTests):
@@ -42,6 +43,33 @@ class TestGenuineCounterFactPlus(TaskTests):
     @pytest.fixture(autouse=True)
     def _genuine(self, counterfact_300, monkeypatch):
         monkeypatch.setattr(self, "task", CounterFactPlus(str(counterfact_300)), raising=False)
+
+
+class TestZsRE(TaskTests):
+    kind = ZsRE
+
+    @pytest.fixture(autouse=True)
+    def _stored(self, tmp_path, monkeypatch):
+        path = tmp_path / "zsre.json"
+        path.write_text(json.dumps([question(), question(alt="Oslo")]), encoding="utf-8")
+        monkeypatch.setattr(self, "task", self.kind(str(path)), raising=False)
+
+
+class TestZsREAlternative(TestZsRE):
+    kind = ZsREAlternative
+
+
+class TestGenuineZsRE(TaskTests):
+    sample = 600
+    kind = ZsRE
+
+    @pytest.fixture(autouse=True)
+    def _genuine(self, zsre_600, monkeypatch):
+        monkeypatch.setattr(self, "task", self.kind(str(zsre_600)), raising=False)
+
+
+class TestGenuineZsREAlternative(TestGenuineZsRE):
+    kind = ZsREAlternative
 
 
 class TestEditorPlugins(PluginTests):

@@ -13,7 +13,7 @@ FILES = Path(__file__).with_name("files")
 
 @dataclass(frozen=True)
 class Pocket(ModelSource):
-    """The model, its second moments, and its own sample in CounterFact's formats."""
+    """The model, its second moments and its own samples in the formats of CounterFact and zsRE."""
 
     path: str = str(FILES)
     family: str = "pocket"
@@ -24,6 +24,7 @@ class Pocket(ModelSource):
             "lessons": str(FILES / "lessons.json"),
             "references": str(FILES / "references.json"),
             "mend": str(FILES / "mend.safetensors"),
+            "zsre": str(FILES / "zsre.json"),
         }
     )
     moments: str = str(FILES)

@@ -16,6 +16,7 @@ from edit_harness_plugins.models.pocket.build.corpus import Corpus
 from edit_harness_plugins.models.pocket.build.lessons import build_lessons
 from edit_harness_plugins.models.pocket.build.mend import write_network
 from edit_harness_plugins.models.pocket.build.moments import write_moments
+from edit_harness_plugins.models.pocket.build.questions import build_questions
 from edit_harness_plugins.models.pocket.build.references import build_references
 from edit_harness_plugins.models.pocket.build.sample import build_sample
 from edit_harness_plugins.models.pocket.build.tokenizer import save_tokenizer
@@ -29,7 +30,7 @@ log = logging.getLogger("pocket.build")
 
 
 def build(out: Path, seed: int) -> None:
-    """World, corpus, tokenizer, weights, moments, sample and what goes with it, from one seed."""
+    """World, corpus, tokenizer, weights, moments, samples and what goes with them, of one seed."""
     out.mkdir(parents=True, exist_ok=True)
     world, recipe = load_world(), default_recipe()
     tokenizer = build_tokenizer(world, recipe)
@@ -46,8 +47,11 @@ def build(out: Path, seed: int) -> None:
     lessons = build_lessons(world, model, tokenizer, Random(seed + 9), sample)
     _write(lessons, out / "lessons.json")
     _write(build_references(world, Random(seed + 10), sample), out / "references.json")
+    questions = build_questions(world, model, tokenizer, Random(seed + 10), sample)
+    _write(questions, out / "zsre.json")
     write_network(out)
-    log.info("wrote %d records, %d lessons and the model", len(sample), len(lessons))
+    counts = len(sample), len(questions), len(lessons)
+    log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
 
 
 def _write(records: list[dict[str, Any]], path: Path) -> None:

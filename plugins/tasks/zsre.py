@@ -1,0 +1,128 @@
+"""zsRE (Levy et al., 2017), as MEND's authors prepared it: questions, answers, and other questions.
+
+Two tasks that are never to be compared: `ZsRE` writes the true answer, as ROME and MEMIT do, and
+`ZsREAlternative` another answer, as MEND and EasyEdit do. The neighbourhood is one question of
+NaturalQuestions per record, which has nothing to do with the edit. What is written here is no more
+than questions; how answers are counted stands in `edit_harness_plugins.metrics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from edit_harness import Case, Choose, Probe, Request
+from edit_harness.cases import SUBJECT
+from edit_harness_plugins.tasks import records as reading
+from edit_harness_plugins.tasks.published import FileTask, Published, hosted
+from edit_harness_plugins.tasks.records import Record, wrong_list, wrong_text
+
+AUTHORS = Published("zsRE", hosted("zsre_mend_eval.json"), records=19_086)
+TEXTS = ("subject", "src", "rephrase", "loc", "loc_ans")
+
+
+@dataclass
+class ZsRE(FileTask):
+    """Questions to be given their true answer; 19,086 records in the authors' file.
+
+    A case is called by the position of its record, counted from 0. Of several true answers the
+    first is written.
+    """
+
+    published = AUTHORS
+    sample = "zsre"
+    version: ClassVar[str] = "0.1"
+    metrics = ("token-accuracy", "accuracy", "unchanged")
+    citation = (
+        "Levy, Seo, Choi, Zettlemoyer: Zero-Shot Relation Extraction via Reading Comprehension. "
+        "CoNLL 2017. Mitchell, Lin, Bosselut, Finn, Manning: Fast Model Editing at Scale. ICLR 2022"
+    )
+
+    def records(self, path: Path) -> list[Record]:
+        """Return the records of a file, checked."""
+        return reading.read(path, lambda here, record: self._wrong(record))
+
+    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+        """Yield a case for every record."""
+        return (_case(i, record, _true(record), "") for i, record in enumerate(records))
+
+    def _wrong(self, record: Record) -> Iterator[str]:
+        """Say what keeps a record from becoming a case."""
+        texts = [problem for field in TEXTS if (problem := wrong_text(record, field))]
+        yield from texts
+        yield from wrong_list("answers", record.get("answers"))
+        if not texts:
+            yield from _wrong_question(record["src"], record["subject"])
+
+
+@dataclass
+class ZsREAlternative(ZsRE):
+    """Questions to be given another answer than the true one.
+
+    Records without another answer are left out, as EasyEdit does, and counted in `notes`.
+    """
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know of the data; it may download them."""
+        left_out, total = self._left_out
+        if not left_out:
+            return super().notes
+        note = f"{left_out:,} of {total:,} records have no alternative answer and are left out"
+        return (*super().notes, note)
+
+    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+        """Yield a case for every record with an alternative answer."""
+        return (
+            _case(i, record, record["alt"], _true(record))
+            for i, record in enumerate(records)
+            if _has_alternative(record)
+        )
+
+    def _wrong(self, record: Record) -> Iterator[str]:
+        yield from super()._wrong(record)
+        if _has_alternative(record) and (problem := wrong_text(record, "alt")):
+            yield problem
+
+    @cached_property
+    def _left_out(self) -> tuple[int, int]:
+        """How many records have no alternative answer, and how many there are."""
+        records = self.records(self._file())
+        return sum(not _has_alternative(record) for record in records), len(records)
+
+
+def _case(position: int, record: Record, target_new: str, target_true: str) -> Case:
+    """Make the case that writes an answer. The published prompts are kept, "?" and all."""
+    subject = record["subject"]
+    prompt = record["src"].replace(subject, SUBJECT, 1)
+    probes = (
+        _probe("efficacy", record["src"], target_new),
+        _probe("paraphrase", record["rephrase"], target_new),
+        _probe("neighborhood", f"{record['loc']}?", record["loc_ans"]),
+    )
+    return Case(str(position), (Request(prompt, subject, target_new, target_true),), probes)
+
+
+def _probe(role: str, prompt: str, answer: str) -> Probe:
+    return Probe(role, Choose(prompt, (answer,)))
+
+
+def _true(record: Record) -> str:
+    return record["answers"][0]
+
+
+def _has_alternative(record: Record) -> bool:
+    """Tell whether a record's alternative answer is anything but missing or an empty text."""
+    alternative = record.get("alt", "")
+    return not isinstance(alternative, str) or bool(alternative.strip())
+
+
+def _wrong_question(question: str, subject: str) -> Iterator[str]:
+    """Say why the subject cannot be cut out of the question."""
+    if SUBJECT in question:
+        yield f"src has a {SUBJECT!r} of its own, which stands for the subject"
+    elif subject not in question:
+        yield f"src {question!r} does not have the subject {subject!r} in it"

@@ -1,0 +1,213 @@
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from builders import question
+
+import edit_harness as eh
+from edit_harness import Choose, DataError, ModelSource
+from edit_harness.edits import UNEDITED
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.tasks.zsre import AUTHORS, ZsRE, ZsREAlternative
+
+FAMILIES = ("gpt2", "llama", "qwen2", "gptj")
+
+
+@pytest.fixture
+def store(tmp_path):
+    def write(*records, name="zsre.json"):
+        path = tmp_path / name
+        path.write_text(json.dumps(records), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def download(tmp_path, monkeypatch):
+    """Put a file into the cache as if it had been downloaded."""
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
+    monkeypatch.setattr(ZsRE, "published", replace(AUTHORS, records=2))
+
+    def put(*records):
+        text = json.dumps(records)
+        (tmp_path / "zsre_mend_eval.json").write_text(text, encoding="utf-8")
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    return put
+
+
+def complaint(task):
+    with pytest.raises(DataError) as caught:
+        list(task.cases())
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("kind", "new", "true"), [(ZsRE, "Rome", ""), (ZsREAlternative, "Paris", "Rome")]
+)
+def test_a_record_becomes_a_case(store, kind, new, true):
+    (case,) = kind(store(question())).cases()
+    assert case.id == "0"
+    (request,) = case.requests
+    assert request.prompt == "Where does {} live?"
+    assert (request.text, request.target_new, request.target_true) == (
+        "Where does Ada live?", new, true,
+    )  # fmt: skip
+    assert [(p.role, p.query) for p in case.probes] == [
+        ("efficacy", Choose("Where does Ada live?", (new,))),
+        ("paraphrase", Choose("In which city is the home of Ada?", (new,))),
+        ("neighborhood", Choose("nq question: who wrote the tower?", ("Bob Fiat",))),
+    ]
+
+
+def test_a_subject_that_comes_twice_is_cut_out_once(store):
+    (case,) = ZsRE(store(question(src="Is Ada the Ada of Rome?"))).cases()
+    assert case.requests[0].prompt == "Is {} the Ada of Rome?"
+    assert case.requests[0].text == "Is Ada the Ada of Rome?"
+
+
+def test_records_without_another_answer_are_left_out_and_counted(store):
+    bare = {k: v for k, v in question().items() if k != "alt"}
+    file = store(question(), question(alt=" "), bare, question(alt="Oslo"))
+    task = ZsREAlternative(file)
+    assert [case.id for case in task.cases()] == ["0", "3"]
+    assert task.notes == ("2 of 4 records have no alternative answer and are left out",)
+    assert [case.id for case in ZsRE(file).cases()] == ["0", "1", "2", "3"]
+    assert ZsRE(file).notes == ZsREAlternative(store(question())).notes == ()
+
+
+BAD = {
+    "src 'Where does Bo live?' does not have the subject 'Ada' in it": {
+        "src": "Where does Bo live?"
+    },
+    "src has a '{}' of its own, which stands for the subject": {"src": "{} of Ada?"},
+    "subject is a text without content, expected a text": {"subject": ""},
+    "rephrase is a number, expected a text": {"rephrase": 1},
+    "answers is a list without content, expected a list of texts": {"answers": []},
+    "answers is a text, expected a list of texts": {"answers": "Rome"},
+    "answers[0] is a text without content, expected a text": {"answers": [""]},
+    "loc is null, expected a text": {"loc": None},
+    "loc_ans has half of a surrogate pair, expected a text": {"loc_ans": "\ud800"},
+}
+
+
+@pytest.mark.parametrize("kind", [ZsRE, ZsREAlternative])
+@pytest.mark.parametrize("problem", BAD)
+def test_a_record_that_makes_no_case_is_named(store, kind, problem):
+    file = store(question(), question(**BAD[problem]))
+    error = complaint(kind(file))
+    assert error.cause == f"{file}:1: record 2: {problem}"
+    assert error.remedy == f"1 problem in {file}"
+
+
+def test_another_answer_that_is_no_text_is_named_where_it_is_written(store):
+    file = store(question(alt=["Paris"]))
+    assert "alt is a list, expected a text" in complaint(ZsREAlternative(file)).cause
+    assert len(list(ZsRE(file).cases())) == 1
+
+
+def test_a_field_that_is_missing(store):
+    record = question()
+    del record["loc_ans"]
+    assert "record 1: loc_ans is missing" in complaint(ZsRE(store(record))).cause
+
+
+def test_the_sample_of_the_model_is_used_unless_the_user_says_otherwise(store):
+    source = ModelSource("m", data={"zsre": store(question()), "counterfact": "other.json"})
+    for kind in (ZsRE, ZsREAlternative):
+        bound = kind().bind(source)
+        assert isinstance(bound, kind)
+        assert (bound.data, bound.origin) == (source.data["zsre"], "bundled sample")
+    assert ZsRE().bind(ModelSource("m")).origin == "authors' file"
+
+
+def test_the_checksum_of_a_download_is_noted_since_none_is_known(download):
+    got = download(question(), question(alt=""))
+    (note,) = ZsRE("download").notes
+    assert f"got sha256 {got}" in note
+    assert ZsREAlternative("download").notes == (
+        note,
+        "1 of 2 records have no alternative answer and are left out",
+    )
+    assert len(list(ZsRE("download", sha256=got).cases())) == 2
+
+
+def test_a_download_that_is_not_right_is_moved_aside_with_its_checksum(download, tmp_path):
+    got = download(question(), question(src="Who?"))
+    error = complaint(ZsRE("download"))
+    assert error.cause.endswith(f"does not have the subject 'Ada' in it (sha256 {got})")
+    assert "zsre_mend_eval.json.bad: try again" in error.remedy
+    assert not (tmp_path / "zsre_mend_eval.json").exists()
+    download(question())
+    assert "has 1 records, not 2" in complaint(ZsRE("download")).cause
+
+
+def test_the_genuine_records(zsre_600):
+    raw = json.loads(zsre_600.read_text(encoding="utf-8"))
+    cases = list(ZsRE(str(zsre_600)).cases())
+    assert len(cases) == len(raw) == 600
+    for case, record in zip(cases, raw, strict=True):
+        assert case.requests[0].text == record["src"]
+        assert case.requests[0].target_new == record["answers"][0]
+    other = ZsREAlternative(str(zsre_600))
+    written = {case.id: case.requests[0].target_new for case in other.cases()}
+    assert written == {str(i): r["alt"] for i, r in enumerate(raw) if r["alt"]}
+    assert other.notes == ("1 of 600 records have no alternative answer and are left out",)
+
+
+def next_token(model, ids):
+    """Return what the model says next, from a plain forward pass."""
+    with torch.no_grad():
+        return model.module(torch.tensor([ids])).logits[0, -1]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_pass_over_an_answer_is_as_asking_for_token_after_token(family, zsre_600):
+    """The published code asks so: the prompt and the right tokens so far, then what comes next."""
+    model = tiny_model(family)
+    cases = list(ZsRE(str(zsre_600)).cases())[:12]
+    queries = [probe.query for case in cases for probe in case.probes]
+    answers = model.answer([(UNEDITED, query) for query in queries])
+    for query, answer in zip(queries, answers, strict=True):
+        parts = model.tokens.split(query.prompt, query.candidates[0])
+        assert answer.tokens == (parts.target,)
+        for i, said in enumerate(answer.argmax[0]):
+            logits = next_token(model, parts.prompt + parts.target[:i])
+            # Two tokens may be as likely as each other but for rounding.
+            assert logits[said] >= logits.max() - 1e-4
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_run_from_file_to_numbers(family, zsre_600, tmp_path):
+    """The numbers of a run are those that are counted by hand, token after token."""
+    model = tiny_model(family)
+    task = ZsRE(str(zsre_600))
+    run = eh.evaluate("prompt", task, model, limit=6, output=tmp_path)
+    shares = {"ET": [], "PT": [], "NT": [], "NU": []}
+    for case in list(task.cases())[:6]:
+        prefix = eh.edit(model, "prompt", case.requests).prefix
+        for name, probe in zip(("ET", "PT", "NT"), case.probes, strict=True):
+            before, after = (
+                model.tokens.split(start + probe.query.prompt, probe.query.candidates[0])
+                for start in ("", prefix)
+            )
+            said = [
+                [
+                    int(next_token(model, p.prompt + p.target[:i]).argmax())
+                    for i in range(len(p.target))
+                ]
+                for p in (before, after)
+            ]
+            size = len(after.target)
+            hits = sum(a == b for a, b in zip(after.target, said[1], strict=True))
+            shares[name].append(hits / size)
+            if name == "NT":
+                same = sum(a == b for a, b in zip(*said, strict=True))
+                shares["NU"].append(same / size)
+    assert sum(shares["NU"]) > 0
+    for name, values in shares.items():
+        # Means of the same fractions, in another order of summation.
+        assert run[name].value == pytest.approx(sum(values) / len(values), rel=1e-12), name
