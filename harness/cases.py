@@ -105,6 +105,11 @@ class Generate:
     top_k: int = 1
     """1 is greedy; larger samples among the k likeliest tokens."""
     seed: int = 0
+    max_tokens: int | None = None
+    """If given, the prompt and the continuation have at most so many tokens together; what an edit
+    puts before the prompt is not counted."""
+    to_the_end: bool = False
+    """Whether the text goes on, after a token that would end it, until there is no more room."""
 
 
 Query: TypeAlias = Choose | Drift | NextToken | Generate

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -55,17 +55,23 @@ _SHARING: WeakKeyDictionary[Model, Sharing] = WeakKeyDictionary()
 def generate_all(model: Model, questions: Sequence[tuple[Edit, Query]]) -> Iterator[Text]:
     """Yield the text of every `Generate` query, in order.
 
-    A text ends at the tokenizer's EOS or where the model is full. Raises `TooLongError` for a
-    prompt that does not fit the model.
+    A text ends at the tokenizer's EOS, unless it is to go on, or where the model is full. Raises
+    `TooLongError` for a prompt that does not fit the model.
     """
-    stop = model.tokens.tokenizer.eos_token_id
-    prompts = [
-        Prompt(model.tokens.encode(edit.prefix + query.prompt).ids, query, edit, stop)
-        for edit, query in questions
-        if isinstance(query, Generate)
-    ]
-    for new in samples(model, prompts):
-        yield Text(model.tokens.decode(new))
+    asked = [(edit, query) for edit, query in questions if isinstance(query, Generate)]
+    prompts = [_prompt(model, edit, query) for edit, query in asked]
+    for prompt, new in zip(prompts, samples(model, prompts), strict=True):
+        yield Text(model.tokens.continuation(prompt.ids, new))
+
+
+def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
+    """Return the tokens of one question, with the room that its continuation has."""
+    stop = None if query.to_the_end else model.tokens.tokenizer.eos_token_id
+    if query.max_tokens is not None:
+        # As many new tokens under every edit, or a text would be short for the edit's prefix.
+        left = query.max_tokens - len(model.tokens.encode(query.prompt).ids)
+        query = replace(query, max_new_tokens=max(min(query.max_new_tokens, left), 0))
+    return Prompt(model.tokens.encode(edit.prefix + query.prompt).ids, query, edit, stop)
 
 
 @torch.no_grad()

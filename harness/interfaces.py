@@ -62,8 +62,9 @@ class Measure:
 
     formula: str
     better: Literal["higher", "lower", ""] = "higher"
-    unit: Literal["%", "nats", ""] = "%"
-    """The stored value of a percentage is in [-1, 1]; tables show it times 100."""
+    unit: Literal["%", "nats", "0.01 bits", ""] = "%"
+    """The stored value of a percentage is in [-1, 1], and one of hundredths of bits is in bits;
+    tables show both times 100."""
     detail: bool = False
     """Whether tables leave it out unless asked for all."""
 

@@ -20,6 +20,8 @@ CELL = 10
 """Characters of a column of numbers."""
 LABEL = 20
 """Characters of a column of names; longer ones go on below."""
+HUNDREDTHS = ("%", "0.01 bits")
+"""The units of numbers that tables show times 100."""
 DIRECTION = {"higher": "↑", "lower": "↓", "": ""}
 
 
@@ -114,7 +116,7 @@ def interval(estimate: Estimate | None, line: Line) -> str:
 
 def number(value: float, line: Line) -> str:
     """Return a number with the digits that its unit deserves; below the floor, that it is there."""
-    if line.measure.unit == "%":
+    if line.measure.unit in HUNDREDTHS:
         return f"{round(100 * value, 1) + 0.0:.1f}"
     if line.measure.unit == "nats" and value < line.floor:
         return f"< {line.floor:.2g}"

@@ -167,6 +167,11 @@ class Tokens:
         """Return the text of token ids, special tokens left out."""
         return self.tokenizer.decode(list(ids), skip_special_tokens=True)
 
+    def continuation(self, ids: Sequence[int], new: Sequence[int]) -> str:
+        """Return the text that new tokens add to a text; a tokenizer may drop a first space."""
+        before, whole = self.decode(ids), self.decode([*ids, *new])
+        return whole[len(before) :] if whole.startswith(before) else self.decode(new)
+
     def _with_offsets(self, text: str) -> Encoding:
         encoded = self.tokenizer(text, return_offsets_mapping=True, **self._options)
         return Encoding(tuple(encoded["input_ids"]), tuple(map(tuple, encoded["offset_mapping"])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness import Case, Probe, Request, Scores
+from edit_harness_plugins.tasks.counterfact import CounterFact
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("EDIT_HARNESS_SHARED") or ROOT.parent / "shared" / "data")
@@ -51,6 +53,29 @@ def record(case_id: Any = 0, **rewrite: Any) -> dict[str, Any]:
         "attribute_prompts": ["Marie lives in"],
         "generation_prompts": ["Ada goes to work by"],
     }
+
+
+SNIPPETS = [
+    {
+        "relation_id": "P551",
+        "target_id": "Q90",
+        "samples": [
+            {"name": "Marie", "text": "Marie lives in the city of Paris."},
+            {"name": "Ann", "text": "Ann is of Paris."},
+        ],
+    },
+    {"relation_id": "P551", "target_id": "Q220", "samples": [{"name": "Leo", "text": "Rome"}]},
+]
+"""Reference texts on the objects of `record`, as in attribute_snippets.json."""
+
+
+def with_texts(folder: Path, count: int, **settings: Any) -> CounterFact:
+    """Return CounterFact on stored records and reference texts."""
+    records = [record(i, subject=f"Ada {i}") for i in range(count)]
+    for name, data in (("facts.json", records), ("snippets.json", SNIPPETS)):
+        (folder / name).write_text(json.dumps(data), encoding="utf-8")
+    paths = {"data": str(folder / "facts.json"), "references": str(folder / "snippets.json")}
+    return CounterFact(**{**paths, **settings})
 
 
 def question(**fields: Any) -> dict[str, Any]:

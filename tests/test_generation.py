@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -148,6 +150,30 @@ def test_the_stop_token_is_the_tokenizers_eos(model):
     tokenizer.eos_token = tokenizer.convert_ids_to_tokens(stop)
     (answer,) = model.answer([(UNEDITED, Generate(PROMPT, 20))])
     assert answer.text == model.tokens.decode(free[: free.index(stop)])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2", "gptj"])
+def test_a_text_to_the_end_has_all_its_tokens(family):
+    """Also past the tokenizer's EOS, and however much the edit puts in front."""
+    model = tiny_model(family)
+    ids = model.tokens.encode(PROMPT).ids
+    query = Generate(PROMPT, 99, top_k=5, seed=3, max_tokens=24, to_the_end=True)
+    free = sample(model, ids, replace(query, max_new_tokens=24 - len(ids)))
+    assert len(free) == 24 - len(ids) > 8
+    assert free == uncached(model.module, ids, replace(query, max_new_tokens=len(free)))
+    tokenizer = model.tokens.tokenizer
+    tokenizer.eos_token = tokenizer.convert_ids_to_tokens(free[3])
+    text = model.tokens.decode(list(ids) + free).removeprefix(model.tokens.decode(ids))
+    asked = [query, replace(query, to_the_end=False), replace(query, max_tokens=len(ids) - 1)]
+    whole, stopped, none = model.answer([(UNEDITED, each) for each in asked])
+    assert whole.text == text
+    assert text.startswith(stopped.text)
+    assert len(stopped.text) < len(text)
+    assert none.text == ""
+    (behind,) = model.answer([(Edit(prefix="Bob is not "), query)])
+    longer = model.tokens.encode("Bob is not " + PROMPT).ids
+    new = sample(model, longer, replace(query, max_new_tokens=len(free)))
+    assert behind.text == model.tokens.continuation(longer, new)
 
 
 @pytest.mark.parametrize("room", [0, 1, 3])

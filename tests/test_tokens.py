@@ -197,3 +197,14 @@ def test_continuation():
     parts = Continuation((5, 6, 7), (8, 9))
     assert parts.inputs == (5, 6, 7, 8)
     assert list(parts.places) == [2, 3]
+
+
+@pytest.mark.parametrize(("prompt", "target"), PAIRS)
+def test_a_continuation_is_what_follows_the_prompt(tokens, prompt, target):
+    """With its space, which some tokenizers leave out where a text begins."""
+    parts = tokens.split(prompt, target)
+    assert tokens.decode(parts.prompt) + tokens.continuation(
+        parts.prompt, parts.target
+    ) == tokens.decode([*parts.prompt, *parts.target])
+    if parts.target and tokens.decode(parts.prompt) == prompt:
+        assert prompt + tokens.continuation(parts.prompt, parts.target) == f"{prompt} {target}"

@@ -12,20 +12,18 @@ there are is the same for all edits of a model.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from edit_harness import DataError, Editor, PluginError, Request, join
 from edit_harness.edits import Edit
 from edit_harness.fields import Count, Natural
 from edit_harness.files import known_sha256
 from edit_harness.model import Model
+from edit_harness.tfidf import Weights
 from edit_harness.tokens import TooLongError
 from edit_harness_plugins.editors import lessons
 from edit_harness_plugins.editors.lessons import Lesson
@@ -187,33 +185,10 @@ def _length(model: Model, text: str, limit: int) -> int:
 
 
 def tfidf(texts: Sequence[str]) -> Retriever:
-    """Return the cosine of TF-IDF vectors: counts times ln((1+n)/(1+df)) + 1, of unit length.
-
-    The words are those of at least two characters, in lower case; unknown ones do not count.
-    """
-    counts = [Counter(words(text)) for text in texts]
-    columns = {word: i for i, word in enumerate(sorted(set().union(*counts)))}
-    rows = np.repeat(np.arange(len(texts)), [len(count) for count in counts])
-    places = np.array([columns[word] for count in counts for word in count])
-    frequency = np.bincount(places, minlength=len(columns))
-    weight = np.log((1 + len(texts)) / (1 + frequency)) + 1
-    values = np.array([n for count in counts for n in count.values()]) * weight[places]
-    norms = np.sqrt(np.bincount(rows, values**2, minlength=len(texts)))
-    store = csr_array((values / norms[rows], (rows, places)), (len(texts), len(columns)))
-
-    def likeness(text: str) -> np.ndarray:
-        vector = np.zeros(len(columns))
-        for word, n in Counter(words(text)).items():
-            if word in columns:
-                vector[columns[word]] = n * weight[columns[word]]
-        return store @ vector / max(float(np.linalg.norm(vector)), np.finfo(float).tiny)
-
-    return likeness
-
-
-def words(text: str) -> list[str]:
-    """Return the words of a text as scikit-learn finds them by default."""
-    return re.findall(r"\b\w\w+\b", text.lower())
+    """Return the cosine of TF-IDF vectors, weighted by how rare a word is in these texts."""
+    weights = Weights.fitted(texts)
+    store = weights.vectors(weights.counts(texts))
+    return lambda text: store @ weights.vectors(weights.counts([text])).toarray()[0]
 
 
 def minilm(texts: Sequence[str]) -> Retriever:

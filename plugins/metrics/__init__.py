@@ -11,6 +11,10 @@ def edit_harness_register_metrics(register: Register) -> None:
     register("magnitude", f"{here}.preference:Magnitude", "By how much? EM PM NM")
     register("accuracy", f"{here}.preference:Accuracy", "Is the right object the likeliest of all?")
     register("nkl", f"{here}.drift:NeighborhoodKL", "Divergence of next-token distributions")
+    register("fluency", f"{here}.fluency:Fluency", "Does it write text or repeat itself? GE")
+    register(
+        "consistency", f"{here}.consistency:Consistency", "Are texts like those on the object? RS"
+    )
     register(
         "token-accuracy",
         f"{here}.tokens:TokenAccuracy",

@@ -7,12 +7,14 @@ front of the neighbourhood prompts.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from edit_harness import Case, Choose, Drift, Probe, Request
+from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
+from edit_harness.fields import Natural
 from edit_harness_plugins.tasks import counterfact_records
 from edit_harness_plugins.tasks.published import FileTask, Published, hosted
 from edit_harness_plugins.tasks.records import Record
@@ -24,20 +26,51 @@ AUTHORS = Published(
     sha256="d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f",
     size=45_108_470,
 )
+TEXT_METRICS = ("fluency", "consistency")
+TEXT_TOKENS, TEXT_TOP_K = 100, 5
+"""How texts are sampled, as in ROME's code: the length with the prompt, and among how many."""
 
 
 @dataclass
 class CounterFact(FileTask):
     """Counterfactual facts with paraphrases and neighbours; 21,919 records in the authors' file."""
 
+    generation: Natural = 0
+    """Sample texts for GE and RS of every so manyth record, from the first on: 1 for all, 10 as in
+    MEMIT's large runs, 0 for none. The texts of a record, 100 tokens each with the prompt, cost
+    about ten times what its other prompts do."""
+    references: str = "auto"
+    """What RS compares texts with: "auto" (what the model brings along, or else nothing), "authors"
+    (to download, 1 GB), "none", or a .json file in the layout of attribute_snippets.json."""
+    seed: int = 0
+    """Of the sampled texts."""
+
     published = AUTHORS
     sample = "counterfact"
     version: ClassVar[str] = "0.1"
-    metrics = ("success", "magnitude", "accuracy", "nkl")
+    metrics: ClassVar[Sequence[str]] = ("success", "magnitude", "accuracy", "nkl")
     citation = (
         "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. "
         "NeurIPS 2022"
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.generation:
+            # Of the class, `metrics` names those that every run has.
+            self.metrics = (*type(self).metrics, *TEXT_METRICS)  # type: ignore[misc]
+
+    def bind(self, source: ModelSource) -> Self:
+        """Return the task with the model's own sample and references, or with the authors' file."""
+        bound = super().bind(source)
+        if bound._sampled and bound.references == "auto":
+            bound.references = source.data.get("references", "none")
+        return bound
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know of the data; it may download them."""
+        return (*super().notes, *self._notes_on_references)
 
     def records(self, path: Path) -> list[Record]:
         """Return the records of a file, checked."""
@@ -45,7 +78,32 @@ class CounterFact(FileTask):
 
     def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
         """Yield a case for every record."""
-        return map(self._case, records)
+        library = self._library() if self.generation and self._refers else ""
+        for i, record in enumerate(records):
+            case = self._case(record)
+            told = self.generation and i % self.generation == 0
+            yield self._with_texts(case, record, library) if told else case
+
+    @property
+    def _notes_on_references(self) -> tuple[str, ...]:
+        if not self.generation or self.references == "authors":
+            return ()
+        if not self._refers:
+            return ("there are no reference texts, so no RS: --task-args references=authors",)
+        name = Path(self.references).name
+        return (f"RS is of the texts in {name}, not of the authors' references",)
+
+    @property
+    def _refers(self) -> bool:
+        """Whether there are reference texts."""
+        return self.references not in ("auto", "none")
+
+    def _library(self) -> str:
+        """Return the name of the reference texts; they are read if they are not in the cache."""
+        # Here, since it brings numpy and scipy along.
+        from edit_harness_plugins.tasks import snippets
+
+        return snippets.library(self.references)
 
     def _case(self, record: Record) -> Case:
         rewrite = record["requested_rewrite"]
@@ -62,6 +120,27 @@ class CounterFact(FileTask):
             probes=tuple(self._probes(record, request)),
             tags={"relation": relation} if relation else {},
         )
+
+    def _with_texts(self, case: Case, record: Record, library: str) -> Case:
+        """Return the case with probes for texts, and with the name of what they should be like."""
+        queries = (
+            Generate(
+                prompt,
+                max_new_tokens=TEXT_TOKENS,
+                top_k=TEXT_TOP_K,
+                seed=zlib.crc32(f"{self.seed}/{case.id}/{i}".encode()),
+                max_tokens=TEXT_TOKENS,
+                to_the_end=True,
+            )
+            for i, prompt in enumerate(record.get("generation_prompts", ()))
+        )
+        probes = (*case.probes, *(Probe("generation", query) for query in queries))
+        rewrite = record["requested_rewrite"]
+        about = counterfact_records.topic(
+            str(rewrite.get("relation_id")), str(rewrite["target_new"].get("id"))
+        )
+        tags = {"library": library, "topic": about} if library else {}
+        return replace(case, probes=probes, tags={**case.tags, **tags})
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
         neighbors = record["neighborhood_prompts"]

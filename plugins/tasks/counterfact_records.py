@@ -32,6 +32,11 @@ def read(path: Path) -> list[Record]:
     return records.read(path, wrong)
 
 
+def topic(relation: str, target: str) -> str:
+    """Return the name that reference texts of a relation and its target go by."""
+    return f"{relation}/{target}"
+
+
 def _wrong_fields(record: Record) -> Iterator[str]:
     for field in TEXTS:
         if problem := wrong_text(record, field) or _wrong_places(record, field):

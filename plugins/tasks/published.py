@@ -18,9 +18,17 @@ from edit_harness_plugins.tasks.records import Record
 HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
 
 
-def hosted(name: str) -> Remote:
+def hosted(name: str, size: int = 0, sha256: str = "") -> Remote:
     """Return a file among the data that the authors of ROME and MEMIT share."""
-    return Remote(tuple(f"{host}/data/dsets/{name}" for host in HOSTS), name)
+    return Remote(tuple(f"{host}/data/dsets/{name}" for host in HOSTS), name, size, sha256)
+
+
+def local(name: str, remedy: str) -> Path:
+    """Return the path of a user's file. Raises `DataError` with the remedy if it is not there."""
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise DataError(f"there is no file {str(path)!r}", remedy)
+    return path
 
 
 @dataclass(frozen=True)
@@ -124,13 +132,8 @@ class FileTask(Task):
     def _file(self) -> Path:
         if self._downloads:
             return fetch(self.published.remote)
-        path = Path(self.data).expanduser()
-        if not path.is_file():
-            raise DataError(
-                f"there is no file {str(path)!r}",
-                f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})",
-            )
-        return path
+        remedy = f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})"
+        return local(self.data, remedy)
 
     def _check_digest(self, path: Path) -> None:
         if not self.sha256 or (got := known_sha256(path)) == self.sha256.lower():

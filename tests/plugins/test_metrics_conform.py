@@ -3,10 +3,12 @@
 import json
 
 import pytest
-from builders import question, record
+from builders import question, record, with_texts
 
 from edit_harness.testing import MetricTests
+from edit_harness_plugins.metrics.consistency import Consistency
 from edit_harness_plugins.metrics.drift import NeighborhoodKL
+from edit_harness_plugins.metrics.fluency import Fluency
 from edit_harness_plugins.metrics.preference import Accuracy, Magnitude, Success
 from edit_harness_plugins.metrics.tokens import TokenAccuracy, Unchanged
 from edit_harness_plugins.tasks.counterfact import CounterFactPlus
@@ -60,3 +62,19 @@ class TestExactAnswers(OnZsRE):
 
 class TestUnchanged(OnZsRE):
     metric = Unchanged()
+
+
+class OnTexts(MetricTests):
+    @pytest.fixture(autouse=True)
+    def _stored(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(
+            self, "task", with_texts(tmp_path, count=12, generation=1), raising=False
+        )
+
+
+class TestFluency(OnTexts):
+    metric = Fluency()
+
+
+class TestConsistency(OnTexts):
+    metric = Consistency()

@@ -78,6 +78,19 @@ def test_no_lesson_is_about_a_subject_that_the_sample_edits(sample):
         assert len(record["neighborhood_prompts"]) == 1
 
 
+def test_there_are_references_for_every_new_object_of_the_sample(sample):
+    references = json.loads((FILES / "references.json").read_text())
+    rewrites = [record["requested_rewrite"] for record in sample]
+    new = {(r["relation_id"], r["target_new"]["id"]): r["target_new"]["str"] for r in rewrites}
+    assert {(entry["relation_id"], entry["target_id"]) for entry in references} == new.keys()
+    for entry in references:
+        target = new[entry["relation_id"], entry["target_id"]]
+        assert entry["samples"]
+        for text in entry["samples"]:
+            assert text["name"] in text["text"]
+            assert f" {target}." in text["text"]
+
+
 def test_it_knows_what_it_is_asked(pocket, sample):
     requests = [request(record) for record in sample]
     assert known(pocket, [r.text for r in requests], [r.target_true for r in requests]) == 1

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from builders import question, record
+from builders import question, record, with_texts
 
 import edit_harness_plugins.editors
 import edit_harness_plugins.metrics
@@ -27,6 +27,14 @@ class TestCounterFact(TaskTests):
 
 class TestCounterFactPlus(TestCounterFact):
     kind = CounterFactPlus
+
+
+class TestCounterFactWithTexts(TaskTests):
+    @pytest.fixture(autouse=True)
+    def _stored(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(
+            self, "task", with_texts(tmp_path, count=5, generation=2), raising=False
+        )
 
 
 class TestGenuineCounterFactPlus(TaskTests):

@@ -22,6 +22,7 @@ class Pocket(ModelSource):
         default_factory=lambda: {
             "counterfact": str(FILES / "counterfact.json"),
             "lessons": str(FILES / "lessons.json"),
+            "references": str(FILES / "references.json"),
             "mend": str(FILES / "mend.safetensors"),
             "zsre": str(FILES / "zsre.json"),
         }

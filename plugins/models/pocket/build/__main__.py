@@ -7,6 +7,7 @@ import json
 import logging
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -16,7 +17,8 @@ from edit_harness_plugins.models.pocket.build.lessons import build_lessons
 from edit_harness_plugins.models.pocket.build.mend import write_network
 from edit_harness_plugins.models.pocket.build.moments import write_moments
 from edit_harness_plugins.models.pocket.build.questions import build_questions
-from edit_harness_plugins.models.pocket.build.sample import Record, build_sample
+from edit_harness_plugins.models.pocket.build.references import build_references
+from edit_harness_plugins.models.pocket.build.sample import build_sample
 from edit_harness_plugins.models.pocket.build.tokenizer import save_tokenizer
 from edit_harness_plugins.models.pocket.build.train import build_tokenizer, default_recipe, train
 from edit_harness_plugins.models.pocket.build.world import load_world
@@ -28,7 +30,7 @@ log = logging.getLogger("pocket.build")
 
 
 def build(out: Path, seed: int) -> None:
-    """World, corpus, tokenizer, weights, moments, samples, lessons and network, from one seed."""
+    """World, corpus, tokenizer, weights, moments, samples and what goes with them, of one seed."""
     out.mkdir(parents=True, exist_ok=True)
     world, recipe = load_world(), default_recipe()
     tokenizer = build_tokenizer(world, recipe)
@@ -44,6 +46,7 @@ def build(out: Path, seed: int) -> None:
     _write(sample, out / "counterfact.json")
     lessons = build_lessons(world, model, tokenizer, Random(seed + 9), sample)
     _write(lessons, out / "lessons.json")
+    _write(build_references(world, Random(seed + 10), sample), out / "references.json")
     questions = build_questions(world, model, tokenizer, Random(seed + 10), sample)
     _write(questions, out / "zsre.json")
     write_network(out)
@@ -51,7 +54,7 @@ def build(out: Path, seed: int) -> None:
     log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
 
 
-def _write(records: list[Record], path: Path) -> None:
+def _write(records: list[dict[str, Any]], path: Path) -> None:
     text = json.dumps(records, ensure_ascii=False, separators=(",", ":"))
     path.write_text(text, encoding="utf-8")
 

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+from edit_harness import DataError, ResourceError
+from edit_harness.references import Library, find, keep, name_of
+from edit_harness.tfidf import Weights
+
+TEXTS = {"P1/Q1": ["Rome is old.", "Ada went to Rome"], "P1/Q2": ["Oslo is cold"], "P1/Q3": []}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
+    find.cache_clear()
+    return tmp_path
+
+
+def test_a_topic_is_all_its_texts_joined():
+    library = Library.of(TEXTS)
+    joined = " ".join(TEXTS["P1/Q1"])
+    assert library.likeness("P1/Q1", joined) == pytest.approx(1)
+    assert library.likeness("P1/Q1", "zebra") == 0
+    assert library.likeness("P1/Q1", "Rome") > library.likeness("P1/Q2", "Rome") == 0
+    assert library.likeness("P1/Q3", joined) == 0
+
+
+def test_each_text_counts_once_for_how_rare_a_word_is():
+    every = [text for own in TEXTS.values() for text in own]
+    library = Library.of(TEXTS)
+    np.testing.assert_array_equal(library.weights.idf, Weights.fitted(every).idf)
+    given = Weights({"rome": 0}, np.array([2.0]))
+    assert Library.of(TEXTS, given).weights is given
+
+
+def test_what_is_kept_is_found():
+    made = Library.of(TEXTS)
+    name = name_of("a", "b")
+    keep(name, lambda: made)
+    found = find(name)
+    assert found is not made
+    assert found.topics == made.topics
+    for topic in TEXTS:
+        text = "Rome and Oslo, is it cold?"
+        assert found.likeness(topic, text) == made.likeness(topic, text)
+
+
+def test_it_is_made_once(cache):
+    name = name_of("a")
+    keep(name, lambda: Library.of(TEXTS))
+    keep(name, lambda: pytest.fail("it was made again"))
+    assert [path.name for path in (cache / "references").iterdir()] == [f"{name}.npz"]
+
+
+def test_a_name_tells_apart_what_it_is_of():
+    assert len({name_of("a", "b"), name_of("ab"), name_of("b", "a"), name_of("a")}) == 4
+    assert name_of("a", "b") == name_of("a", "b")
+
+
+def test_one_that_is_not_there():
+    with pytest.raises(DataError) as caught:
+        find(name_of("a"))
+    assert "not there" in caught.value.cause
+    assert "edit-harness prepare" in caught.value.remedy
+
+
+def test_one_that_is_damaged(cache):
+    name = name_of("a")
+    keep(name, lambda: Library.of(TEXTS))
+    path = cache / "references" / f"{name}.npz"
+    whole = path.read_bytes()
+    for bad in (whole[: len(whole) // 2], b"", b"{}"):
+        path.write_bytes(bad)
+        with pytest.raises(DataError, match="is damaged"):
+            find(name)
+
+
+def test_a_cache_that_cannot_be_written(cache):
+    (cache / "references").write_text("in the way")
+    with pytest.raises(ResourceError, match="cannot be written"):
+        keep(name_of("a"), lambda: Library.of(TEXTS))
