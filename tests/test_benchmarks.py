@@ -18,7 +18,7 @@ from transformers import GPT2Config, GPTJConfig
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not in a built package")
 
-from benchmarks import cfplus, editors, growth, race, synthetic
+from benchmarks import cfplus, editors, growth, race, synthetic, together
 from benchmarks.counting import Cost, Work, counting, peak_memory
 from benchmarks.naive import Asked
 from benchmarks.race import EDIT, EVALUATION, GENERATION, NEXT
@@ -277,6 +277,15 @@ def test_the_table_of_editors(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     assert len(cells) == head.count("|") - 1 == rule.count("|") - 1
     assert float(cells[-2]) < 0.01 < float(cells[-1])
     assert {path.name for path in tmp_path.iterdir()} == {"none", "none.json"}
+
+
+def test_edits_together_and_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for what computes something; both routes find the same but for rounding."""
+    together.main(["--cases", "2", "--editor", "grace", "--editor", "none"], standalone_mode=False)
+    *_, line = capsys.readouterr().out.splitlines()
+    name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+    assert (name, len(cells)) == ("grace", 4)
+    assert float(cells[-1]) < 1e-4
 
 
 def test_a_number_with_its_interval() -> None:
