@@ -23,7 +23,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from edit_harness.errors import DataError, ResourceError
-from edit_harness.files import cache_folder
+from edit_harness.files import cache_folder, set_aside
 from edit_harness.tfidf import Weights, cosine
 
 FORMAT = "references 1"
@@ -95,8 +95,12 @@ def find(name: str) -> Library:
             f"the reference texts {path} are not there",
             "read the task's cases again, which puts them there: edit-harness prepare --task NAME",
         ) from None
-    except (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} is damaged: {error}", "remove it, and run again") from None
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error):
+        aside = set_aside(path)
+        raise DataError(
+            f"the reference texts {path} are damaged",
+            f"they were moved to {aside}: run again, and they are made anew",
+        ) from None
 
 
 def _path(name: str) -> Path:

@@ -230,11 +230,16 @@ def record(measured: Measured, metrics: Mapping[str, Metric]) -> Record:
 
 
 def _values(name: str, metric: Metric, measured: Measured, valid: bool) -> dict[str, float]:
-    """Return what a metric says of a case. Raises `PluginError` that names it if it fails."""
+    """Return what a metric says of a case. Raises `PluginError` that names it if it fails.
+
+    `DataError` stays what it is: the metric misses a file.
+    """
     case, before, after = measured.case, measured.before, measured.after
     try:
         values = metric.measure(case, before, after) if valid else metric.failed(case, before)
         return {str(key): float(value) for key, value in values.items()}
+    except DataError:
+        raise
     except Exception as error:
         raise PluginError(
             f"metric {name} failed on case {case.id}: {type(error).__name__}: {error}",

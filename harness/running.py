@@ -178,6 +178,9 @@ def show(finished: Run, flags: Flags, *, named: bool) -> None:
         console.out.print(f"\n[bold cyan]editor[/]   {escape(finished.evaluation.label)}")
     rows = [r for r in finished.lines if flags.verbose or not r.measure.detail]
     console.out.print(report.single(rows, LEVEL))
+    if not rows:
+        metrics = ", ".join(finished.evaluation.metrics)
+        console.err.print(f"nothing  {metrics}: nothing to measure in these cases", markup=False)
     if flags.quiet:
         return
     if failures := finished.failures:

@@ -465,3 +465,9 @@ def test_prepare_refuses_what_an_editor_has_no_use_for(tell):
     failed(tell("prepare", "-e", "rome", "--data", "x"), 2, "rome learns from no data")
     failed(tell("prepare", "-e", "grace", "--import", "x"), 2, "grace has nothing to import")
     failed(tell("prepare", "-e", "memit", "--import", "x"), 2, "holds one layer", "import each")
+
+
+def test_metrics_with_nothing_to_measure_say_so(tell):
+    result = tell("-e", "none", "-t", "counterfact", "--metrics", "fluency", "-L", 1)
+    assert result.exit_code == 0
+    assert "fluency: nothing to measure in these cases" in result.stderr

@@ -70,8 +70,10 @@ def test_one_that_is_damaged(cache):
     whole = path.read_bytes()
     for bad in (whole[: len(whole) // 2], b"", b"{}"):
         path.write_bytes(bad)
-        with pytest.raises(DataError, match="is damaged"):
+        with pytest.raises(DataError, match="are damaged") as caught:
             find(name)
+        assert "made anew" in caught.value.remedy
+        assert not path.exists()
 
 
 def test_a_cache_that_cannot_be_written(cache):

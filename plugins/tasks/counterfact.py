@@ -136,10 +136,10 @@ class CounterFact(FileTask):
         )
         probes = (*case.probes, *(Probe("generation", query) for query in queries))
         rewrite = record["requested_rewrite"]
-        about = counterfact_records.topic(
-            str(rewrite.get("relation_id")), str(rewrite["target_new"].get("id"))
-        )
-        tags = {"library": library, "topic": about} if library else {}
+        relation, target = rewrite.get("relation_id"), rewrite["target_new"].get("id")
+        known = library and relation and target
+        about = {"library": library, "topic": counterfact_records.topic(relation, target)}
+        tags = about if known else {}
         return replace(case, probes=probes, tags={**case.tags, **tags})
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:

@@ -60,12 +60,14 @@ def read(path: Path) -> Mapping[str, Sequence[str]]:
     try:
         for entry in json.loads(path.read_bytes()):
             own = texts.setdefault(topic(entry["relation_id"], entry["target_id"]), [])
-            own += (str(sample["text"]) for sample in entry["samples"])
-    except (ValueError, KeyError, TypeError) as error:
+            own += (sample["text"] + "" for sample in entry["samples"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
             f"{path} has not the layout of attribute_snippets.json: {type(error).__name__} {error}",
             "its entries have relation_id, target_id and samples, and each sample a text",
         ) from None
+    if not any(map(any, texts.values())):
+        raise DataError(f"{path} has no reference texts", "or leave them out: references=none")
     return texts
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from edit_harness import Case, Choose, Probe, Request
+from edit_harness import Case, Choose, DataError, Probe, Request
 from edit_harness.cases import SUBJECT
 from edit_harness_plugins.tasks import records as reading
 from edit_harness_plugins.tasks.published import FileTask, Published, hosted
@@ -29,7 +29,7 @@ class ZsRE(FileTask):
     """Questions to be given their true answer; 19,086 records in the authors' file.
 
     A case is called by the position of its record, counted from 0. Of several true answers the
-    first is written.
+    first is written. Never to be compared with zsre-alt.
     """
 
     published = AUTHORS
@@ -62,7 +62,8 @@ class ZsRE(FileTask):
 class ZsREAlternative(ZsRE):
     """Questions to be given another answer than the true one.
 
-    Records without another answer are left out, as EasyEdit does, and counted in `notes`.
+    Records without another answer are left out, as EasyEdit does, and counted in `notes`. Never to be
+    compared with zsre.
     """
 
     @property
@@ -75,12 +76,18 @@ class ZsREAlternative(ZsRE):
         return (*super().notes, note)
 
     def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
-        """Yield a case for every record with an alternative answer."""
-        return (
+        """Return a case for every record with an alternative answer. Raises `DataError` if none has."""
+        found = [
             _case(i, record, record["alt"], _true(record))
             for i, record in enumerate(records)
             if _has_alternative(record)
-        )
+        ]
+        if not found:
+            raise DataError(
+                f"none of {len(records):,} records has an alternative answer",
+                "the task zsre writes the true ones",
+            )
+        return found
 
     def _wrong(self, record: Record) -> Iterator[str]:
         yield from super()._wrong(record)
@@ -115,9 +122,11 @@ def _true(record: Record) -> str:
 
 
 def _has_alternative(record: Record) -> bool:
-    """Tell whether a record's alternative answer is anything but missing or an empty text."""
-    alternative = record.get("alt", "")
-    return not isinstance(alternative, str) or bool(alternative.strip())
+    """Tell whether a record's alternative answer is anything but missing, null or an empty text."""
+    alternative = record.get("alt")
+    if isinstance(alternative, str):
+        return bool(alternative.strip())
+    return alternative is not None
 
 
 def _wrong_question(question: str, subject: str) -> Iterator[str]:

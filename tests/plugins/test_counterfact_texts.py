@@ -121,6 +121,25 @@ def test_references_of_another_layout(tmp_path, text):
         list(replace(task, references="nowhere.json").cases())
 
 
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '[{"relation_id": "P1", "target_id": "Q1", "samples": []}]']
+)
+def test_references_without_a_text(tmp_path, text):
+    task = with_texts(tmp_path, 1, generation=1)
+    (tmp_path / "snippets.json").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="has no reference texts"):
+        list(task.cases())
+
+
+def test_references_that_are_nested_too_deep_or_no_text(tmp_path):
+    path = tmp_path / "snippets.json"
+    sample = {"relation_id": "P1", "target_id": "Q1", "samples": [{"text": None}]}
+    for text in ("[" * 100_000, json.dumps([sample])):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match="has not the layout"):
+            snippets.read(path)
+
+
 def test_the_model_brings_its_references_along_with_its_sample(tmp_path):
     made = with_texts(tmp_path, 1)
     source = ModelSource("m", data={"counterfact": made.data, "references": made.references})

@@ -71,12 +71,17 @@ def test_a_subject_that_comes_twice_is_cut_out_once(store):
 
 def test_records_without_another_answer_are_left_out_and_counted(store):
     bare = {k: v for k, v in question().items() if k != "alt"}
-    file = store(question(), question(alt=" "), bare, question(alt="Oslo"))
+    file = store(question(), question(alt=" "), bare, question(alt="Oslo"), question(alt=None))
     task = ZsREAlternative(file)
     assert [case.id for case in task.cases()] == ["0", "3"]
-    assert task.notes == ("2 of 4 records have no alternative answer and are left out",)
-    assert [case.id for case in ZsRE(file).cases()] == ["0", "1", "2", "3"]
+    assert task.notes == ("3 of 5 records have no alternative answer and are left out",)
+    assert [case.id for case in ZsRE(file).cases()] == ["0", "1", "2", "3", "4"]
     assert ZsRE(file).notes == ZsREAlternative(store(question())).notes == ()
+
+
+def test_a_file_without_any_other_answer_is_an_error(store):
+    with pytest.raises(DataError, match="none of 2 records has an alternative answer"):
+        list(ZsREAlternative(store(question(alt=""), question(alt=None))).cases())
 
 
 BAD = {
