@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.text import Text
@@ -66,7 +66,7 @@ def edit(plugins: Plugins, flags: Flags) -> None:
     err.print(Text(f"editor   {named.name}{preset}"))
     out.print(
         f"facts    {len(requests):,}; the new object's probability: "
-        f"{mean(before):.1%} before, {mean(after):.1%} after"
+        f"{fmean(before):.1%} before, {fmean(after):.1%} after"
     )
     for path in saved:
         err.print(Text(f"saved    {path}"))
@@ -80,11 +80,6 @@ def likelihoods(
     answers = model.answer([(which, query) for which in (UNEDITED, edit) for query in asked])
     found = [a.prob(0) for a in answers if isinstance(a, Scores)]
     return found[: len(requests)], found[len(requests) :]
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the mean."""
-    return math.fsum(values) / len(values)
 
 
 def read(path: Path) -> list[Request]:

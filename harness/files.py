@@ -15,7 +15,7 @@ import shutil
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -95,6 +95,15 @@ def fetch(remote: Remote, *, sleep: Callable[[float], object] = time.sleep) -> P
             part.unlink()
     _remember(path, digest)
     return path
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a path to write to, and rename it afterwards: a file is whole or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial")
+    yield partial
+    partial.replace(path)
 
 
 def sha256_of(path: Path) -> str:

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from edit_harness.errors import DataError
-from edit_harness.files import sha256_of
+from edit_harness.files import replacing, sha256_of
 from edit_harness.hooks import Places, recording
 from edit_harness.model import Model
 
@@ -166,10 +166,8 @@ def save(moments: Mapping[int, Moment], path: Path) -> None:
             f"give at least {10 * widest} tokens, or no direction can be solved for",
         )
     tensors = {f"layer.{layer}": m.matrix.contiguous() for layer, m in moments.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    save_file(tensors, partial, {"provenance": json.dumps(asdict(provenance))})
-    partial.replace(path)
+    with replacing(path) as partial:
+        save_file(tensors, partial, {"provenance": json.dumps(asdict(provenance))})
 
 
 def folder(model: Model) -> Path:

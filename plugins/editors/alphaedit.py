@@ -26,6 +26,7 @@ from torch import Tensor
 from edit_harness import FROM_PRESET, DataError, ModelShape, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.fields import Positive
+from edit_harness.files import replacing
 from edit_harness.interfaces import Making, Origin
 from edit_harness.model import Model
 from edit_harness.moments import Moment
@@ -73,10 +74,8 @@ class NullSpace:
 
     def save(self, path: Path, made_of: Mapping[str, str]) -> None:
         """Write V in fp32 and what it was made of as safetensors."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        save_file({"used": self.used.float().contiguous()}, partial, dict(made_of))
-        partial.replace(path)
+        with replacing(path) as partial:
+            save_file({"used": self.used.float().contiguous()}, partial, dict(made_of))
 
     def project(self, keys: Tensor) -> Tensor:
         """Return P K for keys as columns, in float64."""

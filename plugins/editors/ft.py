@@ -25,7 +25,15 @@ from edit_harness.fields import Count, Natural, NotNegative, Positive
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness_plugins.editors.sources import ALPHAEDIT, EASYEDIT, KMENG, OURS
-from edit_harness_plugins.editors.tuning import Case, Part, Settings, Text, grouped, state_bytes
+from edit_harness_plugins.editors.tuning import (
+    Case,
+    Part,
+    Settings,
+    Text,
+    grouped,
+    state_bytes,
+    teacher_forced,
+)
 
 
 def _preset(
@@ -107,9 +115,9 @@ class FineTuning(Editor):
         return [edits[i] for i in range(len(batches))]
 
     def _text(self, model: Model, request: Request) -> Text:
-        part = model.tokens.split(request.text, request.target_new)
         if self.position == "teacher":
-            return Text(part.inputs, tuple(part.places), part.target)
+            return teacher_forced(model, request)
+        part = model.tokens.split(request.text, request.target_new)
         return Text(part.prompt, (len(part.prompt) - 1,) * len(part.target), part.target)
 
     def _descend(self, model: Model, batches: Sequence[Sequence[Text]]) -> list[Edit]:

@@ -26,7 +26,6 @@ from edit_harness import (
     Preset,
     Request,
 )
-from edit_harness.architectures import LINEAR
 from edit_harness.edits import Edit
 from edit_harness.fields import Count, Natural, NotNegative, Positive
 from edit_harness.interfaces import Origin
@@ -34,7 +33,7 @@ from edit_harness.model import Model
 from edit_harness_plugins.editors.codebook_growth import Book
 from edit_harness_plugins.editors.output_search import Place, Settings, inputs_at, search
 from edit_harness_plugins.editors.sources import EASYEDIT, OURS
-from edit_harness_plugins.editors.tuning import Text
+from edit_harness_plugins.editors.tuning import Text, teacher_forced
 
 HARTVIGSEN = "Thartvigsen/GRACE"
 
@@ -128,7 +127,7 @@ class Grace(Editor):
         if not any(batches):
             return list(previous)
         place = self._place(model)
-        texts = [[_text(model, request) for request in batch] for batch in batches]
+        texts = [[teacher_forced(model, request) for request in batch] for batch in batches]
         prompts = [text.ids[: text.reads[0] + 1] for own in texts for text in own]
         keys = inputs_at(model, place.module, prompts).split([len(own) for own in texts])
         books = [
@@ -164,13 +163,10 @@ class Grace(Editor):
             lesson.book.losses.append(each.losses[-1])
 
     def _place(self, model: Model) -> Place:
-        down = model.architecture.projection(self.layer).name
-        if self.module == "down":
-            return Place(self.layer, down)
-        mlp, _, _ = down.rpartition(".")
-        beside = model.module.get_submodule(mlp).named_children()
-        first = next(name for name, module in beside if isinstance(module, LINEAR))
-        return Place(self.layer, f"{mlp}.{first}")
+        architecture, layer = model.architecture, self.layer
+        up = self.module == "up"
+        place = architecture.mlp(layer)[0] if up else architecture.projection(layer)
+        return Place(layer, place.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,8 +190,3 @@ def _firsts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
         (later if entry in seen else now).append(lesson)
         seen.add(entry)
     return now, later
-
-
-def _text(model: Model, request: Request) -> Text:
-    part = model.tokens.split(request.text, request.target_new)
-    return Text(part.inputs, tuple(part.places), part.target)

@@ -34,7 +34,7 @@ from edit_harness.model import Model
 from edit_harness_plugins.editors import adapters
 from edit_harness_plugins.editors.adapters import Adapters, Row, Shape, injected, peft, seeded
 from edit_harness_plugins.editors.sources import EASYEDIT, OURS
-from edit_harness_plugins.editors.tuning import GROUP_TEXTS, Text, grouped
+from edit_harness_plugins.editors.tuning import GROUP_TEXTS, Text, grouped, teacher_forced
 
 ATTENTION = ("q_proj", "v_proj")
 
@@ -116,7 +116,7 @@ class Lora(Editor):
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return for each batch the edit that it finds alone; what they share is the passes."""
         targets = self._targets(model)
-        texts = [[_text(model, request) for request in batch] for batch in batches]
+        texts = [[teacher_forced(model, request) for request in batch] for batch in batches]
         edits: dict[int, Edit] = {}
         for group in grouped(texts, GROUP_TEXTS, state_bytes(targets, self.rank)):
             made = self._train(model, targets, [batches[i] for i in group])
@@ -169,7 +169,7 @@ class Lora(Editor):
     def _parts(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Part]:
         """Lay out all requests in passes; of a case with too many for one, the gradients add up."""
         rows = [
-            (Row(case, self._noise(request)), _text(model, request), 1 / len(batch))
+            (Row(case, self._noise(request)), teacher_forced(model, request), 1 / len(batch))
             for case, batch in enumerate(batches)
             for request in batch
         ]
@@ -212,11 +212,6 @@ class Part:
         chosen = logits.log_softmax(-1).gather(1, self._tokens[:, None])[:, 0]
         none = torch.zeros(self._count).to(chosen)
         return -none.index_add(0, self._owners, chosen * self._shares.to(chosen))
-
-
-def _text(model: Model, request: Request) -> Text:
-    parts = model.tokens.split(request.text, request.target_new)
-    return Text(parts.inputs, tuple(parts.places), parts.target)
 
 
 def _is(name: str, end: str) -> bool:

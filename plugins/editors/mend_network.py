@@ -8,8 +8,7 @@ the factors come from stands in `mend_factors`, how the network learns in `mend_
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from edit_harness import DataError
-from edit_harness.files import sha256_of
+from edit_harness.files import replacing, sha256_of
 
 EPSILON = 1e-7
 """Added to a standard deviation before it divides."""
@@ -198,15 +197,6 @@ def load(path: Path, shapes: Mapping[str, tuple[int, int]], digest: str) -> Load
     except RuntimeError as error:
         raise DataError(f"{path} does not fit its own description: {error}") from None
     return Loaded(network.eval(), made, sha256_of(path))
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, and rename it afterwards: a file is whole or not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    yield partial
-    partial.replace(path)
 
 
 def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

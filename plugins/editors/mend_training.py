@@ -24,11 +24,12 @@ from torch import Tensor
 from edit_harness import DataError, UsageError
 from edit_harness.architectures import Projection
 from edit_harness.edits import UNEDITED, Edit
+from edit_harness.files import replacing
 from edit_harness.model import Model
 from edit_harness.tokens import Continuation
 from edit_harness_plugins.editors.lessons import Lesson
 from edit_harness_plugins.editors.mend_factors import changes, gradient_factors
-from edit_harness_plugins.editors.mend_network import Network, copies, replacing
+from edit_harness_plugins.editors.mend_network import Network, copies
 
 HELD_OUT = 0.1
 """Largest share of the lessons that are for validation."""

@@ -15,6 +15,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from edit_harness import Request
 from edit_harness.architectures import Projection
 from edit_harness.edits import Delta, Dense, Edit
 from edit_harness.model import Model
@@ -49,6 +50,12 @@ class Text:
     reads: tuple[int, ...]
     """Position where each target token is scored."""
     target: tuple[int, ...]
+
+
+def teacher_forced(model: Model, request: Request) -> Text:
+    """Return a request's text, each target token scored after those before it."""
+    parts = model.tokens.split(request.text, request.target_new)
+    return Text(parts.inputs, tuple(parts.places), parts.target)
 
 
 class Case:
