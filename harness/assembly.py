@@ -11,13 +11,19 @@ from edit_harness import loading
 from edit_harness.cases import Case
 from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
 from edit_harness.fields import build
-from edit_harness.interfaces import Editor, Metric, ModelSource, Task
+from edit_harness.interfaces import Editor, Judge, Metric, ModelSource, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins, suggestion
 from edit_harness.presets import Configured, configure, shape_of
 from edit_harness.records import cases_digest
 
-KIND: dict[str, type] = {"editor": Editor, "task": Task, "metric": Metric, "model": ModelSource}
+KIND: dict[str, type] = {
+    "editor": Editor,
+    "task": Task,
+    "metric": Metric,
+    "judge": Judge,
+    "model": ModelSource,
+}
 
 
 @dataclass(frozen=True)

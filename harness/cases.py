@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from edit_harness.errors import DataError
 
@@ -110,6 +110,9 @@ class Generate:
     puts before the prompt is not counted."""
     to_the_end: bool = False
     """Whether the text goes on, after a token that would end it, until there is no more room."""
+    stop: str = ""
+    """If given, the text ends before the first place where this stands; white space at its beginning
+    is not looked at."""
 
 
 Query: TypeAlias = Choose | Drift | NextToken | Generate
@@ -161,10 +164,28 @@ class Distribution:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """What a judge says of a text."""
+
+    status: Literal["decided", "undecided", "pending"]
+    """undecided: the judge could not tell, which counts as wrong and is reported; pending: the judge
+    failed, and the text is not counted until it has been judged."""
+    score: float | None = None
+    """In [0, 1], 1 for a right reply; None while it is pending."""
+    reverted: bool = False
+    """Whether the reply is what was right before the edit."""
+    note: str = ""
+    """How it was decided, or why not."""
+    raw: str = ""
+    """The judge's own reply, if it is a model; or what was compared."""
+
+
+@dataclass(frozen=True)
 class Text:
-    """Answer to `Generate`: the continuation without the prompt."""
+    """Answer to `Generate`: the continuation without the prompt, and what a judge says of it."""
 
     text: str
+    verdict: Verdict | None = None
 
 
 Answer: TypeAlias = Scores | Divergence | Distribution | Text
@@ -180,12 +201,37 @@ def is_finite(answer: Answer) -> bool:
 
 
 @dataclass(frozen=True)
+class Key:
+    """What a judge needs to know in order to tell whether a text is right."""
+
+    kind: str
+    """What is asked for, such as ``"formula"``: see `edit_harness.Judge.kinds`."""
+    right: str = ""
+    """The right answer under the edit; empty: what the unedited model replied."""
+    old: str = ""
+    """The right answer without the edit."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What else the judge of this kind needs; JSON-ready."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A text to be judged."""
+
+    prompt: str
+    text: str
+    key: Key
+
+
+@dataclass(frozen=True)
 class Probe:
     """A query with the part it plays in the case, and tags to break results down by."""
 
     role: str
     query: Query
     tags: Mapping[str, str] = field(default_factory=dict)
+    key: Key | None = None
+    """If given, the text that the query yields is judged by it."""
 
 
 @dataclass(frozen=True)
@@ -196,3 +242,5 @@ class Case:
     requests: tuple[Request, ...]
     probes: tuple[Probe, ...]
     tags: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+    """Why the record that it comes from cannot be used; the case is listed, and not run."""

@@ -23,7 +23,7 @@ from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.plugins import suggestion
 
 INTERRUPTED, TERMINATED, INTERNAL = 130, 143, 70
-KINDS = ("editors", "tasks", "metrics", "models", "adaptors", "plugins", "runs")
+KINDS = ("editors", "tasks", "metrics", "judges", "models", "adaptors", "plugins", "runs")
 
 
 class Terminated(BaseException):
@@ -238,11 +238,11 @@ def _terminate(*_: object) -> None:
 @as_json
 @debug
 def list_(kinds: tuple[str, ...], output_path: str, as_json: bool, debug: bool) -> None:
-    """List editors, tasks, metrics, models, adaptors, plugins, runs."""
+    """List editors, tasks, metrics, judges, models, adaptors, plugins, runs."""
     from edit_harness import listing
     from edit_harness.plugins import Plugins
 
-    listing.show_kinds(Plugins.installed(), kinds or KINDS[:4], Path(output_path), as_json)
+    listing.show_kinds(Plugins.installed(), kinds or KINDS[:5], Path(output_path), as_json)
 
 
 @main.command()
@@ -259,7 +259,7 @@ def plugins(context: click.Context, as_json: bool, debug: bool) -> None:
 @as_json
 @debug
 def show(name: str, as_json: bool, debug: bool) -> None:
-    """Show the card of an editor, a task, a metric or a model."""
+    """Show the card of an editor, a task, a metric, a judge or a model."""
     from edit_harness import listing
     from edit_harness.plugins import Plugins
 

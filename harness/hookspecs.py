@@ -43,6 +43,11 @@ def edit_harness_register_metrics(register: Register) -> None:
 
 
 @hookspec
+def edit_harness_register_judges(register: Register) -> None:
+    """Register judges: subclasses of `edit_harness.Judge`."""
+
+
+@hookspec
 def edit_harness_register_models(register: Register) -> None:
     """Register models that a package brings along: subclasses of `edit_harness.ModelSource`."""
 

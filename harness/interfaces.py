@@ -1,6 +1,6 @@
-"""What a plugin implements: an `Editor`, a `Task`, a `Metric` or a `ModelSource`.
+"""What a plugin implements: an `Editor`, a `Task`, a `Metric`, a `Judge` or a `ModelSource`.
 
-Editors, tasks and metrics are dataclasses whose fields are their hyperparameters: the flag
+Editors, tasks, metrics and judges are dataclasses whose fields are their hyperparameters: the flag
 ``--editor-args layer=5`` sets a field, and the fields go into the record of the run.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from edit_harness.cases import Answer, Case, Request
+from edit_harness.cases import Answer, Case, Reply, Request, Verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,12 +161,33 @@ class Editor(ABC):
             return previous + self.edit(model, requests)
 
 
+@dataclass(frozen=True)
+class Regime:
+    """How edits share a model. It is carried out by `edit_harness.plan`; plugins do not know it."""
+
+    mode: Literal["single", "batch", "sequential"] = "single"
+    """single: every case on the unedited model; batch: so many at once; sequential: on top of those
+    before."""
+    size: int = 1
+    """Cases edited at once; 0 is all of them."""
+    in_turn: bool = False
+    """Whether the requests of a case are written one after another, each on top of those before."""
+    immediate: bool = False
+    """In a sequence: whether every case is also measured right after its own edit."""
+    checkpoints: tuple[int, ...] = ()
+    """In a sequence: all cases so far are measured when it has so many; at its end in any case."""
+
+
 class Task(ABC):
     """A benchmark: a stream of cases, and the metrics that belong to it."""
 
     version: ClassVar[str] = "0"
     metrics: ClassVar[Sequence[str]] = ()
     citation: ClassVar[str] = ""
+    regime: ClassVar[Regime] = Regime()
+    """How its cases are edited if the user does not say."""
+    judge: ClassVar[str] = ""
+    """The judge of its texts if the user does not name one; empty if it has no texts to judge."""
 
     @abstractmethod
     def cases(self) -> Iterable[Case]:
@@ -209,6 +230,27 @@ class Metric(ABC):
         from edit_harness.stats import column_means
 
         return column_means(columns)
+
+
+class Judge(ABC):
+    """Tells whether texts are right, from the texts alone: it knows neither model nor edit."""
+
+    version: ClassVar[str] = "0"
+    citation: ClassVar[str] = ""
+    kinds: ClassVar[Mapping[str, str]] = {}
+    """The kinds of keys that it can judge by, and what each needs in `Key.about`."""
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """What verdicts depend on besides fields and version, such as a library's version."""
+        return {}
+
+    @abstractmethod
+    def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
+        """Return a verdict for each reply, in order; it must not depend on the other replies.
+
+        What cannot be judged now is ``pending``, and so is everything if this raises.
+        """
 
 
 @dataclass(frozen=True)

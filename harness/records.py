@@ -21,10 +21,10 @@ from typing import Any, TextIO
 import jsonlines
 import numpy as np
 
-from edit_harness.cases import Answer, Case, Distribution, Divergence, Scores, Text
+from edit_harness.cases import Answer, Case, Distribution, Divergence, Scores, Text, Verdict
 from edit_harness.errors import ResourceError, RunFolderError
 
-SCHEMA = 2
+SCHEMA = 3
 OK = "ok"
 
 
@@ -55,6 +55,8 @@ def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
     """
     if isinstance(answer, Divergence):
         return finite(astuple(answer))
+    if isinstance(answer, Text):
+        return {"text": answer.text, "verdict": answer.verdict and vars(answer.verdict)}
     return None if isinstance(answer, Distribution) else finite(vars(answer))
 
 
@@ -66,7 +68,8 @@ def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | No
         return Divergence(*data)
     if "logprobs" in data:
         return Scores(**{name: tuple(map(tuple, data[name])) for name in data})
-    return Text(**data)
+    verdict = data.get("verdict")
+    return Text(data["text"], Verdict(**verdict) if verdict else None)
 
 
 def finite(data: Any) -> Any:

@@ -39,7 +39,7 @@ from edit_harness.cases import (
 from edit_harness.edits import Adaptor, Edit
 from edit_harness.errors import PluginError
 from edit_harness.fields import build
-from edit_harness.interfaces import Editor, Metric, ModelSource, Task
+from edit_harness.interfaces import Editor, Judge, Metric, ModelSource, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins, entry_points
 from edit_harness.presets import configure, settings, shape_of
@@ -57,6 +57,7 @@ KINDS = {
     "editor": Editor,
     "task": Task,
     "metric": Metric,
+    "judge": Judge,
     "model": ModelSource,
     "adaptor": Adaptor,
 }

@@ -1,0 +1,10 @@
+"""Bundled judges, by name; each loads on first use."""
+
+from edit_harness import Register, hookimpl
+
+
+@hookimpl
+def edit_harness_register_judges(register: Register) -> None:
+    """Name the judges."""
+    here = "edit_harness_plugins.judges"
+    register("symbolic", f"{here}.symbolic:Symbolic", "Algebra: formulas, numbers, descriptions")
