@@ -16,6 +16,7 @@ from benchmarks.counting import Cost, Work, counting
 from edit_harness import plan, runner
 from edit_harness.api import load_model
 from edit_harness.assembly import make_benchmark, make_editor
+from edit_harness.interfaces import Regime
 from edit_harness.plugins import Plugins
 
 SPREAD = 1.1
@@ -30,7 +31,7 @@ def grow(counts: Sequence[int]) -> tuple[Cost, dict[int, Work]]:
     metrics = {n: plugins.find("metric", n).load()() for n in benchmark.task.value.metrics}
     found = {}
     for count in counts:
-        steps = plan.steps(benchmark.selected(count), plan.Regime())
+        steps = plan.steps(benchmark.selected(count), Regime())
         with counting(model.architecture) as work:
             for _ in runner.run(model, editor.value, steps, metrics):
                 pass

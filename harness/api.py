@@ -12,9 +12,10 @@ from edit_harness.assembly import load, make_benchmark, make_editor
 from edit_harness.cases import Request
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError, ResourceError, UsageError
-from edit_harness.evaluation import Advance, Run, assemble
-from edit_harness.interfaces import Editor, Task
+from edit_harness.evaluation import Advance, assemble
+from edit_harness.interfaces import Editor, Regime, Task
 from edit_harness.model import Model
+from edit_harness.outcome import Run
 from edit_harness.plugins import Plugins
 
 MODEL_ARGUMENTS = ("dtype", "device", "device_map", "revision", "batch_rows", "chat_template")
@@ -28,6 +29,8 @@ def evaluate(
     editor_args: Mapping[str, Any] | None = None,
     task_args: Mapping[str, Any] | None = None,
     metrics: Sequence[str] | None = None,
+    judge: str = "",
+    regime: Regime | None = None,
     limit: int | None = None,
     seed: int = 0,
     output: str | Path = "results",
@@ -38,8 +41,9 @@ def evaluate(
     """Edit case by case, ask before and after, and return the numbers.
 
     ``editor``, ``task`` and ``model`` are names or objects; ``model_args`` go to
-    `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows, chat_template). A run that is in
-    ``output`` already goes on, or is read back. Raises `HarnessError`.
+    `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows, chat_template).
+    ``regime`` and ``judge`` are the task's own if they are not given. A run that is in ``output``
+    already goes on, or is read back. Raises `HarnessError`.
     """
     if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:
         raise UsageError(
@@ -61,6 +65,8 @@ def evaluate(
         editor=editor,
         editor_args=editor_args or {},
         metrics=metrics,
+        judge=judge,
+        regime=regime,
         limit=limit,
         seed=seed,
     )

@@ -130,6 +130,15 @@ def make_editor(
     return Named(name, version, configured.editor), configured
 
 
+def make_judge(plugins: Plugins, name: str, seed: int) -> Named | None:
+    """Build a judge; None if there is no name, or the name is ``none``."""
+    if name in ("", "none"):
+        return None
+    component = plugins.find("judge", name)
+    made = build_component(component, {}, seed)
+    return Named(component.name, made.version, made)
+
+
 def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:
     """Construct a plugin; the run's seed goes to a field of that name unless it is given."""
     factory = component.load()

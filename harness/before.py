@@ -24,8 +24,8 @@ from edit_harness.base import Base
 from edit_harness.cases import Answer, Case, Drift, Generate, NextToken, is_finite
 from edit_harness.digests import of_config, state
 from edit_harness.edits import UNEDITED, Edit
+from edit_harness.encoding import decode_answer, dumps, encode_answer
 from edit_harness.model import Model
-from edit_harness.records import decode_answer, dumps, encode_answer
 
 Place = tuple[str, int]
 """A case's id and the number of one of its probes."""

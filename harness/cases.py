@@ -7,7 +7,7 @@ model or an edit is stands in `edit_harness.model` and `edit_harness.edits`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -189,6 +189,8 @@ class Text:
 
 
 Answer: TypeAlias = Scores | Divergence | Distribution | Text
+Answers: TypeAlias = tuple[Sequence[Answer], Sequence[Answer]]
+"""What a case's probes answered before and after the edit, each in their order."""
 
 
 def is_finite(answer: Answer) -> bool:
@@ -244,3 +246,7 @@ class Case:
     tags: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     """Why the record that it comes from cannot be used; the case is listed, and not run."""
+
+
+Visit: TypeAlias = tuple[str, int]
+"""A case's id and the state of the model that it was put to: see `edit_harness.plan.Step`."""

@@ -203,6 +203,22 @@ def main() -> None:
 @click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
 @_many("--metrics", metavar="NAME", help="Instead of the task's own.")
 @model_flags
+@click.option(
+    "--edit-mode",
+    type=click.Choice(["single", "batch", "sequential"]),
+    help="How edits share the model; by default as the task says, mostly single.",
+)
+@click.option(
+    "--edit-batch-size",
+    "--num-edits",
+    "edit_batch_size",
+    metavar="N",
+    help="Cases edited at once, or all.",
+)
+@_many("--eval-at", metavar="WHEN", help="Of a sequence: each, end, numbers of cases.")
+@click.option(
+    "--judge", metavar="NAME", default="", help="Who judges texts; none leaves it to score."
+)
 @click.option("-L", "--limit", type=click.IntRange(1), help="The first N cases only.")
 @_many("--samples", metavar="ID", help="These cases only.")
 @_many("--seed", "seed", default=["0"], metavar="N", help="Seeds; one run for each.",

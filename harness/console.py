@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from statistics import fmean
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -22,11 +23,15 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from edit_harness import report
+from edit_harness.control import COLLAPSE
 from edit_harness.evaluation import Evaluation
 from edit_harness.interfaces import Measure
+from edit_harness.outcome import LEVEL, Run
 from edit_harness.presets import settings
 from edit_harness.records import OK, Record
 
+SHOWN_FAILURES = 5
 LIVE = 3
 """Measures in the line of progress."""
 
@@ -51,7 +56,7 @@ def header(evaluations: Sequence[Evaluation]) -> None:
         _editor(evaluation)
     what = task.value.origin or "its own data"
     _line("task", f"{task.name} {task.version}  {len(shared.cases):,} cases of {what}  "
-                  f"mode {shared.regime.mode}")  # fmt: skip
+                  f"mode {shared.regime}")  # fmt: skip
     for note in getattr(task.value, "notes", ()):
         _line("note", note)
 
@@ -87,7 +92,7 @@ def progress(
         TextColumn("{task.fields[live]}"),
     )
     with Progress(*columns, console=err, disable=quiet or not err.is_terminal) as bar:
-        task = bar.add_task("editing", total=sum(len(e.cases) for e in evaluations), live="")
+        task = bar.add_task("editing", total=sum(len(e.visits) for e in evaluations), live="")
 
         def advance(evaluation: Evaluation, record: Record) -> None:
             running[evaluation].add(record)
@@ -140,3 +145,41 @@ class Running:
         counts = {"failed": self.failed, "no-op": self.noop}
         wrong = [f"{name} {n}" for name, n in counts.items() if n or most > 1]
         return "  ".join(shown[:most] + wrong)
+
+
+def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> None:
+    """Print the tables of a run, its failures and where it lies; ``named`` says of which editor."""
+    if named:
+        out.print(f"\n[bold cyan]editor[/]   {escape(run.label)}")
+    rows = [row for row in run.lines if verbose or not row.measure.detail]
+    out.print(report.single(rows, LEVEL))
+    if not rows:
+        metrics = ", ".join(run.metrics)
+        err.print(f"nothing  {metrics}: nothing to measure in these cases", markup=False)
+    if len(run.curve) > 1:
+        for table in report.curve(run.curve, run.measures, out.width):
+            out.print(table)
+    if not quiet:
+        for label, text in remarks(run):
+            _line(label, text)
+
+
+def remarks(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield what a reader of a run's table has to know, and where it lies."""
+    if run.covers:
+        yield "note", run.covers
+    if run.perplexities:
+        _, (old, new) = max(run.perplexities.items())
+        yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
+    if run.collapsed:
+        first = min(run.collapsed)
+        yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
+    if failures := run.failures:
+        yield "failed", f"{len(failures)} of {len(run.records)} cases; they count as failures"
+        for record in failures[:SHOWN_FAILURES]:
+            yield "", f"case {record.case}: {record.status}: {record.message}"[: 3 * err.width]
+    if run.pending:
+        yield "pending", f"{run.pending} texts: edit-harness score {run.folder.path}"
+    if noop := sum(record.noop for record in run.records):
+        yield "no-op", f"{noop} edits changed no answer"
+    yield "saved", f"{run.folder.path}/"

@@ -6,7 +6,7 @@ The command line and the Python interface (`edit_harness.api`) both come through
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -16,21 +16,22 @@ from typing import Any
 import torch
 import transformers
 
-from edit_harness import digests, plan, precision, records, report, runner, stats
-from edit_harness.assembly import Benchmark, Named, make_editor
+from edit_harness import digests, plan, precision, records, runner
+from edit_harness.assembly import Benchmark, Named, make_editor, make_judge
 from edit_harness.before import Before
-from edit_harness.cases import Case
-from edit_harness.errors import CaseError, PluginError
+from edit_harness.cases import Case, Visit
+from edit_harness.control import control
+from edit_harness.errors import CaseError
 from edit_harness.files import cache_folder
-from edit_harness.interfaces import Editor, Measure, Metric
+from edit_harness.interfaces import Editor, Measure, Metric, Regime
 from edit_harness.model import Model
-from edit_harness.plan import Regime
+from edit_harness.outcome import Run
+from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
 from edit_harness.presets import settings
 from edit_harness.records import OK, Record, RunFolder
 
-LEVEL = 0.99
 Advance = Callable[[Record], None]
 
 
@@ -46,6 +47,7 @@ class Evaluation:
     metrics: Mapping[str, Metric]
     seed: int
     regime: Regime = field(default_factory=Regime)
+    judge: Named | None = None
     data_digest: str = ""
 
     @property
@@ -55,8 +57,26 @@ class Evaluation:
         return f"{self.editor.name}[{variant}]" if variant else self.editor.name
 
     @cached_property
+    def steps(self) -> list[Step]:
+        """The plan: what is edited and measured, in which order."""
+        usable = [case for case in self.cases if not case.problem]
+        return list(plan.steps(usable, self.regime, self._control))
+
+    @cached_property
+    def _control(self) -> Case | None:
+        """What shows whether the model survives, where many edits share it."""
+        return None if self.regime.mode == "single" else control(self.model.source)
+
+    @property
+    def visits(self) -> list[Visit]:
+        """What the records of the finished run are called."""
+        invalid = [(case.id, 0) for case in self.cases if case.problem]
+        return invalid + [visit for step in self.steps for visit in step.visits]
+
+    @cached_property
     def identity(self) -> dict[str, Any]:
         """What the numbers depend on: all that goes into the fingerprint of the run."""
+        together = [case for step in self.steps for case in step.edit]
         return {
             "schema": records.SCHEMA,
             "editor": {
@@ -71,6 +91,13 @@ class Evaluation:
                 "data": self.data_digest,
             },
             "metrics": sorted(self.metrics),
+            "judge": self.judge
+            and {
+                "name": self.judge.name,
+                "version": self.judge.version,
+                "fields": settings(self.judge.value),
+                "provenance": dict(self.judge.value.provenance),
+            },
             "model": {
                 "digest": self.model.digest,
                 "config": digests.of_config(self.model.module.config),
@@ -78,6 +105,8 @@ class Evaluation:
                 "dtype": self.model.precision,
             },
             "regime": asdict(self.regime),
+            # Single edits are independent, so that a run of more cases can go on from one of fewer.
+            "together": records.cases_digest([*together, self._control]) if self._control else "",
             "seed": self.seed,
         }
 
@@ -94,9 +123,13 @@ class Evaluation:
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
         """Make the run's folder, or find it again."""
         parts = [self.label, self.task.name, self.model.name]
+        if self.regime.mode != "single":
+            parts.append(self.regime.mode)
         if self.preview:
             parts.append(self.preview.precision)
         folder = RunFolder.open(output, "-".join(map(slug, parts)), self.identity, new=new)
+        if folder.manifest().get("cases") != [case.id for case in self.cases]:
+            folder.write_cases(self.cases)
         folder.write_manifest(
             {
                 "fingerprint": records.fingerprint(self.identity),
@@ -106,7 +139,11 @@ class Evaluation:
                 "preset": self.preset,
                 "found": dict(self.editor.value.found),
                 "preview": asdict(self.preview) if self.preview else None,
-                "model": {"path": self.model.source.path, "note": self.model.source.note},
+                "model": {
+                    "name": self.model.name,
+                    "path": self.model.source.path,
+                    "note": self.model.source.note,
+                },
                 "task": {
                     "origin": self.task.value.origin,
                     "notes": list(getattr(self.task.value, "notes", ())),
@@ -133,37 +170,46 @@ def run_beside(
     The evaluations are of the same cases of the same model, whose clean passes they share.
     ``stop`` ends at the first failure.
     """
-    known = {e: {r.case: r for r in folder.records()} for e, folder in folders.items()}
-    for evaluation, case in ((e, case) for e in folders for case in e.cases):
-        if record := known[evaluation].get(case.id):
+    known = {e: {r.visit: r for r in folder.records()} for e, folder in folders.items()}
+    for evaluation, visit in ((e, visit) for e in folders for visit in e.visits):
+        if record := known[evaluation].get(visit):
             advance(evaluation, record)
     with ExitStack() as stack:
         write = {e: stack.enter_context(folder.writing()) for e, folder in folders.items()}
         for evaluation, record in _fresh(known):
             write[evaluation](record)
-            known[evaluation][record.case] = record
+            known[evaluation][record.visit] = record
             advance(evaluation, record)
             if stop and record.status != OK:
                 raise CaseError(
                     f"case {record.case} failed ({record.status}): {record.message}",
                     "go on with the same command and --on-error skip",
                 )
-    runs = [Run(e, folders[e], [known[e][case.id] for case in e.cases]) for e in folders]
-    for run in runs:
-        run.folder.write_results(run.results())
+    runs = []
+    for evaluation, folder in folders.items():
+        everything = [known[evaluation][visit] for visit in evaluation.visits]
+        runs.append(Run(folder, evaluation.metrics, folder.manifest(), everything))
+        folder.write_results(runs[-1].results())
     return runs
 
 
-def _fresh(known: Mapping[Evaluation, Collection[str]]) -> Iterator[tuple[Evaluation, Record]]:
+def _fresh(
+    known: Mapping[Evaluation, Mapping[Visit, Record]],
+) -> Iterator[tuple[Evaluation, Record]]:
     """Yield the records that are still to be made, the editors in turn on each chunk."""
     before = Before(next(iter(known)).model, cache_folder() / "answers")
+    for evaluation, done in known.items():
+        for case in evaluation.cases:
+            if case.problem and (case.id, 0) not in done:
+                yield evaluation, Record(case.id, "invalid_case", {}, message=case.problem)
     streams = {
         e: runner.chunks(
             e.model,
             e.editor.value,
-            plan.steps(e.cases, e.regime),
+            e.steps,
             e.metrics,
             before,
+            judge=e.judge.value if e.judge else None,
             done=set(done),
         )
         for e, done in known.items()
@@ -176,76 +222,6 @@ def _fresh(known: Mapping[Evaluation, Collection[str]]) -> Iterator[tuple[Evalua
             yield from ((evaluation, record) for record in records or ())
 
 
-@dataclass
-class Run:
-    """A finished run."""
-
-    evaluation: Evaluation
-    folder: RunFolder
-    records: Sequence[Record]
-
-    @cached_property
-    def estimates(self) -> dict[str, stats.Estimate]:
-        """Every summary with its interval, by its stored name such as ``post_NS+``."""
-        found: dict[str, stats.Estimate] = {}
-        for name, metric in self.evaluation.metrics.items():
-            estimates = stats.bootstrap(
-                records.columns(self.records, name),
-                metric.summarize,
-                level=LEVEL,
-                seed=self.evaluation.seed,
-            )
-            if twice := found.keys() & estimates.keys():
-                raise PluginError(
-                    f"metric {name} gives {min(twice)}, which another metric gives too",
-                    "choose one of them: --metrics",
-                )
-            found |= estimates
-        return found
-
-    def __getitem__(self, name: str) -> stats.Estimate:
-        """Return the estimate of a measure after the edit, such as ``run["NS+"]``."""
-        return self.estimates[f"post_{name}" if f"post_{name}" in self.estimates else name]
-
-    @property
-    def failures(self) -> list[Record]:
-        """The cases without a valid answer."""
-        return [record for record in self.records if record.status != OK]
-
-    @property
-    def lines(self) -> list[report.Line]:
-        """The lines of the table."""
-        preview = self.evaluation.preview
-        floor = preview.floor if preview else 0.0
-        return list(report.lines(self.evaluation.measures, self.estimates, floor))
-
-    def table(self) -> str:
-        """Return the table as plain text."""
-        return report.render(report.single(self.lines, LEVEL))
-
-    def results(self) -> dict[str, Any]:
-        """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
-        mode = self.evaluation.regime.mode
-        flat: dict[str, Any] = {}
-        for name, estimate in self.estimates.items():
-            flat[f"{name},{mode}"] = estimate.value
-            flat[f"{name}_low,{mode}"] = estimate.low
-            flat[f"{name}_high,{mode}"] = estimate.high
-            flat[f"{name}_n,{mode}"] = estimate.n
-        return {
-            "editor": self.evaluation.label,
-            "preset": self.evaluation.preset,
-            "task": self.evaluation.task.name,
-            "model": self.evaluation.model.source.path,
-            "precision": self.evaluation.model.precision,
-            "level": LEVEL,
-            "results": records.finite(flat),
-            "cases": len(self.records),
-            "failed": {r.case: r.status for r in self.failures},
-            "noop": sum(r.noop for r in self.records),
-        }
-
-
 def assemble(
     plugins: Plugins,
     model: Model,
@@ -254,12 +230,18 @@ def assemble(
     editor: str | Editor,
     editor_args: Mapping[str, Any],
     metrics: Sequence[str] | None = None,
+    judge: str = "",
+    regime: Regime | None = None,
     limit: int | None = None,
     samples: Sequence[str] = (),
     seed: int = 0,
 ) -> Evaluation:
-    """Build and check everything that a run needs. Raises `HarnessError`."""
-    names = metrics or benchmark.task.value.metrics
+    """Build and check everything that a run needs. Raises `HarnessError`.
+
+    ``judge`` and ``regime`` are the task's own if they are not given.
+    """
+    task = benchmark.task.value
+    names = metrics or task.metrics
     measuring = {name: plugins.find("metric", name).load()() for name in names}
     named, configured = make_editor(plugins, model, editor, editor_args, seed)
     return Evaluation(
@@ -270,6 +252,8 @@ def assemble(
         cases=benchmark.selected(limit, samples),
         metrics=measuring,
         seed=seed,
+        regime=regime or task.regime,
+        judge=make_judge(plugins, judge or task.judge, seed),
         data_digest=benchmark.digest,
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from edit_harness import fields
 from edit_harness.errors import UsageError
+from edit_harness.interfaces import Regime
 
+MODES = ("single", "batch", "sequential")
 MODEL_ARGUMENTS = ("dtype", "device", "device_map", "revision")
 
 
@@ -48,3 +50,37 @@ def whole_number(text: str, least: int = 0) -> int:
     if not text.isdecimal() or len(text) > 10 or not least <= int(text) < 2**31:
         raise UsageError(f"{text!r} is no whole number from {least} on")
     return int(text)
+
+
+def regime(default: Regime, mode: str | None, size: str | None, at: Sequence[str]) -> Regime:
+    """Return how edits share the model: the task's way, or what flags say.
+
+    ``size`` is a number or ``all``; ``at`` has numbers of cases, ``each`` and ``end``. Raises
+    `UsageError` for what does not fit the mode.
+    """
+    if not (mode or size or at):
+        return default
+    chosen = Regime(mode or default.mode)  # type: ignore[arg-type]
+    if chosen.mode == default.mode:
+        chosen = default
+    elif chosen.mode == "batch":
+        chosen = replace(chosen, size=0)
+    elif default.in_turn:
+        chosen = replace(chosen, in_turn=True)
+    if size:
+        number = 0 if size == "all" else whole_number(size, least=1)
+        if chosen.mode == "single" and number != 1:
+            raise UsageError(
+                "single edits are of one case each, so they have no --edit-batch-size",
+                "add --edit-mode batch, or --edit-mode sequential",
+            )
+        chosen = replace(chosen, size=number)
+    if not at:
+        return chosen
+    if chosen.mode != "sequential":
+        raise UsageError(
+            f"--eval-at is for sequential edits, and this is {chosen.mode}",
+            "add --edit-mode sequential",
+        )
+    points = sorted({whole_number(a, least=1) for a in at if a not in ("each", "end")})
+    return replace(chosen, immediate="each" in at, checkpoints=tuple(points))

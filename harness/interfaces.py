@@ -177,6 +177,17 @@ class Regime:
     checkpoints: tuple[int, ...] = ()
     """In a sequence: all cases so far are measured when it has so many; at its end in any case."""
 
+    def __str__(self) -> str:
+        turns = ", a case's requests in turn" if self.in_turn else ""
+        if self.mode == "single":
+            return f"single{turns}"
+        size = f"{self.size} at once" if self.size else "all at once"
+        if self.mode == "batch":
+            return f"batch, {size}{turns}"
+        points = [str(point) for point in self.checkpoints]
+        when = [*(["each"] if self.immediate else []), *points, "the end"]
+        return f"sequential, {size}{turns}, measured at {', '.join(when)}"
+
 
 class Task(ABC):
     """A benchmark: a stream of cases, and the metrics that belong to it."""

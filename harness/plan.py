@@ -8,58 +8,68 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from edit_harness.cases import Case, Request
-
-
-@dataclass(frozen=True)
-class Regime:
-    """How edits share a model."""
-
-    mode: Literal["single", "batch", "sequential"] = "single"
-    size: int = 1
-    """Cases edited at once."""
-    measure_every: int = 0
-    """In a sequence: measure all cases so far each time that many more are edited; 0: at the end."""
+from edit_harness.cases import Case, Request, Visit
+from edit_harness.interfaces import Regime
 
 
 @dataclass(frozen=True)
 class Step:
-    """Edit some cases, then measure some."""
+    """Write some requests, then measure some cases."""
 
     edit: tuple[Case, ...]
+    """The cases that the requests are of."""
+    requests: tuple[Request, ...]
     measure: tuple[Case, ...]
     fresh: bool
     """Whether the edit starts from the unedited model."""
-    done: int
-    """Cases that the model holds once this step is done."""
+    state: int = 0
+    """Which edited model is measured: 0 for single edits, the number of the batch from 1 on, or the
+    number of cases that a sequence has come to."""
 
     @property
-    def requests(self) -> list[Request]:
-        """All requests of the step's cases."""
-        return [request for case in self.edit for request in case.requests]
+    def visits(self) -> list[Visit]:
+        """What the records of the step are called."""
+        return [(case.id, self.state) for case in self.measure]
 
 
-def steps(cases: Sequence[Case], regime: Regime) -> Iterator[Step]:
-    """Yield the steps of a regime over the cases."""
-    if regime.mode == "sequential":
-        yield from _sequence(cases, regime)
-        return
-    for group in _groups(cases, regime.size):
-        yield Step(group, group, fresh=True, done=len(group))
+def steps(cases: Sequence[Case], regime: Regime, control: Case | None = None) -> Iterator[Step]:
+    """Yield the steps of a regime over the cases; the control is asked wherever cases are."""
+    sequence = regime.mode == "sequential"
+    for number, (start, done) in enumerate(_spans(len(cases), regime), 1):
+        group = tuple(cases[start:done])
+        measured = group
+        if sequence and not _due(start, done, len(cases), regime):
+            measured = group if regime.immediate else ()
+        elif sequence:
+            measured = tuple(cases[:done])
+        asked = (*measured, control) if control and measured else measured
+        state = {"single": 0, "batch": number, "sequential": done}[regime.mode]
+        turns = _turns(group, in_turn=regime.in_turn)
+        for i, requests in enumerate(turns, 1):
+            fresh = i == 1 and (start == 0 or not sequence)
+            yield Step(group, requests, asked if i == len(turns) else (), fresh, state)
 
 
-def _sequence(cases: Sequence[Case], regime: Regime) -> Iterator[Step]:
-    done = 0
-    for group in _groups(cases, regime.size):
-        before, done = done, done + len(group)
-        every = regime.measure_every
-        due = done == len(cases) or (every > 0 and done // every > before // every)
-        measured = tuple(cases[:done]) if due else ()
-        yield Step(group, measured, fresh=before == 0, done=done)
+def checkpoints(count: int, regime: Regime) -> list[int]:
+    """Return the states of a sequence of so many cases at which all cases so far are measured."""
+    spans = _spans(count, regime) if regime.mode == "sequential" else ()
+    return [done for start, done in spans if _due(start, done, count, regime)]
 
 
-def _groups(cases: Sequence[Case], size: int) -> Iterator[tuple[Case, ...]]:
-    for start in range(0, len(cases), size):
-        yield tuple(cases[start : start + size])
+def _spans(count: int, regime: Regime) -> Iterator[tuple[int, int]]:
+    """Yield first and last (exclusive) number of the cases that are edited at once."""
+    size = regime.size or max(count, 1)
+    return ((start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _due(start: int, done: int, count: int, regime: Regime) -> bool:
+    return done == count or any(start < point <= done for point in regime.checkpoints)
+
+
+def _turns(group: Sequence[Case], *, in_turn: bool) -> list[tuple[Request, ...]]:
+    """Return the requests that are written at once: all, or the first of each case, the second..."""
+    if not in_turn:
+        return [tuple(request for case in group for request in case.requests)]
+    most = max(len(case.requests) for case in group)
+    return [tuple(c.requests[i] for c in group if i < len(c.requests)) for i in range(most)]

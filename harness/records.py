@@ -1,4 +1,4 @@
-"""The run folder: manifest, one line of JSON for each measured case, and the results.
+"""The run folder: manifest, cases, one line of JSON for each measured case, and the results.
 
 Raw answers are stored beside the values, so that metrics can be recomputed without a model. This
 module needs no torch. A line is written whole, after its case is done; a run that was interrupted
@@ -10,22 +10,23 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import jsonlines
 import numpy as np
 
-from edit_harness.cases import Answer, Case, Distribution, Divergence, Scores, Text, Verdict
-from edit_harness.errors import ResourceError, RunFolderError
+from edit_harness.cases import Case, Visit
+from edit_harness.encoding import decode_case, dumps, encode_case, finite
+from edit_harness.errors import DataError, ResourceError, RunFolderError
 
 SCHEMA = 3
 OK = "ok"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,14 @@ class Record:
 
     case: str
     status: str
-    """``ok``, or why there is no valid answer: edit_failed, nonfinite, too_long, oom, error."""
+    """``ok``, or why there is no valid answer: edit_failed, nonfinite, too_long, oom, error,
+    invalid_case."""
     values: Mapping[str, Mapping[str, float]]
     """Values by metric, then by name."""
+    state: int = 0
+    """Which edited model answered: see `edit_harness.plan.Step.state`."""
     before: Sequence[Any] = ()
-    """Raw answers of the case's probes, as `encode_answer` gives them."""
+    """Raw answers of the case's probes, as `edit_harness.encoding.encode_answer` gives them."""
     after: Sequence[Any] = ()
     edit: Mapping[str, Any] = field(default_factory=dict)
     """The editor's diagnostics."""
@@ -47,48 +51,16 @@ class Record:
     seconds: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
 
+    @property
+    def visit(self) -> Visit:
+        """What tells it apart from the other records of a run."""
+        return self.case, self.state
 
-def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
-    """Return an answer as JSON-ready data; None for what is never stored.
-
-    A divergence is a list of its numbers: a case may have twenty, before and after.
-    """
-    if isinstance(answer, Divergence):
-        return finite(astuple(answer))
-    if isinstance(answer, Text):
-        return {"text": answer.text, "verdict": answer.verdict and vars(answer.verdict)}
-    return None if isinstance(answer, Distribution) else finite(vars(answer))
-
-
-def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | None:
-    """Return the answer that `encode_answer` stored."""
-    if data is None:
-        return None
-    if not isinstance(data, Mapping):
-        return Divergence(*data)
-    if "logprobs" in data:
-        return Scores(**{name: tuple(map(tuple, data[name])) for name in data})
-    verdict = data.get("verdict")
-    return Text(data["text"], Verdict(**verdict) if verdict else None)
-
-
-def finite(data: Any) -> Any:
-    """Return data with None for numbers that JSON has no word for."""
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, Mapping):
-        return {key: finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [finite(value) for value in data]
-    return data
-
-
-def dumps(data: Any) -> str:
-    """Write JSON: ASCII, sorted keys, None for numbers that JSON has no word for."""
-    try:
-        return json.dumps(data, sort_keys=True, allow_nan=False)
-    except ValueError:
-        return json.dumps(finite(data), sort_keys=True, allow_nan=False)
+    @property
+    def pending(self) -> int:
+        """How many texts wait for a judge."""
+        verdicts = (a.get("verdict") for a in (*self.before, *self.after) if isinstance(a, Mapping))
+        return sum(verdict is not None and verdict["status"] == "pending" for verdict in verdicts)
 
 
 def fingerprint(identity: Mapping[str, Any]) -> str:
@@ -173,32 +145,61 @@ class RunFolder:
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Put the manifest into place."""
-        self._replace("manifest.json", manifest)
+        self._replace("manifest.json", _indented(manifest))
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Put the results into place."""
-        self._replace("results.json", results)
+        self._replace("results.json", _indented(results))
 
     def records(self) -> list[Record]:
-        """Return the records so far, the first of each case.
+        """Return the records so far, the last of each visit: a later one has more verdicts.
 
         A last line that was cut off is removed from the file. Raises `RunFolderError` for a
         damaged line in the middle.
         """
         self._cut_torn_tail()
-        found: dict[str, Record] = {}
-        try:
-            with jsonlines.open(self.samples, loads=json.loads) as reader:
-                for row in reader:
-                    record = Record(**{k: v for k, v in row.items() if k != "v"})
-                    found.setdefault(record.case, record)
-        except (jsonlines.InvalidLineError, ValueError, TypeError, AttributeError) as error:
-            line = getattr(error, "lineno", len(found) + 1)
+        found: dict[Visit, Record] = {}
+        for record in self._lines(self.samples, _record):
+            found[record.visit] = record
+        return list(found.values())
+
+    def cases(self) -> list[Case]:
+        """Return the cases of the run, in their order. Raises `RunFolderError`."""
+        if not self._cases.exists():
             raise RunFolderError(
-                f"line {line} of {self.samples} is damaged",
+                f"{self.path} has no {self._cases.name}", "it is no run folder, or an older one"
+            )
+        return list(self._lines(self._cases, decode_case))
+
+    def write_cases(self, cases: Iterable[Case]) -> None:
+        """Put the cases into place, so that the numbers can be had without their task."""
+        text = "".join(dumps(encode_case(case)) + "\n" for case in cases)
+        self._replace(self._cases.name, text)
+
+    @property
+    def _cases(self) -> Path:
+        return self.path / "cases.jsonl"
+
+    def _lines(self, path: Path, decode: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+        number = 0
+        try:
+            with jsonlines.open(path, loads=json.loads) as reader:
+                for row in reader:
+                    number += 1
+                    yield decode(row)
+        except (
+            jsonlines.InvalidLineError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            DataError,
+        ) as error:
+            line = getattr(error, "lineno", number)
+            raise RunFolderError(
+                f"line {line} of {path} is damaged",
                 "nothing was changed; mend the file, or start a sibling folder: --new",
             ) from None
-        return list(found.values())
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Record], None]]:
@@ -246,11 +247,18 @@ class RunFolder:
             raise RunFolderError(f"{self.path / name} is damaged", "start a sibling folder: --new")
         return data
 
-    def _replace(self, name: str, data: Mapping[str, Any]) -> None:
+    def _replace(self, name: str, text: str) -> None:
         partial = self.path / f".{name}.{os.getpid()}"
-        text = json.dumps(finite(data), indent=1, sort_keys=True, allow_nan=False)
-        partial.write_text(text + "\n", encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
         partial.replace(self.path / name)
+
+
+def _record(row: Mapping[str, Any]) -> Record:
+    return Record(**{k: v for k, v in row.items() if k != "v"})
+
+
+def _indented(data: Mapping[str, Any]) -> str:
+    return json.dumps(finite(data), indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _siblings(path: Path) -> Iterator[Path]:

@@ -33,34 +33,49 @@ class Line:
     measure: Measure
     before: Estimate | None
     after: Estimate | None
+    immediate: Estimate | None = None
+    """Right after each case's own edit, where later edits followed."""
     floor: float = 0.0
     """What rounding alone amounts to, in nats."""
 
 
+@dataclass(frozen=True)
+class Point:
+    """A point of a sequence at which all cases so far were measured."""
+
+    state: int
+    """How many cases the model held."""
+    estimates: Mapping[str, Estimate]
+
+
 def lines(
-    measures: Mapping[str, Measure], estimates: Mapping[str, Estimate], floor: float = 0.0
+    measures: Mapping[str, Measure],
+    estimates: Mapping[str, Estimate],
+    immediate: Mapping[str, Estimate],
+    floor: float = 0.0,
 ) -> Iterator[Line]:
     """Yield a line for each measure that has an estimate, in the metrics' own order."""
     for name, measure in measures.items():
         before, after = estimates.get(f"pre_{name}"), estimates.get(f"post_{name}")
         if before or after:
-            yield Line(name, measure, before, after, floor)
+            yield Line(name, measure, before, after, immediate.get(f"post_{name}"), floor)
 
 
 def single(rows: Sequence[Line], level: float) -> Table:
     """Return the table of one run."""
     table = _table()
-    for heading, justify in (
-        ("Metric", "left"), ("", "left"), ("Before", "right"), ("After", "right"),
-        (f"{level:.0%} CI", "right"), ("n", "right"),
-    ):  # fmt: skip
-        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    followed = any(row.immediate for row in rows)
+    extra = ("Immediate", "Final") if followed else ("After",)
+    for heading in ("Metric", "", "Before", *extra, f"{level:.0%} CI", "n"):
+        left = heading in ("Metric", "")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
     for row in rows:
         after = row.after
         table.add_row(
             row.name,
             DIRECTION[row.measure.better],
             show(row.before, row),
+            *([show(row.immediate, row)] if followed else ()),
             Text(show(after, row), style="bold"),
             interval(after, row),
             str(after.n if after else ""),
@@ -98,6 +113,19 @@ def combined(
             )
             table.add_row(*map(Text, run), *cells)
         yield table
+
+
+def curve(points: Sequence[Point], measures: Mapping[str, Measure], width: int) -> Iterator[Table]:
+    """Yield the table of a sequence: a row for each of its points, a column for each measure.
+
+    A row is of all cases that the model held then.
+    """
+    runs = []
+    for point in points:
+        rows = [row for row in lines(measures, point.estimates, {}) if not row.measure.detail]
+        runs.append(((str(point.state),), rows))
+    names = dict.fromkeys(row.name for _, rows in runs for row in rows)
+    yield from combined(runs, ["Cases"], list(names), width)
 
 
 def show(estimate: Estimate | None, line: Line) -> str:

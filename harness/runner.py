@@ -14,14 +14,17 @@ from time import perf_counter
 import torch
 
 from edit_harness.before import Before
-from edit_harness.cases import Answer, Case, is_finite
+from edit_harness.cases import Answer, Case, Visit, is_finite
 from edit_harness.digests import state
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.errors import DataError, LeakError, PluginError
-from edit_harness.interfaces import Editor, Metric
+from edit_harness.encoding import encode_answer
+from edit_harness.errors import DataError, LeakError
+from edit_harness.interfaces import Editor, Judge, Metric
+from edit_harness.judging import judged
 from edit_harness.model import Model
+from edit_harness.outcome import values
 from edit_harness.plan import Step
-from edit_harness.records import OK, Record, encode_answer
+from edit_harness.records import OK, Record
 from edit_harness.tokens import TooLongError
 
 LOG = logging.getLogger(__name__)
@@ -36,17 +39,30 @@ LARGE_CHUNK, GPU_CHUNK = 4, 16
 
 @dataclass(frozen=True)
 class Edited:
-    """A step and what became of its edit."""
+    """A step, and the edit that the model holds after it."""
 
     step: Step
-    edit: Edit = field(default_factory=Edit)
-    seconds: float = 0.0
-    error: BaseException | None = None
+    edit: Edit
+
+
+@dataclass
+class Ledger:
+    """What became of the edit of each case, by its id; a case is edited once in a run."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, BaseException] = field(default_factory=dict)
+
+    def book(self, step: Step, seconds: float, error: BaseException | None = None) -> None:
+        """Note what a step took, in equal parts, and that it failed."""
+        for case in step.edit:
+            self.seconds[case.id] = self.seconds.get(case.id, 0.0) + seconds / len(step.edit)
+            if error is not None:
+                self.errors.setdefault(case.id, error)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The answers of one case."""
+    """The answers of one case to one edited model."""
 
     case: Case
     edited: Edited
@@ -62,11 +78,15 @@ def run(
     steps: Iterable[Step],
     metrics: Mapping[str, Metric],
     *,
-    done: Collection[str] = (),
+    judge: Judge | None = None,
+    done: Collection[Visit] = (),
     chunk: int | None = None,
 ) -> Iterator[Record]:
-    """Yield a record for each measured case whose id is not in ``done``; see `chunks`."""
-    for records in chunks(model, editor, steps, metrics, Before(model), done=done, chunk=chunk):
+    """Yield a record for each measured case whose visit is not in ``done``; see `chunks`."""
+    before = Before(model)
+    for records in chunks(
+        model, editor, steps, metrics, before, judge=judge, done=done, chunk=chunk
+    ):
         yield from records
 
 
@@ -77,29 +97,52 @@ def chunks(
     metrics: Mapping[str, Metric],
     before: Before,
     *,
-    done: Collection[str] = (),
+    judge: Judge | None = None,
+    done: Collection[Visit] = (),
     chunk: int | None = None,
 ) -> Iterator[list[Record]]:
-    """Yield the records of each chunk, without those of cases whose ids are in ``done``.
+    """Yield the records of each chunk, without those whose visits are in ``done``.
 
     Editors that go through the same steps side by side share ``before``. A case that fails gets a
     status and a message; the others go on. Raises `DataError` if the unedited model answers with
     NaN, `LeakError` if the editor changes it.
     """
+    size = chunk or _chunk_of(model)
+    groups = list(_grouped(steps, size))
+    ledger = Ledger()
     last = UNEDITED
-    groups = list(_grouped(steps, chunk or _chunk_of(model)))
-    for number, (group, following) in enumerate(zip(groups, [*groups[1:], []], strict=True)):
-        wanted = {case.id for step in group for case in step.measure}.difference(done)
-        if not wanted and all(step.fresh for step in (*group, *following[:1])):
-            yield []
-            continue
-        edited = _edit(model, editor, group, last)
-        last = edited[-1].edit
-        _check_clean(model, before)
-        before.turn_to(number)
-        measured = _measure(before, edited)
-        _check_clean(model, before)
-        yield [record(m, metrics) for m in measured if m.case.id in wanted]
+    number = 0
+    for group, needed in zip(groups, _needed(groups, set(done)), strict=True):
+        todo = [(case, i) for i, step in enumerate(group) for case in step.measure]
+        edited: list[Edited] = []
+        if needed:
+            edited = _edit(model, editor, group, last, ledger)
+            last = edited[-1].edit
+            _check_clean(model, before)
+        for start in range(0, len(todo), size):
+            piece = todo[start : start + size]
+            wanted = [(c, i) for c, i in piece if (c.id, group[i].state) not in done]
+            records = []
+            if wanted:
+                before.turn_to(number)
+                measured = _measure(before, [(case, edited[i]) for case, i in piece], ledger)
+                _check_clean(model, before)
+                asked = [m for m, pair in zip(measured, piece, strict=True) if pair in wanted]
+                records = _records(asked, metrics, judge, ledger)
+            number += 1
+            yield records
+
+
+def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[bool]:
+    """Tell of each group whether its edits are needed: by itself, or as part of a sequence."""
+    needed: list[bool] = []
+    later = False
+    for i, group in reversed(list(enumerate(groups))):
+        goes_on = i + 1 < len(groups) and not groups[i + 1][0].fresh
+        wanted = any(visit not in done for step in group for visit in step.visits)
+        later = wanted or (goes_on and later)
+        needed.append(later)
+    return needed[::-1]
 
 
 def _check_clean(model: Model, before: Before) -> None:
@@ -119,30 +162,33 @@ def _chunk_of(model: Model) -> int:
 
 
 def _grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
+    """Yield groups of steps that are edited together, of at least so many cases but for the last."""
     group: list[Step] = []
     for step in steps:
         group.append(step)
-        if len(group) == size:
+        if sum(len(step.edit) for step in group) >= size:
             yield group
             group = []
     if group:
         yield group
 
 
-def _edit(model: Model, editor: Editor, group: Sequence[Step], last: Edit) -> list[Edited]:
-    """Edit together what is independent; where that fails, in halves to see which it was."""
-    if all(step.fresh for step in group):
-        return _edit_each(model, editor, group)
+def _edit(
+    model: Model, editor: Editor, group: Sequence[Step], last: Edit, ledger: Ledger
+) -> list[Edited]:
+    """Edit together what is independent, and the rest step by step; ``last`` is the edit before."""
+    fresh = iter(_edit_each(model, editor, [step for step in group if step.fresh], ledger))
     edited = []
     for step in group:
-        edited.append(_edit_one(model, editor, step, last))
-        last = edited[-1].edit
+        last = next(fresh) if step.fresh else _edit_one(model, editor, step, last, ledger)
+        edited.append(Edited(step, last))
     return edited
 
 
-def _edit_each(model: Model, editor: Editor, group: Sequence[Step]) -> list[Edited]:
-    if len(group) == 1:
-        return [_edit_one(model, editor, group[0], UNEDITED)]
+def _edit_each(model: Model, editor: Editor, group: Sequence[Step], ledger: Ledger) -> list[Edit]:
+    """Return independent edits; where editing together fails, in halves to see which it was."""
+    if len(group) < 2:
+        return [_edit_one(model, editor, step, UNEDITED, ledger) for step in group]
     start = perf_counter()
     try:
         edits = editor.edit_each(model, [step.requests for step in group])
@@ -150,10 +196,14 @@ def _edit_each(model: Model, editor: Editor, group: Sequence[Step]) -> list[Edit
     except (Exception, SystemExit):
         LOG.debug("editing %d steps together failed", len(group), exc_info=True)
     else:
-        seconds = (perf_counter() - start) / len(group)
-        return [Edited(s, e, seconds) for s, e in zip(group, edits, strict=True)]
+        for step in group:
+            ledger.book(step, (perf_counter() - start) / len(group))
+        return edits
     half = len(group) // 2  # which also halves the memory that it takes
-    return _edit_each(model, editor, group[:half]) + _edit_each(model, editor, group[half:])
+    return [
+        *_edit_each(model, editor, group[:half], ledger),
+        *_edit_each(model, editor, group[half:], ledger),
+    ]
 
 
 def _check(edits: Sequence[Edit], count: int) -> None:
@@ -163,8 +213,8 @@ def _check(edits: Sequence[Edit], count: int) -> None:
         raise TypeError(f"the editor returned {wrong[0] if wrong else len(edits)}, not an Edit")
 
 
-def _edit_one(model: Model, editor: Editor, step: Step, last: Edit) -> Edited:
-    """Make one edit; if it fails, a sequence goes on from the edit before."""
+def _edit_one(model: Model, editor: Editor, step: Step, last: Edit, ledger: Ledger) -> Edit:
+    """Return one edit; if it fails, a sequence goes on from the edit before."""
     start = perf_counter()
     try:
         if step.fresh:
@@ -174,87 +224,90 @@ def _edit_one(model: Model, editor: Editor, step: Step, last: Edit) -> Edited:
         _check([edit], 1)
     except (Exception, SystemExit) as error:
         LOG.debug("an edit failed", exc_info=True)
-        return Edited(step, UNEDITED if step.fresh else last, perf_counter() - start, error)
-    return Edited(step, edit, perf_counter() - start)
+        ledger.book(step, perf_counter() - start, error)
+        return UNEDITED if step.fresh else last
+    ledger.book(step, perf_counter() - start)
+    return edit
 
 
-def _measure(before: Before, edited: Sequence[Edited]) -> list[Measured]:
+def _measure(before: Before, todo: Sequence[tuple[Case, Edited]], ledger: Ledger) -> list[Measured]:
     """Ask together; where that fails, case by case to see which it was."""
-    todo = [(case, e) for e in edited for case in e.step.measure]
     try:
-        return _ask(before, todo)
+        return _ask(before, todo, ledger)
     except Exception:
         LOG.debug("asking %d cases together failed", len(todo), exc_info=True)
     found = []
     for item in todo:
         try:
-            found += _ask(before, [item])
+            found += _ask(before, [item], ledger)
         except Exception as error:  # an adaptor or a patch is the editor's own code
             found.append(Measured(*item, error=error))
     return found
 
 
-def _ask(before: Before, todo: Sequence[tuple[Case, Edited]]) -> list[Measured]:
+def _ask(before: Before, todo: Sequence[tuple[Case, Edited]], ledger: Ledger) -> list[Measured]:
     start = perf_counter()
     cases = {case.id: case for case, _ in todo}
     answers = before.ask(list(cases.values()), [(case, edited.edit) for case, edited in todo])
     seconds = (perf_counter() - start) / max(len(todo), 1)
     return [
-        Measured(case, edited, *pair, seconds, edited.error)
+        Measured(case, edited, *pair, seconds, ledger.errors.get(case.id))
         for (case, edited), pair in zip(todo, answers, strict=True)
     ]
 
 
-def record(measured: Measured, metrics: Mapping[str, Metric]) -> Record:
-    """Turn the answers of one case into its line of the run folder."""
-    case, before, after = measured.case, measured.before, measured.after
-    if before and not all(map(is_finite, before)):
-        raise DataError(
-            f"the unedited model answers case {case.id} with NaN or infinity",
-            "check the weights, or load it with --dtype float32",
-        )
-    status, message = _status(measured)
-    values = {name: _values(name, m, measured, status == OK) for name, m in metrics.items()}
-    raw_before, raw_after = (list(map(encode_answer, answers)) for answers in (before, after))
+def _records(
+    measured: Sequence[Measured],
+    metrics: Mapping[str, Metric],
+    judge: Judge | None,
+    ledger: Ledger,
+) -> list[Record]:
+    """Turn answers into lines of the run folder, the texts among them judged.
+
+    Raises `DataError` if the unedited model answers with NaN, which is nobody's to judge.
+    """
+    for m in measured:
+        if m.before and not all(map(is_finite, m.before)):
+            raise DataError(
+                f"the unedited model answers case {m.case.id} with NaN or infinity",
+                "check the weights, or load it with --dtype float32",
+            )
+    verdicts = judged(judge, [(m.case, (m.before, m.after)) for m in measured])
+    return [_record(m, *pair, metrics, ledger) for m, pair in zip(measured, verdicts, strict=True)]
+
+
+def _record(
+    measured: Measured,
+    before: Sequence[Answer],
+    after: Sequence[Answer],
+    metrics: Mapping[str, Metric],
+    ledger: Ledger,
+) -> Record:
+    case, edited = measured.case, measured.edited
+    status, message = _status(measured, ledger)
+    given, got = (list(map(encode_answer, m)) for m in (measured.before, measured.after))
     return Record(
         case=case.id,
         status=status,
-        values=values,
-        before=raw_before,
-        after=raw_after,
-        edit=dict(measured.edited.edit.info),
-        noop=status == OK and raw_before == raw_after,
-        seconds={"edit": measured.edited.seconds, "evaluate": measured.seconds},
+        values=values(case, (before, after), metrics, status),
+        state=edited.step.state,
+        before=[encode_answer(answer) for answer in before],
+        after=[encode_answer(answer) for answer in after],
+        edit=dict(edited.edit.info) if case in edited.step.edit else {},
+        noop=status == OK and given == got,
+        seconds={"edit": ledger.seconds.get(case.id, 0.0), "evaluate": measured.seconds},
         message=message,
     )
 
 
-def _values(name: str, metric: Metric, measured: Measured, valid: bool) -> dict[str, float]:
-    """Return what a metric says of a case. Raises `PluginError` that names it if it fails.
-
-    `DataError` stays what it is: the metric misses a file.
-    """
-    case, before, after = measured.case, measured.before, measured.after
-    try:
-        values = metric.measure(case, before, after) if valid else metric.failed(case, before)
-        return {str(key): float(value) for key, value in values.items()}
-    except DataError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"metric {name} failed on case {case.id}: {type(error).__name__}: {error}",
-            "leave it out with --metrics, or ask its author",
-        ) from error
-
-
-def _status(measured: Measured) -> tuple[str, str]:
+def _status(measured: Measured, ledger: Ledger) -> tuple[str, str]:
     error = measured.error
     if isinstance(error, TooLongError):
         return "too_long", error.cause
     if isinstance(error, torch.OutOfMemoryError):
         return "oom", "the device's memory is too small for it, even alone"
     if error is not None:
-        stage = "edit_failed" if error is measured.edited.error else "error"
+        stage = "edit_failed" if error is ledger.errors.get(measured.case.id) else "error"
         return stage, f"{type(error).__name__}: {error}"
     if not all(map(is_finite, measured.after)):
         return "nonfinite", "the edited model answers with NaN or infinity"

@@ -10,18 +10,17 @@ from itertools import product
 from pathlib import Path
 from time import perf_counter
 
-from rich.markup import escape
 from rich.table import Table
 
 from edit_harness import assembly, console, evaluation, fields, records, report
 from edit_harness.errors import HarnessError, LeakError, RunFolderError, UsageError
-from edit_harness.evaluation import LEVEL, Evaluation, Run
-from edit_harness.flags import EditingFlags, whole_number
+from edit_harness.evaluation import Evaluation
+from edit_harness.flags import EditingFlags, regime, whole_number
+from edit_harness.outcome import Run
 from edit_harness.plugins import Component, Plugins
 from edit_harness.records import RunFolder
 
 DONE, SOME_FAILED = 0, 1
-SHOWN_FAILURES = 5
 TIMED = 2
 """Cases that a dry run really runs to tell how long all take."""
 
@@ -33,6 +32,10 @@ class Flags(EditingFlags):
     task: Sequence[str]
     task_args: Sequence[str]
     metrics: Sequence[str]
+    edit_mode: str | None
+    edit_batch_size: str | None
+    eval_at: Sequence[str]
+    judge: str
     limit: int | None
     samples: Sequence[str]
     seed: Sequence[str]
@@ -60,7 +63,7 @@ def run(plugins: Plugins, flags: Flags) -> int:
     elif len(runs) > 1:
         for table in summary(runs):
             console.out.print(table)
-    return max(*codes, SOME_FAILED if any(r.failures for r in runs) else DONE)
+    return max(*codes, SOME_FAILED if any(r.failures or r.pending for r in runs) else DONE)
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ def run_model(
         (seed, assembly.make_benchmark(plugins, task.qualified, settings, source, seed))
         for (task, settings), seed in product(todo.tasks.items(), todo.seeds)
     ]
+    given = flags.edit_mode, flags.edit_batch_size, flags.eval_at
+    regimes = {b.task.name: regime(b.task.value.regime, *given) for _, b in benchmarks}
     model = assembly.load(plugins, name, **flags.model_options)
     for seed, benchmark in benchmarks:
         beside = []
@@ -111,6 +116,8 @@ def run_model(
                     editor=editor.qualified,
                     editor_args=settings,
                     metrics=flags.metrics,
+                    judge=flags.judge,
+                    regime=regimes[benchmark.task.name],
                     limit=flags.limit,
                     samples=flags.samples,
                     seed=seed,
@@ -156,8 +163,8 @@ def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) 
         raise
     except BaseException:
         for which, folder in folders.items():
-            kept = {record.case for record in folder.records()}
-            planned = [case.id for case in which.cases]
+            kept = {record.visit for record in folder.records()}
+            planned = which.visits
             console.err.print(
                 f"kept: {len(kept.intersection(planned))} of {len(planned)} cases in "
                 f"{folder.path}; continue with the same command"
@@ -168,42 +175,19 @@ def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) 
             for note in run.folder.notes:
                 console.err.print(f"note     {note}", markup=False)
         if not flags.as_json:
-            show(run, flags, named=len(finished) > 1)
+            console.finished(run, quiet=flags.quiet, verbose=flags.verbose, named=len(finished) > 1)
     return finished
-
-
-def show(finished: Run, flags: Flags, *, named: bool) -> None:
-    """Print the table of one run, its failures and where it lies; ``named`` says of which editor."""
-    if named:
-        console.out.print(f"\n[bold cyan]editor[/]   {escape(finished.evaluation.label)}")
-    rows = [r for r in finished.lines if flags.verbose or not r.measure.detail]
-    console.out.print(report.single(rows, LEVEL))
-    if not rows:
-        metrics = ", ".join(finished.evaluation.metrics)
-        console.err.print(f"nothing  {metrics}: nothing to measure in these cases", markup=False)
-    if flags.quiet:
-        return
-    if failures := finished.failures:
-        console.err.print(
-            f"failed   {len(failures)} of {len(finished.records)} cases; they count as failures"
-        )
-        for record in failures[:SHOWN_FAILURES]:
-            message = f"         case {record.case}: {record.status}: {record.message}"
-            console.err.print(message[: 3 * console.err.width], markup=False)
-    if noop := sum(record.noop for record in finished.records):
-        console.err.print(f"no-op    {noop} edits changed no answer")
-    console.err.print(f"saved    {finished.folder.path}/", markup=False)
 
 
 def summary(runs: Sequence[Run]) -> Iterator[Table]:
     """Return one table of several runs; columns that are the same in all are left out."""
     labels = [
         {
-            "Editor": r.evaluation.label,
-            "Preset": r.evaluation.preset.partition(" ")[0] or "none",
-            "Task": r.evaluation.task.name,
-            "Model": r.evaluation.model.name,
-            "Seed": str(r.evaluation.seed),
+            "Editor": r.label,
+            "Preset": r.manifest["preset"].partition(" ")[0] or "none",
+            "Task": r.manifest["identity"]["task"]["name"],
+            "Model": r.manifest["model"]["name"],
+            "Seed": str(r.manifest["identity"]["seed"]),
         }
         for r in runs
     ]
@@ -224,11 +208,12 @@ def rehearse(assembled: Evaluation) -> None:
     console.header([assembled])
     cases = assembled.cases
     probes = sum(len(case.probes) for case in cases)
-    some = list(plan.steps(cases[:TIMED], assembled.regime))
+    some = [case for case in cases if not case.problem][:TIMED]
+    steps = plan.steps(some, assembled.regime)
     start = perf_counter()
-    for _ in runner.run(assembled.model, assembled.editor.value, some, assembled.metrics):
+    for _ in runner.run(assembled.model, assembled.editor.value, steps, assembled.metrics):
         pass
-    each = (perf_counter() - start) / len(some)
+    each = (perf_counter() - start) / max(len(some), 1)
     weights = sum(p.numel() * p.element_size() for p in assembled.model.module.parameters())
     console.out.print(
         f"dry run  {len(cases):,} cases, {probes:,} probes before and after\n"

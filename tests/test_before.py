@@ -12,8 +12,9 @@ from edit_harness import Case, Choose, Drift, Generate, NextToken, Probe, Reques
 from edit_harness import before as before_module
 from edit_harness.before import Before
 from edit_harness.edits import UNEDITED, Edit
+from edit_harness.interfaces import Regime
 from edit_harness.model import Model
-from edit_harness.plan import Regime, steps
+from edit_harness.plan import steps
 from edit_harness.runner import chunks
 from edit_harness.testing import tiny_model
 

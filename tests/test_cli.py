@@ -78,7 +78,12 @@ def test_the_main_job(tell, tmp_path):
     assert "numbers are a demonstration" in result.stderr
     (run,) = (tmp_path / "results").iterdir()
     assert len((run / "samples.jsonl").read_text().splitlines()) == 3
-    assert {p.name for p in run.iterdir()} == {"manifest.json", "samples.jsonl", "results.json"}
+    assert {p.name for p in run.iterdir()} == {
+        "cases.jsonl",
+        "manifest.json",
+        "results.json",
+        "samples.jsonl",
+    }
 
 
 def test_the_same_command_goes_on_and_reads_back(tell, tmp_path):

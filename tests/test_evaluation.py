@@ -8,9 +8,10 @@ import torch
 from builders import record
 
 import edit_harness as eh
-from edit_harness.evaluation import LEVEL
+from edit_harness.encoding import decode_answer
 from edit_harness.model import Model
-from edit_harness.records import columns, decode_answer
+from edit_harness.outcome import LEVEL
+from edit_harness.records import columns
 from edit_harness.stats import bootstrap
 
 ROME = {"layer": 0, "steps": 4, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
@@ -53,8 +54,8 @@ def test_every_number_follows_from_what_is_stored(evaluate):
     run = evaluate()
     stored = run.folder.records()
     results = run.folder.results()["results"]
-    cases = {case.id: case for case in run.evaluation.cases}
-    for name, metric in run.evaluation.metrics.items():
+    cases = {case.id: case for case in run.folder.cases()}
+    for name, metric in run.metrics.items():
         for row in stored:
             before, after = ([decode_answer(a) for a in x] for x in (row.before, row.after))
             assert metric.measure(cases[row.case], before, after) == row.values[name]
@@ -99,8 +100,8 @@ def test_what_numbers_depend_on_is_in_the_folders_name(evaluate, model):
 
 def test_the_seed_reaches_editor_and_intervals(evaluate):
     one, other = evaluate(), evaluate(seed=1)
-    assert one.evaluation.editor.value.seed == 0
-    assert other.evaluation.editor.value.seed == 1
+    assert one.manifest["identity"]["editor"]["fields"]["seed"] == 0
+    assert other.manifest["identity"]["editor"]["fields"]["seed"] == 1
 
 
 def test_objects_serve_as_well_as_names(evaluate, tmp_path):
@@ -111,7 +112,7 @@ def test_objects_serve_as_well_as_names(evaluate, tmp_path):
             return Edit()
 
     run = evaluate(editor=Nothing(), editor_args={})
-    assert run.evaluation.label == "nothing"
+    assert run.label == "nothing"
     assert run["NKL"].value == 0
 
 

@@ -5,15 +5,8 @@ import numpy as np
 import pytest
 
 from edit_harness import Distribution, Divergence, ResourceError, RunFolderError, Scores, Text
-from edit_harness.records import (
-    Record,
-    RunFolder,
-    columns,
-    decode_answer,
-    encode_answer,
-    fingerprint,
-    finite,
-)
+from edit_harness.encoding import decode_answer, encode_answer, finite
+from edit_harness.records import Record, RunFolder, columns, fingerprint
 
 IDENTITY = {"editor": "x", "seed": 0}
 

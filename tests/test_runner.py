@@ -10,10 +10,11 @@ import torch
 from edit_harness import Case, Choose, DataError, Drift, Editor, Metric, PluginError, Probe, Request
 from edit_harness.before import Before
 from edit_harness.edits import Edit, LowRank
+from edit_harness.encoding import decode_answer
 from edit_harness.errors import LeakError
+from edit_harness.interfaces import Regime
 from edit_harness.model import Model
-from edit_harness.plan import Regime, steps
-from edit_harness.records import decode_answer
+from edit_harness.plan import steps
 from edit_harness.runner import chunks, run
 
 PEOPLE = ("Ada", "Bob", "Ann", "Danielle", "Paris")
@@ -68,10 +69,11 @@ class Push(Editor):
 
 
 METRICS = {"probability": Probability()}
+SINGLE = Regime()
 
 
-def ran(model, editor, cases=CASES, **extra):
-    return list(run(model, editor, steps(cases, Regime()), METRICS, **extra))
+def ran(model, editor, cases=CASES, regime=SINGLE, **extra):
+    return list(run(model, editor, steps(cases, regime), METRICS, **extra))
 
 
 def test_every_case_has_a_record_in_order(model):
@@ -204,7 +206,7 @@ def test_an_adaptor_that_fails_is_a_failure_and_stops_nobody(model):
 
 @pytest.mark.parametrize("chunk", [1, 2, 16])
 def test_the_first_edit_of_a_sequence_is_made_whatever_the_chunk(model, chunk):
-    plan = list(steps(CASES[:3], Regime("sequential", 1, 0)))
+    plan = list(steps(CASES[:3], Regime("sequential")))
     found = list(run(model, Push(), plan, METRICS, chunk=chunk))
     whole = Push().edit(model, [c.requests[0] for c in CASES[:3]])
     expected = [model.answer([(whole, c.probes[0].query)])[0].prob(0) for c in CASES[:3]]
@@ -244,14 +246,14 @@ def test_a_metric_that_fails_is_named(model):
 
 def test_what_is_done_is_not_done_again(model):
     editor = Push()
-    records = ran(model, editor, done={"Ada", "Bob"}, chunk=2)
+    records = ran(model, editor, done={("Ada", 0), ("Bob", 0)}, chunk=2)
     assert [r.case for r in records] == ["Ann", "Danielle", "Paris"]
     assert editor.edited == ["Ann", "Danielle", "Paris"]
 
 
 def test_the_rest_of_a_chunk_is_computed_in_the_same_chunk(model):
     editor = Push()
-    records = ran(model, editor, done={"Ada"}, chunk=2)
+    records = ran(model, editor, done={("Ada", 0)}, chunk=2)
     assert editor.edited == list(PEOPLE)
     assert [r.case for r in records] == list(PEOPLE[1:])
 
@@ -320,6 +322,96 @@ def test_batches_and_sequences_need_no_change_in_a_plugin(model):
     assert single[0].values["probability"]["kl"] != pytest.approx(
         batch[0].values["probability"]["kl"], abs=1e-3
     )
+
+
+SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 4))
+VISITS = [
+    ("Ada", 1), ("Ada", 2), ("Bob", 2), ("Ann", 3), ("Ada", 4), ("Bob", 4), ("Ann", 4),
+    ("Danielle", 4), *((name, 5) for name in PEOPLE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 16])
+def test_a_sequence_is_the_sum_of_its_edits_at_every_point(model, chunk):
+    """By hand: add up the edits of the first cases, and ask each case in a pass of its own.
+
+    The tolerance is that of adding deltas in another order and of shared passes, in float32.
+    """
+    records = ran(model, Push(), regime=SEQUENCE, chunk=chunk)
+    assert [r.visit for r in records] == VISITS
+    by_id = {case.id: case for case in CASES}
+    for r in records:
+        total = Edit()
+        for made in CASES[: r.state]:
+            total = total + Push().edit(model, made.requests)
+        asked = [(total, probe.query) for probe in by_id[r.case].probes]
+        choice, drift = model.answer(asked)
+        assert r.values["probability"]["post_p"] == pytest.approx(choice.prob(0), rel=1e-4)
+        assert r.values["probability"]["kl"] == pytest.approx(drift.forward, rel=1e-4)
+
+
+@pytest.mark.parametrize("kept", [1, 4, 8, len(VISITS) - 1])
+def test_a_sequence_goes_on_where_it_stopped(model, kept):
+    whole = ran(model, Push(), regime=SEQUENCE, chunk=2)
+    rest = ran(model, Push(), regime=SEQUENCE, chunk=2, done=set(VISITS[:kept]))
+    assert [r.visit for r in rest] == VISITS[kept:]
+    for one, other in zip(rest, whole[kept:], strict=True):
+        assert (one.before, one.after, one.values) == (other.before, other.after, other.values)
+
+
+def test_a_sequence_that_is_done_is_not_edited_again(model):
+    editor = Push()
+    assert ran(model, editor, regime=SEQUENCE, done=set(VISITS), chunk=2) == []
+    assert editor.edited == []
+
+
+def test_a_failed_edit_of_a_sequence_is_a_failure_at_every_later_point(model):
+    """The others are measured on the model without it."""
+    records = ran(model, Push(fails=("Ada",)), regime=SEQUENCE)
+    failed = {r.visit for r in records if r.status != "ok"}
+    assert failed == {visit for visit in VISITS if visit[0] == "Ada"}
+    without = ran(model, Push(), CASES[1:], regime=Regime("sequential"))
+    final = [r for r in records if r.state == 5][1:]
+    for one, other in zip(final, without, strict=True):
+        assert one.values["probability"] == pytest.approx(other.values["probability"], rel=1e-4)
+
+
+def test_what_is_edited_alone_in_a_batch_fails_alone(model):
+    records = ran(model, Push(fails=("Bob",)), regime=Regime("batch", 2))
+    assert [r.visit for r in records] == [
+        ("Ada", 1), ("Bob", 1), ("Ann", 2), ("Danielle", 2), ("Paris", 3),
+    ]  # fmt: skip
+    assert [r.status for r in records] == ["edit_failed"] * 2 + ["ok"] * 3
+
+
+def test_requests_in_turn_are_edited_on_top_of_each_other(model):
+    """Two turns of a case, beside another case; nothing goes from one case into the next."""
+    pair = Case("pair", (CASES[0].requests[0], CASES[1].requests[0]), CASES[0].probes)
+    editor = Push()
+    records = ran(model, editor, [pair, CASES[2], pair_of_ann()], regime=Regime(in_turn=True))
+    assert [r.case for r in records] == ["pair", "Ann", "other"]
+    assert editor.edited == ["Ada", "Ann", "Ann", "Bob", "Bob"], "the first turns together"
+    total = Push().edit(model, [CASES[0].requests[0], CASES[1].requests[0]])
+    expected = model.answer([(total, pair.probes[0].query)])[0].prob(0)
+    assert records[0].values["probability"]["post_p"] == pytest.approx(expected, rel=1e-4)
+    alone = ran(model, Push(), [CASES[2]])
+    assert records[1].values["probability"] == pytest.approx(
+        alone[0].values["probability"], rel=1e-4
+    )
+
+
+def pair_of_ann() -> Case:
+    return Case("other", (CASES[2].requests[0], CASES[1].requests[0]), CASES[2].probes)
+
+
+def test_seconds_of_turns_and_batches_are_those_of_a_case(model, monkeypatch):
+    ticks = iter(range(1000))
+    monkeypatch.setattr("edit_harness.runner.perf_counter", lambda: float(next(ticks)))
+    batch = ran(model, Push(), regime=Regime("batch", 5))
+    assert {r.seconds["edit"] for r in batch} == {1 / 5}
+    pair = Case("pair", (CASES[0].requests[0], CASES[1].requests[0]), CASES[0].probes)
+    (turned,) = ran(model, Push(), [pair], regime=Regime(in_turn=True))
+    assert turned.seconds["edit"] == 2.0
 
 
 def test_an_interrupted_run_leaves_the_weights(model):

@@ -37,13 +37,13 @@ from edit_harness.cases import (
     Text,
 )
 from edit_harness.edits import Adaptor, Edit
+from edit_harness.encoding import finite
 from edit_harness.errors import PluginError
 from edit_harness.fields import build
 from edit_harness.interfaces import Editor, Judge, Metric, ModelSource, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins, entry_points
 from edit_harness.presets import configure, settings, shape_of
-from edit_harness.records import finite
 from edit_harness.testing.tiny import tiny_model
 
 FACTS = (

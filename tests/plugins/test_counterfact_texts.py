@@ -9,12 +9,14 @@ from builders import SNIPPETS, record, with_texts
 
 import edit_harness as eh
 from edit_harness import DataError, Generate, ModelSource, UsageError
+from edit_harness.encoding import decode_answer
 from edit_harness.fields import build
 from edit_harness.files import Remote, sha256_of
-from edit_harness.records import RunFolder, decode_answer
+from edit_harness.records import RunFolder
 from edit_harness.references import find
 from edit_harness_plugins.metrics.consistency import Consistency
 from edit_harness_plugins.metrics.fluency import Fluency
+from edit_harness_plugins.models.pocket import Pocket
 from edit_harness_plugins.tasks import snippets
 from edit_harness_plugins.tasks.counterfact import CounterFact, CounterFactPlus
 
@@ -203,7 +205,7 @@ def test_weights_and_words_that_do_not_fit(tmp_path, authors, monkeypatch):
 
 
 def test_numbers_are_recomputed_from_the_run_folder(tmp_path):
-    """Without the model, and in a cache that has to be filled again."""
+    """Without the model; the references are in no cache, so the task fills it again."""
     settings = {"generation": 2}
     run = eh.evaluate("none", "counterfact", task_args=settings, limit=3, output=tmp_path / "runs")
     assert 0.05 < run.estimates["post_RS"].value < 0.8
@@ -211,9 +213,9 @@ def test_numbers_are_recomputed_from_the_run_folder(tmp_path):
     find.cache_clear()
     for path in (tmp_path / "cache" / "references").iterdir():
         path.unlink()
-    task = CounterFact(**settings).bind(run.evaluation.model.source)
-    cases = {case.id: case for case in task.cases()}
-    records = RunFolder(run.folder.path).records()
+    list(CounterFact(**settings).bind(Pocket()).cases())
+    folder = RunFolder(run.folder.path)
+    cases, records = {case.id: case for case in folder.cases()}, folder.records()
     assert [bool(r.values["fluency"]) for r in records] == [True, False, True]
     for stored in records:
         before, after = ([decode_answer(a) for a in part] for part in (stored.before, stored.after))
@@ -229,10 +231,10 @@ def test_the_seed_of_the_run_draws_other_texts(tmp_path):
             "none", "counterfact", task_args={"generation": 1}, limit=1, output=tmp_path, seed=seed
         )
         texts_ = [answer["text"] for answer in run.records[0].after if "text" in answer]
-        queries = texts(run.evaluation.cases[0])
+        queries = texts(run.cases[0])
         assert len(texts_) == len(queries) == 5
         for query, text in zip(queries, texts_, strict=True):
-            tokens = run.evaluation.model.tokens
+            tokens = eh.load_model("pocket").tokens
             assert len(tokens.encode(query.prompt + text).ids) <= query.max_tokens == 100
         drawn.append(texts_)
         assert isinstance(queries[0], Generate)

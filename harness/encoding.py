@@ -1,0 +1,100 @@
+"""Cases and answers as JSON, and back; nothing here knows of files, or needs torch."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple
+from typing import Any
+
+from edit_harness.cases import (
+    Answer,
+    Case,
+    Choose,
+    Distribution,
+    Divergence,
+    Drift,
+    Generate,
+    Key,
+    NextToken,
+    Probe,
+    Request,
+    Scores,
+    Text,
+    Verdict,
+)
+
+QUERIES: dict[str, Any] = {
+    query.__name__.lower(): query for query in (Choose, Drift, NextToken, Generate)
+}
+
+
+def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
+    """Return an answer as JSON-ready data; None for what is never stored.
+
+    A divergence is a list of its numbers: a case may have twenty, before and after.
+    """
+    if isinstance(answer, Divergence):
+        return finite(astuple(answer))
+    if isinstance(answer, Text):
+        verdict = {"verdict": vars(answer.verdict)} if answer.verdict else {}
+        return {"text": answer.text, **verdict}
+    return None if isinstance(answer, Distribution) else finite(vars(answer))
+
+
+def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | None:
+    """Return the answer that `encode_answer` stored."""
+    if data is None:
+        return None
+    if not isinstance(data, Mapping):
+        return Divergence(*data)
+    if "logprobs" in data:
+        return Scores(**{name: tuple(map(tuple, data[name])) for name in data})
+    verdict = data.get("verdict")
+    return Text(data["text"], Verdict(**verdict) if verdict else None)
+
+
+def finite(data: Any) -> Any:
+    """Return data with None for numbers that JSON has no word for."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return data
+
+
+def dumps(data: Any) -> str:
+    """Write JSON: ASCII, sorted keys, None for numbers that JSON has no word for."""
+    try:
+        return json.dumps(data, sort_keys=True, allow_nan=False)
+    except ValueError:
+        return json.dumps(finite(data), sort_keys=True, allow_nan=False)
+
+
+def encode_case(case: Case) -> dict[str, Any]:
+    """Return a case as JSON-ready data."""
+    data = asdict(case)
+    for probe, own in zip(case.probes, data["probes"], strict=True):
+        own["query"]["ask"] = type(probe.query).__name__.lower()
+    return data
+
+
+def decode_case(data: Mapping[str, Any]) -> Case:
+    """Return the case that `encode_case` stored."""
+    return Case(
+        data["id"],
+        tuple(Request(**request) for request in data["requests"]),
+        tuple(_decode_probe(probe) for probe in data["probes"]),
+        data["tags"],
+        data["problem"],
+    )
+
+
+def _decode_probe(data: Mapping[str, Any]) -> Probe:
+    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in data["query"].items()}
+    query = QUERIES[str(fields.pop("ask"))](**fields)
+    key = Key(**data["key"]) if data["key"] else None
+    return Probe(data["role"], query, data["tags"], key)

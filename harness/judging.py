@@ -1,0 +1,93 @@
+"""Hands texts to a judge, and puts what it says beside them.
+
+A judge that fails leaves verdicts pending, so that nothing is scored 0 for want of an answer. It is
+called with many texts at once; which model wrote them, and under which edit, it is not told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from edit_harness.cases import Answer, Answers, Case, Reply, Text, Verdict
+from edit_harness.errors import HarnessError
+from edit_harness.interfaces import Judge
+
+LOG = logging.getLogger(__name__)
+NO_JUDGE = Verdict("pending", note="no judge was asked")
+STATUSES = ("decided", "undecided", "pending")
+
+
+def judged(judge: Judge | None, asked: Sequence[tuple[Case, Answers]]) -> list[Answers]:
+    """Return the answers of some cases with verdicts on the texts whose probe has a key.
+
+    Texts that have a verdict which is not pending keep it. Raises `HarnessError` if the judge does,
+    which is for a key that it cannot use.
+    """
+    todo = [
+        (number, when, place, reply)
+        for number, (case, answers) in enumerate(asked)
+        for when, place, reply in _replies(case, answers)
+    ]
+    verdicts = _verdicts(judge, [reply for *_, reply in todo])
+    found = [answers for _, answers in asked]
+    for (number, when, place, _), verdict in zip(todo, verdicts, strict=True):
+        found[number] = _with(found[number], when, place, verdict)
+    return found
+
+
+def unjudged(answers: Sequence[Answer]) -> list[Answer]:
+    """Return answers as the model gave them."""
+    return [replace(a, verdict=None) if isinstance(a, Text) else a for a in answers]
+
+
+def _replies(case: Case, answers: Answers) -> Iterator[tuple[int, int, Reply]]:
+    """Yield what is to be judged: before (0) or after (1), the probe's number, the reply."""
+    for i, probe in enumerate(case.probes):
+        if probe.key is None:
+            continue
+        for when, given in enumerate(answers):
+            text, key = given[i] if i < len(given) else None, probe.key
+            if not isinstance(text, Text) or (text.verdict and text.verdict.status != "pending"):
+                continue
+            if not key.right:
+                unedited = answers[0][i]
+                if when == 0 or not isinstance(unedited, Text):
+                    continue
+                key = replace(key, right=unedited.text)
+            yield when, i, Reply(probe.query.prompt, text.text, key)
+
+
+def _verdicts(judge: Judge | None, replies: Sequence[Reply]) -> list[Verdict]:
+    if judge is None or not replies:
+        return [NO_JUDGE] * len(replies)
+    try:
+        verdicts = judge.judge(replies)
+        _check(verdicts, len(replies))
+    except HarnessError:
+        raise
+    except Exception as error:
+        LOG.debug("the judge failed", exc_info=True)
+        reason = f"the judge failed: {type(error).__name__}: {error}"
+        return [Verdict("pending", note=reason)] * len(replies)
+    return verdicts
+
+
+def _check(verdicts: Sequence[Verdict], count: int) -> None:
+    """Raise `TypeError` or `ValueError` if these are not so many verdicts with a score each."""
+    if len(verdicts) != count or not all(isinstance(v, Verdict) for v in verdicts):
+        raise TypeError(f"it returned {len(verdicts)} things for {count} replies, or no verdicts")
+    for verdict in verdicts:
+        scored = verdict.score is not None and 0 <= verdict.score <= 1
+        if verdict.status not in STATUSES or scored == (verdict.status == "pending"):
+            raise ValueError(f"{verdict} has another status or score than a verdict may have")
+
+
+def _with(answers: Answers, when: int, place: int, verdict: Verdict) -> Answers:
+    """Return the answers with a verdict in one place."""
+    side = list(answers[when])
+    text = side[place]
+    assert isinstance(text, Text)
+    side[place] = replace(text, verdict=verdict)
+    return (side, answers[1]) if when == 0 else (answers[0], side)

@@ -1,0 +1,252 @@
+"""The numbers of a run, from its folder alone: estimates, what a sequence kept, tables.
+
+No model is needed, and no task: the folder has the cases. Where the records come from stands in
+`runner`, how a folder is written in `records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from edit_harness import control, plan, records, report, stats
+from edit_harness.cases import Answers, Case
+from edit_harness.encoding import finite
+from edit_harness.errors import DataError, PluginError
+from edit_harness.interfaces import Measure, Metric, Regime
+from edit_harness.records import OK, Record, RunFolder
+from edit_harness.stats import Estimate
+
+LEVEL = 0.99
+
+
+@dataclass(eq=False)
+class Run:
+    """A run that was made, or as much of it as there is."""
+
+    folder: RunFolder
+    metrics: Mapping[str, Metric]
+    manifest: Mapping[str, Any]
+    everything: Sequence[Record]
+    """The records of all states of the model, those of the control among them."""
+
+    @classmethod
+    def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
+        """Return the run that lies in a folder. Raises `RunFolderError`."""
+        return cls(folder, metrics, folder.manifest(), folder.records())
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """The planned cases, in their order."""
+        return self.folder.cases()
+
+    @cached_property
+    def regime(self) -> Regime:
+        """How edits shared the model."""
+        fields = dict(self.manifest["identity"]["regime"])
+        return Regime(**{**fields, "checkpoints": tuple(fields["checkpoints"])})
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """The last record of each case, in the order of the plan."""
+        return self._each(itemgetter(-1))
+
+    @cached_property
+    def first(self) -> list[Record]:
+        """The record of each case right after its own edit; of a sequence measured immediately."""
+        return self._each(itemgetter(0))
+
+    def _each(self, which: Callable[[list[Record]], Record]) -> list[Record]:
+        found: dict[str, list[Record]] = {}
+        for record in sorted(self.everything, key=lambda record: record.state):
+            found.setdefault(record.case, []).append(record)
+        return [which(found[name]) for name in self.planned if name in found]
+
+    @property
+    def planned(self) -> list[str]:
+        """The ids of the planned cases."""
+        return list(self.manifest["cases"])
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        """Every summary with its interval, by its stored name such as ``post_NS+``."""
+        return self._estimates(self.records)
+
+    @cached_property
+    def immediate(self) -> dict[str, Estimate]:
+        """The same right after each edit of a sequence; empty if that was not measured."""
+        return self._estimates(self.first) if self.regime.immediate else {}
+
+    @cached_property
+    def curve(self) -> list[report.Point]:
+        """What all cases so far yield at each checkpoint of a sequence, its end included."""
+        usable = sum(record.status != "invalid_case" for record in self.records)
+        points = []
+        for state in plan.checkpoints(usable, self.regime):
+            there = {r.case: r for r in self.everything if r.state == state}
+            rows = [there[name] for name in self.planned if name in there]
+            points.append(report.Point(state, self._estimates(rows)))
+        return points
+
+    @cached_property
+    def perplexities(self) -> dict[int, tuple[float, float]]:
+        """Perplexity of the control's text by state of the model, before and after the edits."""
+        return {
+            r.state: (control.perplexity(r.before[0]), control.perplexity(r.after[0]))
+            for r in self.everything
+            if r.case == control.ID and r.before and r.after
+        }
+
+    @property
+    def collapsed(self) -> list[int]:
+        """The states at which the model predicts the control's text no more."""
+        ratio = control.COLLAPSE
+        return [s for s, (old, new) in self.perplexities.items() if not new <= ratio * old]
+
+    def _estimates(self, rows: Sequence[Record]) -> dict[str, Estimate]:
+        found: dict[str, Estimate] = {}
+        batches = np.array([record.state for record in rows])
+        for name, metric in self.metrics.items():
+            estimates = stats.bootstrap(
+                records.columns(rows, name),
+                metric.summarize,
+                level=LEVEL,
+                seed=self.manifest["identity"]["seed"],
+                groups=batches if len(set(batches.tolist())) > 1 and self._batched else None,
+            )
+            if twice := found.keys() & estimates.keys():
+                raise PluginError(
+                    f"metric {name} gives {min(twice)}, which another metric gives too",
+                    "choose one of them: --metrics",
+                )
+            found |= estimates
+        return found
+
+    @property
+    def _batched(self) -> bool:
+        return self.regime.mode == "batch"
+
+    @property
+    def covers(self) -> str:
+        """What an interval is over, where it is not independent edits."""
+        batches = len({record.state for record in self.records})
+        if self._batched and batches > 1:
+            return f"intervals are over {batches} batches, since a batch is one edit"
+        if self.regime.mode == "single":
+            return ""
+        return "intervals are over the cases of one edit: they say nothing of other edits"
+
+    def __getitem__(self, name: str) -> Estimate:
+        """Return the estimate of a measure after the edit, such as ``run["NS+"]``."""
+        return self.estimates[f"post_{name}" if f"post_{name}" in self.estimates else name]
+
+    @property
+    def label(self) -> str:
+        """The editor's name as tables show it."""
+        return str(self.manifest["label"])
+
+    @property
+    def failures(self) -> list[Record]:
+        """The cases without a valid answer."""
+        return [record for record in self.records if record.status != OK]
+
+    @property
+    def pending(self) -> int:
+        """How many texts wait for a judge."""
+        return sum(record.pending for record in self.everything)
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """The measures of all metrics, in their order."""
+        return {n: m for metric in self.metrics.values() for n, m in metric.measures.items()}
+
+    @property
+    def floor(self) -> float:
+        """What rounding alone amounts to, in nats."""
+        return float((self.manifest["preview"] or {}).get("floor", 0.0))
+
+    @property
+    def lines(self) -> list[report.Line]:
+        """The lines of the table."""
+        return list(report.lines(self.measures, self.estimates, self.immediate, self.floor))
+
+    def table(self) -> str:
+        """Return the table as plain text."""
+        return report.render(report.single(self.lines, LEVEL))
+
+    def results(self) -> dict[str, Any]:
+        """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
+        mode = self.regime.mode
+        identity = self.manifest["identity"]
+        data = {
+            "editor": self.label,
+            "preset": self.manifest["preset"],
+            "task": identity["task"]["name"],
+            "model": self.manifest["model"]["path"],
+            "precision": identity["model"]["dtype"],
+            "level": LEVEL,
+            "results": finite(_flat(self.estimates, mode)),
+            "cases": len(self.records),
+            "failed": {r.case: r.status for r in self.failures},
+            "noop": sum(r.noop for r in self.records),
+            "pending": self.pending,
+        }
+        if mode == "single":
+            return data
+        return data | {
+            "interval": self.covers,
+            "immediate": finite(_flat(self.immediate, mode)),
+            "curve": [finite(point) for point in self._points()],
+            "perplexity": [
+                {"state": state, "before": old, "after": new}
+                for state, (old, new) in sorted(finite(self.perplexities).items())
+            ],
+        }
+
+    def _points(self) -> Iterator[dict[str, Any]]:
+        for point in self.curve:
+            yield {"cases": point.state, **_flat(point.estimates, self.regime.mode)}
+
+
+def _flat(estimates: Mapping[str, Estimate], mode: str) -> dict[str, float]:
+    flat: dict[str, float] = {}
+    for name, estimate in estimates.items():
+        flat[f"{name},{mode}"] = estimate.value
+        flat[f"{name}_low,{mode}"] = estimate.low
+        flat[f"{name}_high,{mode}"] = estimate.high
+        flat[f"{name}_n,{mode}"] = estimate.n
+    return flat
+
+
+def values(
+    case: Case, answers: Answers, metrics: Mapping[str, Metric], status: str
+) -> dict[str, dict[str, float]]:
+    """Return what metrics say of a case, by their names; nothing of one without requests.
+
+    Raises `PluginError` that names a metric that fails; `DataError` stays what it is: the metric
+    misses a file.
+    """
+    found = metrics.items() if case.requests else ()
+    return {name: _measured(name, metric, case, answers, status) for name, metric in found}
+
+
+def _measured(
+    name: str, metric: Metric, case: Case, answers: Answers, status: str
+) -> dict[str, float]:
+    before, after = answers
+    try:
+        ok = status == OK
+        found = metric.measure(case, before, after) if ok else metric.failed(case, before)
+        return {str(key): float(value) for key, value in found.items()}
+    except DataError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"metric {name} failed on case {case.id}: {type(error).__name__}: {error}",
+            "leave it out with --metrics, or ask its author",
+        ) from error
