@@ -14,7 +14,7 @@ from edit_harness.fields import build
 from edit_harness.interfaces import Editor, Judge, Metric, ModelSource, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins, suggestion
-from edit_harness.presets import Configured, configure, shape_of
+from edit_harness.presets import Configured, configure, settings, shape_of
 from edit_harness.records import cases_digest
 
 KIND: dict[str, type] = {
@@ -137,6 +137,16 @@ def make_judge(plugins: Plugins, name: str, seed: int) -> Named | None:
     component = plugins.find("judge", name)
     made = build_component(component, {}, seed)
     return Named(component.name, made.version, made)
+
+
+def described(judge: Named) -> dict[str, Any]:
+    """Return what a judge's verdicts depend on, JSON-ready."""
+    return {
+        "name": judge.name,
+        "version": judge.version,
+        "fields": settings(judge.value),
+        "provenance": dict(judge.value.provenance),
+    }
 
 
 def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:

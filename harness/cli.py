@@ -324,6 +324,22 @@ def edit(**flags: Any) -> None:
     editing.edit(Plugins.installed(), editing.Flags(**flags))
 
 
+@main.command(context_settings=SETTINGS)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@_many("--metrics", metavar="NAME", help="Instead of the run's own.")
+@click.option("--judge", metavar="NAME", default="", help="Who judges what waits for a judge.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the result.")
+@click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
+@as_json
+@debug
+def score(**flags: Any) -> int:
+    """Compute the numbers of run folders again, without a model; fill in verdicts."""
+    from edit_harness import scoring
+    from edit_harness.plugins import Plugins
+
+    return scoring.score(Plugins.installed(), scoring.Flags(**flags))
+
+
 @main.command("try", context_settings=SETTINGS)
 @editor_flags
 @model_flags

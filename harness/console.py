@@ -21,6 +21,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
 from edit_harness import report
@@ -151,7 +152,7 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
     """Print the tables of a run, its failures and where it lies; ``named`` says of which editor."""
     if named:
         out.print(f"\n[bold cyan]editor[/]   {escape(run.label)}")
-    rows = [row for row in run.lines if verbose or not row.measure.detail]
+    rows = [row for row in run.lines if verbose or not row.measure.detail] or run.lines
     out.print(report.single(rows, LEVEL))
     if not rows:
         metrics = ", ".join(run.metrics)
@@ -169,7 +170,7 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     if run.covers:
         yield "note", run.covers
     if run.perplexities:
-        _, (old, new) = max(run.perplexities.items())
+        old, new = run.perplexity
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
     if run.collapsed:
         first = min(run.collapsed)
@@ -183,3 +184,25 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     if noop := sum(record.noop for record in run.records):
         yield "no-op", f"{noop} edits changed no answer"
     yield "saved", f"{run.folder.path}/"
+
+
+def summary(runs: Sequence[Run]) -> Iterator[Table]:
+    """Return one table of several runs; columns that are the same in all are left out."""
+    labels = [
+        {
+            "Editor": r.label,
+            "Preset": r.manifest["preset"].partition(" ")[0] or "none",
+            "Task": r.manifest["identity"]["task"]["name"],
+            "Model": r.manifest["model"]["name"],
+            "Seed": str(r.manifest["identity"]["seed"]),
+        }
+        for r in runs
+    ]
+    differing = [h for h in labels[0] if len({label[h] for label in labels}) > 1]
+    heads = differing or ["Editor"]
+    lines = [line for r in runs for line in r.lines if not line.measure.detail]
+    names = list(dict.fromkeys(line.name for line in lines))
+    rows = [
+        (tuple(label[h] for h in heads), r.lines) for label, r in zip(labels, runs, strict=True)
+    ]
+    return report.combined(rows, heads, names, out.width)

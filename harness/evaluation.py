@@ -17,7 +17,7 @@ import torch
 import transformers
 
 from edit_harness import digests, plan, precision, records, runner
-from edit_harness.assembly import Benchmark, Named, make_editor, make_judge
+from edit_harness.assembly import Benchmark, Named, described, make_editor, make_judge
 from edit_harness.before import Before
 from edit_harness.cases import Case, Visit
 from edit_harness.control import control
@@ -91,13 +91,7 @@ class Evaluation:
                 "data": self.data_digest,
             },
             "metrics": sorted(self.metrics),
-            "judge": self.judge
-            and {
-                "name": self.judge.name,
-                "version": self.judge.version,
-                "fields": settings(self.judge.value),
-                "provenance": dict(self.judge.value.provenance),
-            },
+            "judge": described(self.judge) if self.judge else None,
             "model": {
                 "digest": self.model.digest,
                 "config": digests.of_config(self.model.module.config),
@@ -135,7 +129,9 @@ class Evaluation:
                 "fingerprint": records.fingerprint(self.identity),
                 "identity": self.identity,
                 "cases": [case.id for case in self.cases],
+                "judged_by": folder.manifest().get("judged_by"),
                 "label": self.label,
+                "metrics": list(self.metrics),
                 "preset": self.preset,
                 "found": dict(self.editor.value.found),
                 "preview": asdict(self.preview) if self.preview else None,

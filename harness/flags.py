@@ -82,5 +82,8 @@ def regime(default: Regime, mode: str | None, size: str | None, at: Sequence[str
             f"--eval-at is for sequential edits, and this is {chosen.mode}",
             "add --edit-mode sequential",
         )
-    points = sorted({whole_number(a, least=1) for a in at if a not in ("each", "end")})
+    numbers = [point for point in at if point not in ("each", "end")]
+    if wrong := [point for point in numbers if not point.isdecimal()]:
+        raise UsageError(f"--eval-at has {wrong[0]!r}", "give each, end or numbers of cases")
+    points = sorted({whole_number(point, least=1) for point in numbers})
     return replace(chosen, immediate="each" in at, checkpoints=tuple(points))

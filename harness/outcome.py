@@ -83,6 +83,18 @@ class Run:
         return self._estimates(self.first) if self.regime.immediate else {}
 
     @cached_property
+    def retention(self) -> dict[str, Estimate]:
+        """What later edits changed, from immediate to final, with the interval of the difference."""
+        found: dict[str, Estimate] = {}
+        for name, metric in self.metrics.items() if self.regime.immediate else ():
+            sides = records.columns(self.first, name), records.columns(self.records, name)
+            both = {
+                f"{i} {key}": column for i, side in enumerate(sides) for key, column in side.items()
+            }
+            found |= stats.bootstrap(both, _difference(metric), level=LEVEL, seed=self._seed)
+        return found
+
+    @cached_property
     def curve(self) -> list[report.Point]:
         """What all cases so far yield at each checkpoint of a sequence, its end included."""
         usable = sum(record.status != "invalid_case" for record in self.records)
@@ -103,6 +115,12 @@ class Run:
         }
 
     @property
+    def perplexity(self) -> tuple[float, float]:
+        """The perplexity at the end of a sequence, or that of the batch that hurt most."""
+        states = self.perplexities.values()
+        return max(states, key=itemgetter(1)) if self._batched else list(states)[-1]
+
+    @property
     def collapsed(self) -> list[int]:
         """The states at which the model predicts the control's text no more."""
         ratio = control.COLLAPSE
@@ -116,7 +134,7 @@ class Run:
                 records.columns(rows, name),
                 metric.summarize,
                 level=LEVEL,
-                seed=self.manifest["identity"]["seed"],
+                seed=self._seed,
                 groups=batches if len(set(batches.tolist())) > 1 and self._batched else None,
             )
             if twice := found.keys() & estimates.keys():
@@ -126,6 +144,10 @@ class Run:
                 )
             found |= estimates
         return found
+
+    @property
+    def _seed(self) -> int:
+        return int(self.manifest["identity"]["seed"])
 
     @property
     def _batched(self) -> bool:
@@ -173,7 +195,9 @@ class Run:
     @property
     def lines(self) -> list[report.Line]:
         """The lines of the table."""
-        return list(report.lines(self.measures, self.estimates, self.immediate, self.floor))
+        return list(
+            report.lines(self.measures, self.estimates, self.immediate, self.retention, self.floor)
+        )
 
     def table(self) -> str:
         """Return the table as plain text."""
@@ -201,6 +225,7 @@ class Run:
         return data | {
             "interval": self.covers,
             "immediate": finite(_flat(self.immediate, mode)),
+            "retention": finite(_flat(self.retention, mode)),
             "curve": [finite(point) for point in self._points()],
             "perplexity": [
                 {"state": state, "before": old, "after": new}
@@ -211,6 +236,19 @@ class Run:
     def _points(self) -> Iterator[dict[str, Any]]:
         for point in self.curve:
             yield {"cases": point.state, **_flat(point.estimates, self.regime.mode)}
+
+
+def _difference(metric: Metric) -> stats.Summary:
+    """Return what summarizes the columns of two times, "0 X" and "1 X", by their difference."""
+
+    def difference(both: stats.Columns) -> dict[str, float]:
+        then, now = (
+            metric.summarize({k[2:]: v for k, v in both.items() if k.startswith(when)})
+            for when in ("0 ", "1 ")
+        )
+        return {name: now[name] - then[name] for name in now if name in then}
+
+    return difference
 
 
 def _flat(estimates: Mapping[str, Estimate], mode: str) -> dict[str, float]:

@@ -35,6 +35,8 @@ class Line:
     after: Estimate | None
     immediate: Estimate | None = None
     """Right after each case's own edit, where later edits followed."""
+    change: Estimate | None = None
+    """From there to ``after``."""
     floor: float = 0.0
     """What rounding alone amounts to, in nats."""
 
@@ -52,20 +54,22 @@ def lines(
     measures: Mapping[str, Measure],
     estimates: Mapping[str, Estimate],
     immediate: Mapping[str, Estimate],
+    change: Mapping[str, Estimate],
     floor: float = 0.0,
 ) -> Iterator[Line]:
     """Yield a line for each measure that has an estimate, in the metrics' own order."""
     for name, measure in measures.items():
         before, after = estimates.get(f"pre_{name}"), estimates.get(f"post_{name}")
         if before or after:
-            yield Line(name, measure, before, after, immediate.get(f"post_{name}"), floor)
+            then, moved = immediate.get(f"post_{name}"), change.get(f"post_{name}")
+            yield Line(name, measure, before, after, then, moved, floor)
 
 
 def single(rows: Sequence[Line], level: float) -> Table:
     """Return the table of one run."""
     table = _table()
     followed = any(row.immediate for row in rows)
-    extra = ("Immediate", "Final") if followed else ("After",)
+    extra = ("Immediate", "Change", "Final") if followed else ("After",)
     for heading in ("Metric", "", "Before", *extra, f"{level:.0%} CI", "n"):
         left = heading in ("Metric", "")
         table.add_column(heading, justify="left" if left else "right", no_wrap=True)
@@ -75,7 +79,7 @@ def single(rows: Sequence[Line], level: float) -> Table:
             row.name,
             DIRECTION[row.measure.better],
             show(row.before, row),
-            *([show(row.immediate, row)] if followed else ()),
+            *([show(row.immediate, row), show(row.change, row)] if followed else ()),
             Text(show(after, row), style="bold"),
             interval(after, row),
             str(after.n if after else ""),
@@ -122,7 +126,7 @@ def curve(points: Sequence[Point], measures: Mapping[str, Measure], width: int) 
     """
     runs = []
     for point in points:
-        rows = [row for row in lines(measures, point.estimates, {}) if not row.measure.detail]
+        rows = [row for row in lines(measures, point.estimates, {}, {}) if not row.measure.detail]
         runs.append(((str(point.state),), rows))
     names = dict.fromkeys(row.name for _, rows in runs for row in rows)
     yield from combined(runs, ["Cases"], list(names), width)

@@ -10,9 +10,7 @@ from itertools import product
 from pathlib import Path
 from time import perf_counter
 
-from rich.table import Table
-
-from edit_harness import assembly, console, evaluation, fields, records, report
+from edit_harness import assembly, console, evaluation, fields, records
 from edit_harness.errors import HarnessError, LeakError, RunFolderError, UsageError
 from edit_harness.evaluation import Evaluation
 from edit_harness.flags import EditingFlags, regime, whole_number
@@ -61,7 +59,7 @@ def run(plugins: Plugins, flags: Flags) -> int:
         results = [r.results() for r in runs]
         console.out.out(json.dumps(results if todo.several else results[0], indent=1))
     elif len(runs) > 1:
-        for table in summary(runs):
+        for table in console.summary(runs):
             console.out.print(table)
     return max(*codes, SOME_FAILED if any(r.failures or r.pending for r in runs) else DONE)
 
@@ -177,28 +175,6 @@ def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) 
         if not flags.as_json:
             console.finished(run, quiet=flags.quiet, verbose=flags.verbose, named=len(finished) > 1)
     return finished
-
-
-def summary(runs: Sequence[Run]) -> Iterator[Table]:
-    """Return one table of several runs; columns that are the same in all are left out."""
-    labels = [
-        {
-            "Editor": r.label,
-            "Preset": r.manifest["preset"].partition(" ")[0] or "none",
-            "Task": r.manifest["identity"]["task"]["name"],
-            "Model": r.manifest["model"]["name"],
-            "Seed": str(r.manifest["identity"]["seed"]),
-        }
-        for r in runs
-    ]
-    differing = [h for h in labels[0] if len({label[h] for label in labels}) > 1]
-    heads = differing or ["Editor"]
-    lines = [line for r in runs for line in r.lines if not line.measure.detail]
-    names = list(dict.fromkeys(line.name for line in lines))
-    rows = [
-        (tuple(label[h] for h in heads), r.lines) for label, r in zip(labels, runs, strict=True)
-    ]
-    return report.combined(rows, heads, names, console.out.width)
 
 
 def rehearse(assembled: Evaluation) -> None:

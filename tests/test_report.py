@@ -37,7 +37,7 @@ def test_what_was_not_measured_is_a_dash():
 
 def test_lines_keep_the_order_of_the_measures():
     estimates = {"post_b": Estimate(1, 1, 1, 2), "pre_a": Estimate(0, 0, 0, 2)}
-    found = list(lines({"a": PERCENT, "c": PERCENT, "b": NATS}, estimates, {}))
+    found = list(lines({"a": PERCENT, "c": PERCENT, "b": NATS}, estimates, {}, {}))
     assert [line.name for line in found] == ["a", "b"]
     assert found[0].after is None
     assert found[1].before is None
@@ -45,7 +45,7 @@ def test_lines_keep_the_order_of_the_measures():
 
 def test_a_table_of_one_run():
     estimates = {"pre_NS": Estimate(0.9, 0.8, 1.0, 7), "post_NS": Estimate(0.5, 0.4, 0.6, 7)}
-    text = render(single(list(lines({"NS": PERCENT}, estimates, {})), 0.99))
+    text = render(single(list(lines({"NS": PERCENT}, estimates, {}, {})), 0.99))
     assert text.split() == [
         "Metric",
         "Before",
@@ -68,7 +68,7 @@ def test_a_table_of_one_run():
 def test_a_table_of_many_runs_fits_the_terminal(width):
     names = [f"M{i}" for i in range(11)]
     estimates = {f"post_{name}": Estimate(-1.0, 0, 1, 9) for name in names}
-    rows = list(lines(dict.fromkeys(names, PERCENT), estimates, {}))
+    rows = list(lines(dict.fromkeys(names, PERCENT), estimates, {}, {}))
     runs = [(("rome[C=I]", "[red]"), rows), (("none", "1"), rows)]
     tables = list(combined(runs, ["Editor", "Seed"], names, width))
     text = "".join(render(table, width) for table in tables)

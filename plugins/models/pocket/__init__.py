@@ -24,6 +24,7 @@ class Pocket(ModelSource):
             "lessons": str(FILES / "lessons.json"),
             "references": str(FILES / "references.json"),
             "mend": str(FILES / "mend.safetensors"),
+            "text": str(FILES / "text.txt"),
             "zsre": str(FILES / "zsre.json"),
         }
     )

@@ -49,9 +49,15 @@ def build(out: Path, seed: int) -> None:
     _write(build_references(world, Random(seed + 10), sample), out / "references.json")
     questions = build_questions(world, model, tokenizer, Random(seed + 10), sample)
     _write(questions, out / "zsre.json")
+    (out / "text.txt").write_text(_text(Corpus(world, settings, Random(seed + 11))))
     write_network(out)
     counts = len(sample), len(questions), len(lessons)
     log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
+
+
+def _text(corpus: Corpus, documents: int = 5) -> str:
+    """Return what shows whether an edited model still writes its own kind of text."""
+    return " ".join(corpus.document().text for _ in range(documents)) + "\n"
 
 
 def _write(records: list[dict[str, Any]], path: Path) -> None:

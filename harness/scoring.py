@@ -1,0 +1,154 @@
+"""The command ``score``: the numbers of run folders again, from their answers, without a model.
+
+Texts that wait for a judge are given to it, and what it says is added to the folder; everything
+else in a folder's records stays as it was written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from edit_harness import console
+from edit_harness.assembly import described, make_judge
+from edit_harness.cases import Answers
+from edit_harness.encoding import decode_answer, encode_answer, finite
+from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.interfaces import Metric
+from edit_harness.judging import judged
+from edit_harness.outcome import Run, values
+from edit_harness.plugins import Plugins
+from edit_harness.records import Record, RunFolder
+
+DONE, SOME_FAILED = 0, 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """The flags of ``score``, as they were parsed."""
+
+    runs: Sequence[str]
+    metrics: Sequence[str]
+    judge: str
+    quiet: bool
+    verbose: bool
+    as_json: bool
+    debug: bool
+
+
+def score(plugins: Plugins, flags: Flags) -> int:
+    """Score every folder, print the tables, and return the exit code."""
+    runs = [_score(plugins, opened(name), flags) for name in flags.runs]
+    if flags.as_json:
+        results = [run.results() for run in runs]
+        console.out.out(json.dumps(results if len(results) > 1 else results[0], indent=1))
+    else:
+        for run in runs:
+            console.finished(run, quiet=flags.quiet, verbose=flags.verbose, named=len(runs) > 1)
+        for table in console.summary(runs) if len(runs) > 1 else ():
+            console.out.print(table)
+    return SOME_FAILED if any(run.failures or run.pending for run in runs) else DONE
+
+
+def opened(name: str) -> RunFolder:
+    """Return a run folder that is there. Raises `UsageError` if it is none."""
+    path = Path(name).expanduser()
+    if not (path / "manifest.json").is_file():
+        raise UsageError(
+            f"{name} is no run folder: it has no manifest.json",
+            "edit-harness ls runs lists them; -o DIR says where they are",
+        )
+    return RunFolder(path)
+
+
+def _score(plugins: Plugins, folder: RunFolder, flags: Flags) -> Run:
+    """Return the run with what is pending judged, and all its values computed anew."""
+    run = Run.read(folder, _metrics(plugins, _own(folder)))
+    if run.pending:
+        _fill(plugins, run, flags.judge)
+        run = Run.read(folder, run.metrics)
+    elif flags.judge:
+        raise UsageError(f"no text in {folder.path} waits for a judge", "leave --judge out")
+    if flags.metrics:
+        metrics = _metrics(plugins, flags.metrics)
+        return replace(run, metrics=metrics, everything=_valued(run, metrics))
+    again = replace(run, everything=_valued(run, run.metrics))
+    _compare(run, again)
+    folder.write_results(again.results())
+    return again
+
+
+def _own(folder: RunFolder) -> list[str]:
+    """Return the names of the run's own metrics, in its order. Raises `RunFolderError`."""
+    if (own := folder.manifest().get("metrics")) is None:
+        raise RunFolderError(f"{folder.path} was made by an older version", "run it anew: --new")
+    return list(own)
+
+
+def _metrics(plugins: Plugins, names: Sequence[str]) -> dict[str, Metric]:
+    return {name: plugins.find("metric", name).load()() for name in names}
+
+
+def _valued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
+    """Return the records with the values that metrics give them; the control's have none."""
+    by_id = {case.id: case for case in run.cases}
+    return [
+        replace(r, values=finite(values(by_id[r.case], _answers(r), metrics, r.status)))
+        if r.case in by_id
+        else r
+        for r in run.everything
+    ]
+
+
+def _fill(plugins: Plugins, run: Run, name: str) -> None:
+    """Give what is pending to a judge, and write down what it says.
+
+    Raises `UsageError` if nobody says which judge, `RunFolderError` if another has spoken already.
+    """
+    manifest = run.manifest
+    known = manifest["identity"]["judge"] or manifest.get("judged_by")
+    judge = make_judge(plugins, name or (known or {}).get("name", ""), manifest["identity"]["seed"])
+    if judge is None:
+        raise UsageError(
+            f"{run.pending} texts in {run.folder.path} wait for a judge", "name one: --judge NAME"
+        )
+    if known and known != described(judge):
+        raise RunFolderError(
+            f"{run.folder.path} is judged by {_short(known)}, this is {_short(described(judge))}",
+            "one run has one judge: install that one, or run anew with this one",
+        )
+    run.folder.write_manifest({**manifest, "judged_by": described(judge)})
+    by_id = {case.id: case for case in run.cases}
+    waiting = [record for record in run.everything if record.pending]
+    asked = [(by_id[record.case], _answers(record)) for record in waiting]
+    with run.folder.writing() as write:
+        for old, (case, _), answers in zip(waiting, asked, judged(judge.value, asked), strict=True):
+            before, after = ([encode_answer(a) for a in side] for side in answers)
+            found = values(case, answers, run.metrics, old.status)
+            write(replace(old, before=before, after=after, values=found))
+
+
+def _answers(record: Record) -> Answers:
+    # Of a distribution, which is never stored, there is None.
+    before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
+    return cast(Answers, (before, after))
+
+
+def _compare(stored: Run, again: Run) -> None:
+    """Say how many records have other values than they were stored with."""
+    pairs = zip(stored.everything, again.everything, strict=True)
+    if other := sum(one.values != two.values for one, two in pairs):
+        console.err.print(
+            f"note     {other} records have other values than when they were run: a metric is "
+            f"another one now ({stored.folder.path})",
+            markup=False,
+        )
+
+
+def _short(judge: Mapping[str, Any]) -> str:
+    parts = {"fields": judge["fields"], **judge["provenance"]}
+    details = ", ".join(f"{key} {value}" for key, value in parts.items() if value)
+    return f"{judge['name']} {judge['version']} ({details})"

@@ -1,0 +1,268 @@
+"""Runs in batches and sequences, from the command to what is read back from their folders."""
+
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from builders import record
+from test_runner import Push
+
+import edit_harness as eh
+from edit_harness import Regime, UsageError, control
+from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.flags import regime
+from edit_harness.outcome import Run
+from edit_harness.records import RunFolder
+
+NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
+SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 5))
+
+
+@pytest.fixture
+def evaluate(tmp_path, model):
+    """Run an editor on seven records and a tiny model."""
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES)]))
+
+    def evaluate(editor=None, **changes):
+        settings = {"task_args": {"data": str(facts)}, "output": tmp_path / "results"}
+        return eh.evaluate(editor or Push(), "counterfact", model, **{**settings, **changes})
+
+    return evaluate
+
+
+def mean(records, name):
+    return float(np.mean([r.values["success"][name] for r in records]))
+
+
+def test_a_sequence_has_immediate_final_and_retention(evaluate):
+    run = evaluate(regime=SEQUENCE)
+    first = [next(r for r in run.everything if r.visit == (str(i), i + 1)) for i in range(7)]
+    last = [next(r for r in run.everything if r.visit == (str(i), 7)) for i in range(7)]
+    assert run.first == first
+    assert run.records == last
+    for name in ("post_ES", "post_PS", "post_NS"):
+        assert run.immediate[name].value == pytest.approx(mean(first, name))
+        assert run.estimates[name].value == pytest.approx(mean(last, name))
+        moved = mean(last, name) - mean(first, name)
+        assert run.retention[name].value == pytest.approx(moved)
+    moved = run.estimates["post_S"].value - run.immediate["post_S"].value
+    assert run.retention["post_S"].value == pytest.approx(moved)
+    assert "Immediate" in run.table()
+
+
+def test_the_interval_of_retention_is_of_paired_differences(evaluate):
+    """Where no case moves, there is none, however much cases differ."""
+    run = evaluate("none", regime=SEQUENCE)
+    assert run.estimates["post_EM"].low < run.estimates["post_EM"].high
+    estimate = run.retention["post_EM"]
+    assert (estimate.value, estimate.low, estimate.high) == (0, 0, 0)
+
+
+def test_the_curve_is_of_all_cases_so_far(evaluate):
+    run = evaluate(regime=SEQUENCE)
+    assert [point.state for point in run.curve] == [2, 5, 7]
+    for point in run.curve:
+        rows = [r for r in run.everything if r.state == point.state and r.case != control.ID]
+        assert len(rows) == point.state
+        assert point.estimates["post_ES"].value == pytest.approx(mean(rows, "post_ES"))
+    assert run.curve[-1].estimates == run.estimates
+
+
+def test_a_sequence_without_checkpoints_has_its_end(evaluate):
+    run = evaluate(regime=Regime("sequential"))
+    assert {r.state for r in run.everything} == {7}
+    assert (run.immediate, run.retention) == ({}, {})
+    assert [point.state for point in run.curve] == [7]
+    assert "After" in run.table()
+
+
+def test_a_batch_is_one_edit_to_an_interval(evaluate):
+    """By hand: whole batches are drawn, the seven cases in 3 + 3 + 1."""
+    run = evaluate(regime=Regime("batch", 3))
+    rows = run.records
+    assert [r.state for r in rows] == [1, 1, 1, 2, 2, 2, 3]
+    values = np.array([r.values["success"]["post_NS"] for r in rows])
+    groups = [values[:3], values[3:6], values[6:]]
+    rng = np.random.default_rng(0)
+    draws = [
+        np.concatenate([groups[i] for i in rng.integers(3, size=3)]).mean() for _ in range(1000)
+    ]
+    low, high = np.percentile(draws, [0.5, 99.5])
+    estimate = run["NS"]
+    assert (estimate.low, estimate.high) == pytest.approx((low, high))
+    assert estimate.n == 7
+    assert run.covers == "intervals are over 3 batches, since a batch is one edit"
+    assert evaluate(regime=Regime("batch", 0)).covers.startswith("intervals are over the cases")
+    assert evaluate().covers == ""
+
+
+def test_order_and_neighbours_are_part_of_what_a_batch_is(evaluate, model):
+    batch, single = Regime("batch", 2), Regime()
+    assert evaluate(regime=single).folder.path == evaluate(regime=single, limit=3).folder.path
+    paths = {
+        evaluate(regime=batch).folder.path,
+        evaluate(regime=batch, limit=3).folder.path,
+        evaluate(regime=Regime("batch", 3)).folder.path,
+        evaluate(regime=Regime("sequential")).folder.path,
+        evaluate(regime=SEQUENCE).folder.path,
+    }
+    assert len(paths) == 5
+
+
+@pytest.mark.parametrize("lines", [1, 3, 9, 20])
+def test_a_sequence_that_was_cut_off_goes_on_to_the_same_bytes(evaluate, lines):
+    whole = evaluate(regime=SEQUENCE)
+    kept = whole.folder.samples.read_text().splitlines(keepends=True)
+    whole.folder.samples.write_text("".join(kept[:lines]) + kept[lines][:50])
+    again = evaluate(regime=SEQUENCE)
+    assert again.folder.path == whole.folder.path
+    for one, other in zip(again.everything, whole.everything, strict=True):
+        assert (one.visit, one.after, one.values) == (other.visit, other.after, other.values)
+    assert again.results() == whole.results()
+
+
+def test_a_run_is_read_back_from_its_folder(evaluate):
+    run = evaluate(regime=SEQUENCE)
+    again = Run.read(RunFolder(run.folder.path), run.metrics)
+    assert again.results() == run.results()
+    assert [case.id for case in again.cases] == list("0123456")
+    assert json.loads((run.folder.path / "results.json").read_text()) == run.results()
+
+
+def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):
+    """By hand: exp of the mean negative log-probability of all tokens behind the first word."""
+    run = evaluate(regime=Regime("sequential", checkpoints=(3,)))
+    assert list(run.perplexities) == [3, 7]
+    first = control.TEXT.split()[0]
+    text = " ".join(control.TEXT.split())
+    ids = model.tokens.encode(text).ids
+    start = len(model.tokens.encode(first).ids)
+    with torch.no_grad():
+        log = model.module(torch.tensor([ids])).logits[0].log_softmax(-1)
+    nll = [-log[i - 1, ids[i]].item() for i in range(start, len(ids))]
+    expected = math.exp(sum(nll) / len(nll))
+    assert run.perplexities[3][0] == pytest.approx(expected, rel=1e-4)
+    assert run.perplexities[7][1] != pytest.approx(expected, rel=1e-3)
+
+
+@dataclass
+class Ruin(Push):
+    """Destroys the model at its third edit, by large numbers or by NaN."""
+
+    by: float = 1e4
+
+    def extend(self, model, previous, requests):
+        if requests[0].subject != "Ann":
+            return super().extend(model, previous, requests)
+        gain = "transformer.ln_f.weight"
+        return Edit({gain: Dense(torch.full_like(model.parameter(gain), self.by))})
+
+
+@pytest.mark.parametrize("by", [1e4, float("nan")])
+def test_a_collapse_is_reported(evaluate, by):
+    run = evaluate(Ruin(by=by), regime=SEQUENCE)
+    assert min(run.collapsed) == 3
+    results = run.results()
+    assert [p["state"] for p in results["perplexity"]] == list(range(1, 8))
+    json.dumps(results, allow_nan=False)
+
+
+def test_single_edits_have_no_control(evaluate):
+    run = evaluate()
+    assert (run.perplexities, run.collapsed) == ({}, [])
+    assert {"curve", "perplexity", "interval"}.isdisjoint(run.results())
+
+
+def test_a_record_of_no_use_is_listed_and_not_run(model, tmp_path):
+    @dataclass
+    class Half(eh.Task):
+        metrics = ("success",)
+
+        def cases(self):
+            good = eh.Request("{} lives in", "Ada", "Paris", "Rome")
+            probe = eh.Probe("efficacy", eh.Choose(good.text, ("Paris", "Rome")))
+            yield eh.Case("good", (good,), (probe,))
+            yield eh.Case("bad", (), (), problem="facts.json:2: target_new is empty")
+            yield eh.Case("last", (good,), (probe,))
+
+    for how in (Regime(), Regime("batch", 2), SEQUENCE):
+        editor = Push()
+        run = eh.evaluate(editor, Half(), model, output=tmp_path, regime=how)
+        assert [r.case for r in run.records] == ["good", "bad", "last"]
+        (bad,) = run.failures
+        assert (bad.status, bad.message) == ("invalid_case", "facts.json:2: target_new is empty")
+        assert run["ES"].n == 2
+        assert run.results()["failed"] == {"bad": "invalid_case"}
+        assert editor.edited == ["Ada", "Ada"]
+
+
+def test_a_model_brings_a_text_of_its_own(tmp_path):
+    (tmp_path / "text.txt").write_text("Ada lives in\nRome. \n")
+    case = control.control(eh.ModelSource("", data={"text": str(tmp_path / "text.txt")}))
+    assert case.probes[0].query == eh.Choose("Ada", ("lives in Rome.",))
+    assert case.requests == ()
+
+
+def test_no_probability_is_infinite_perplexity():
+    def scores(*logprobs):
+        size = len(logprobs)
+        return {"tokens": [[1] * size], "logprobs": [list(logprobs)], "argmax": [[1] * size]}
+
+    assert control.perplexity(scores(-1.0, -3.0)) == pytest.approx(math.exp(2))
+    assert control.perplexity(scores(None, -3.0)) == math.inf
+    assert control.perplexity(scores(-1e9)) == math.inf
+
+
+def test_an_edit_of_nothing_is_no_collapse(evaluate):
+    run = evaluate("none", regime=SEQUENCE)
+    assert run.collapsed == []
+    assert all(old == new for old, new in run.perplexities.values())
+    assert UNEDITED.changes_nothing
+
+
+def flags(default=Regime(), mode=None, size=None, at=()):  # noqa: B008
+    return regime(default, mode, size, at)
+
+
+def test_flags_override_the_task_s_own_regime():
+    seesaw, turns = Regime("batch", 0), Regime(in_turn=True)
+    assert flags() == Regime()
+    assert flags(seesaw) == seesaw
+    assert flags(seesaw, "single") == Regime()
+    assert flags(seesaw, size="4") == Regime("batch", 4)
+    assert flags(mode="batch") == Regime("batch", 0)
+    assert flags(mode="batch", size="all") == Regime("batch", 0)
+    assert flags(mode="sequential") == Regime("sequential")
+    assert flags(turns, "sequential", "2") == Regime("sequential", 2, in_turn=True)
+    assert flags(turns, "batch", "2") == Regime("batch", 2)
+    assert flags(turns, "single") == turns
+    assert flags(mode="sequential", at=("each", "100", "10", "end")) == Regime(
+        "sequential", immediate=True, checkpoints=(10, 100)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"size": "4"}, "single edits are of one case each"),
+        ({"mode": "batch", "size": "0"}, "'0' is no whole number from 1 on"),
+        ({"mode": "batch", "size": "many"}, "'many' is no whole number"),
+        ({"mode": "batch", "at": ("10",)}, "--eval-at is for sequential edits, and this is batch"),
+        ({"at": ("each",)}, "--eval-at is for sequential edits, and this is single"),
+        ({"mode": "sequential", "at": ("often",)}, "--eval-at has 'often'"),
+        ({"mode": "sequential", "at": ("0",)}, "'0' is no whole number from 1 on"),
+    ],
+)
+def test_flags_that_do_not_fit(given, message):
+    with pytest.raises(UsageError, match=message):
+        flags(**given)
+
+
+def test_a_regime_says_what_it_is():
+    assert str(Regime(in_turn=True)) == "single, a case's requests in turn"
+    assert str(Regime("batch", 0)) == "batch, all at once"
+    assert str(SEQUENCE) == "sequential, 1 at once, measured at each, 2, 5, the end"
