@@ -1,0 +1,98 @@
+"""One case of a run with the eyes of a reader: what was written, asked and answered, side by side.
+
+This is the view of RULE-EDIT's Appendix D for any task. It reads the run folder, and computes
+nothing but what stands in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby, zip_longest
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text as Styled
+
+from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, Text
+from edit_harness.encoding import decode_answer, encode_case
+from edit_harness.errors import UsageError
+from edit_harness.records import Record, RunFolder
+
+MARKS = {"decided": {True: "right", False: "wrong"}, "pending": {False: "waits for a judge"}}
+out = Console(highlight=False)
+
+
+def show_case(folder: RunFolder, name: str, as_json: bool) -> None:
+    """Print a case with its answers in every state of the model. Raises `UsageError`."""
+    case = _case(folder, name)
+    records = sorted((r for r in folder.records() if r.case == name), key=lambda r: r.state)
+    if as_json:
+        answers = [vars(record) for record in records]
+        out.out(json.dumps({"case": encode_case(case), "records": answers}, indent=1))
+        return
+    out.print(Styled.assemble(("case ", "bold"), (case.id, "bold")))
+    if case.problem:
+        out.print(Styled(f"  {case.problem}"))
+    for request in case.requests:
+        _rows([("write", f"{request.text} -> {request.target_new}")])
+    for record in records:
+        if record.state:
+            out.print(Styled(f"\nstate {record.state}", style="bold"))
+        if record.message:
+            _rows([(record.status, record.message)])
+        _probes(case, record)
+
+
+def _case(folder: RunFolder, name: str) -> Case:
+    cases = {case.id: case for case in folder.cases()}
+    if name not in cases:
+        raise UsageError(
+            f"{folder.path} has no case {name!r}", f"its ids look like {next(iter(cases), '')!r}"
+        )
+    return cases[name]
+
+
+def _probes(case: Case, record: Record) -> None:
+    sides = ([decode_answer(a) for a in side] for side in (record.before, record.after))
+    asked = list(zip_longest(case.probes, *sides))
+    for role, group in groupby(asked, key=lambda one: one[0].role):
+        out.print(Styled(f"\n{role}", style="cyan"))
+        for probe, before, after in group:
+            tags = "".join(f"  [{value}]" for value in probe.tags.values())
+            _rows([("", probe.query.prompt + tags), *_said(probe, before, after)])
+
+
+def _said(probe: Probe, before: Answer | None, after: Answer | None) -> Iterator[tuple[str, str]]:
+    """Yield what was answered before and after, each under its label."""
+    if isinstance(after, Divergence):
+        yield "moved", f"KL {after.forward:.3g} nats, reversed {after.reverse:.3g}"
+        return
+    for label, answer in (("before", before), ("after", after)):
+        if isinstance(answer, Text):
+            yield label, answer.text.strip() + _verdict(answer)
+        elif isinstance(answer, Scores) and isinstance(probe.query, Choose):
+            yield label, _choice(probe.query.candidates, answer)
+
+
+def _choice(candidates: Sequence[str], answer: Scores) -> str:
+    """Return each candidate with its probability, the likeliest first."""
+    likely = sorted(enumerate(candidates), key=lambda item: -answer.prob(item[0]))
+    return "   ".join(f"{text} {answer.prob(i):.3g}" for i, text in likely)
+
+
+def _verdict(answer: Text) -> str:
+    if (verdict := answer.verdict) is None:
+        return ""
+    words = [MARKS.get(verdict.status, {}).get(bool(verdict.score), verdict.status)]
+    words += ["as before the edit"] if verdict.reverted else []
+    words += [verdict.note] if verdict.note else []
+    return f"   [{'; '.join(words)}]"
+
+
+def _rows(rows: Sequence[tuple[str, str]]) -> None:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(width=8)
+    for label, text in rows:
+        grid.add_row(Styled(label, style="dim"), Styled(text))
+    out.print(grid)
