@@ -1,7 +1,7 @@
 """The conformance suites find what they are there to find."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -199,6 +199,12 @@ class Unmeasured(Listed):
         (Listed(), set()),
         (Listed(()), {"test_has_cases_with_requests_and_probes"}),
         (Listed((Case("a", (REQUEST,), ()),)), {"test_has_cases_with_requests_and_probes"}),
+        (Listed((case("a"), Case("b", (), (), problem="x"))), set()),
+        (Listed((Case("b", (), (), problem="x"),)), {"test_has_cases_with_requests_and_probes"}),
+        (
+            Listed((case("a"), replace(case("b"), problem="x"))),
+            {"test_has_cases_with_requests_and_probes"},
+        ),
         (Listed((case("a"), case("a"))), {"test_ids_are_unique_texts"}),
         (Listed((case(1),)), {"test_ids_are_unique_texts"}),
         (Listed((Case("a", (REQUEST,), case("a").probes, {1: "x"}),)), {"test_cases_are_json"}),

@@ -16,8 +16,8 @@ from typing import ClassVar, Self
 from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
 from edit_harness.fields import Natural
 from edit_harness_plugins.tasks import counterfact_records
-from edit_harness_plugins.tasks.published import FileTask, Published, hosted
-from edit_harness_plugins.tasks.records import Record
+from edit_harness_plugins.tasks.published import FileTask, Published, hosted, unusable
+from edit_harness_plugins.tasks.records import Entry, Record
 
 AUTHORS = Published(
     "CounterFact",
@@ -72,14 +72,17 @@ class CounterFact(FileTask):
         """What a reader of the numbers must know of the data; it may download them."""
         return (*super().notes, *self._notes_on_references)
 
-    def records(self, path: Path) -> list[Record]:
+    def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
         return counterfact_records.read(path)
 
-    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
         library = self._library() if self.generation and self._refers else ""
-        for i, record in enumerate(records):
+        for i, (record, problem) in enumerate(entries):
+            if problem:
+                yield unusable(str(record["case_id"]), problem)
+                continue
             case = self._case(record)
             told = self.generation and i % self.generation == 0
             yield self._with_texts(case, record, library) if told else case

@@ -17,8 +17,8 @@ from typing import ClassVar
 from edit_harness import Case, Choose, DataError, Probe, Request
 from edit_harness.cases import SUBJECT
 from edit_harness_plugins.tasks import records as reading
-from edit_harness_plugins.tasks.published import FileTask, Published, hosted
-from edit_harness_plugins.tasks.records import Record, wrong_list, wrong_text
+from edit_harness_plugins.tasks.published import FileTask, Published, hosted, unusable
+from edit_harness_plugins.tasks.records import Entry, Problem, Record, wrong_list, wrong_text
 
 AUTHORS = Published("zsRE", hosted("zsre_mend_eval.json"), records=19_086)
 TEXTS = ("subject", "src", "rephrase", "loc", "loc_ans")
@@ -41,15 +41,16 @@ class ZsRE(FileTask):
         "CoNLL 2017. Mitchell, Lin, Bosselut, Finn, Manning: Fast Model Editing at Scale. ICLR 2022"
     )
 
-    def records(self, path: Path) -> list[Record]:
+    def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
         return reading.read(path, lambda here, record: self._wrong(record))
 
-    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
-        return (_case(i, record, _true(record), "") for i, record in enumerate(records))
+        for i, (record, problem) in enumerate(entries):
+            yield unusable(str(i), problem) if problem else _case(i, record, _true(record), "")
 
-    def _wrong(self, record: Record) -> Iterator[str]:
+    def _wrong(self, record: Record) -> Iterator[Problem]:
         """Say what keeps a record from becoming a case."""
         texts = [problem for field in TEXTS if (problem := wrong_text(record, field))]
         yield from texts
@@ -75,21 +76,21 @@ class ZsREAlternative(ZsRE):
         note = f"{left_out:,} of {total:,} records have no alternative answer and are left out"
         return (*super().notes, note)
 
-    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Return a case for every record with an alternative answer. Raises `DataError` if none has."""
         found = [
-            _case(i, record, record["alt"], _true(record))
-            for i, record in enumerate(records)
+            unusable(str(i), problem) if problem else _case(i, record, record["alt"], _true(record))
+            for i, (record, problem) in enumerate(entries)
             if _has_alternative(record)
         ]
         if not found:
             raise DataError(
-                f"none of {len(records):,} records has an alternative answer",
+                f"none of {len(entries):,} records has an alternative answer",
                 "the task zsre writes the true ones",
             )
         return found
 
-    def _wrong(self, record: Record) -> Iterator[str]:
+    def _wrong(self, record: Record) -> Iterator[Problem]:
         yield from super()._wrong(record)
         if _has_alternative(record) and (problem := wrong_text(record, "alt")):
             yield problem
@@ -97,8 +98,8 @@ class ZsREAlternative(ZsRE):
     @cached_property
     def _left_out(self) -> tuple[int, int]:
         """How many records have no alternative answer, and how many there are."""
-        records = self.records(self._file())
-        return sum(not _has_alternative(record) for record in records), len(records)
+        entries = self.records(self._file())
+        return sum(not _has_alternative(entry.record) for entry in entries), len(entries)
 
 
 def _case(position: int, record: Record, target_new: str, target_true: str) -> Case:
@@ -129,9 +130,11 @@ def _has_alternative(record: Record) -> bool:
     return alternative is not None
 
 
-def _wrong_question(question: str, subject: str) -> Iterator[str]:
+def _wrong_question(question: str, subject: str) -> Iterator[Problem]:
     """Say why the subject cannot be cut out of the question."""
     if SUBJECT in question:
-        yield f"src has a {SUBJECT!r} of its own, which stands for the subject"
+        text = f"src has a {SUBJECT!r} of its own, which stands for the subject"
+        yield Problem(text, of_content=True)
     elif subject not in question:
-        yield f"src {question!r} does not have the subject {subject!r} in it"
+        text = f"src {question!r} does not have the subject {subject!r} in it"
+        yield Problem(text, of_content=True)
