@@ -253,6 +253,10 @@ class Undocumented(Sound):
     measures = {"Y": Measure("something else")}  # noqa: RUF012
 
 
+class OutOfRange(Sound):
+    measures = {"X": Measure("mean of p", range=(-1, 0))}  # noqa: RUF012
+
+
 class Integers(Sound):
     def measure(self, case, before, after):
         return dict.fromkeys(super().measure(case, before, after), 1)
@@ -286,6 +290,7 @@ class LooksAhead(Sound):
         (CountsCalls, {"test_is_pure", "test_pre_values_describe_the_model_before_the_edit"}),
         (MeasuresAll, {"test_ignores_cases_without_its_probes"}),
         (Undocumented, {"test_every_number_is_documented"}),
+        (OutOfRange, {"test_values_are_in_range"}),
         (Integers, {"test_values_are_finite_floats"}),
         (TakesTheFirst, {"test_summary_ignores_the_order_of_cases"}),
         (StumblesOverGaps, {"test_summary_bears_missing_values"}),

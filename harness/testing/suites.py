@@ -488,6 +488,13 @@ class MetricTests:
         assert all(isinstance(value, float) for value in empty.values())
         assert self.metric.summarize({}) == {}
 
+    def test_values_are_in_range(self, cases: list[Case]) -> None:
+        """What a measure says of its range holds for each case and for the summary."""
+        for case in cases:
+            assert_in_range(self.metric, self.values(case))
+            assert_in_range(self.metric, self.metric.failed(case, invented(case, 1)))
+        assert_in_range(self.metric, self.metric.summarize(self.columns(cases)))
+
     def test_every_number_is_documented(self, cases: list[Case]) -> None:
         """Tables find the meaning of each number in `measures`."""
         numbers = set(self.metric.summarize(self.columns(cases)))
@@ -506,6 +513,19 @@ def assert_floats(values: Mapping[str, float]) -> None:
     for name, value in values.items():
         assert isinstance(value, float), name
         assert math.isfinite(value), name
+
+
+ROUNDING = 1e-9
+"""How far sums of a case's values, in double precision, may lead out of a range."""
+
+
+def assert_in_range(metric: Metric, values: Mapping[str, float]) -> None:
+    """Fail if a value is outside of what its measure says; NaN, which is none, is not."""
+    for number, value in values.items():
+        if measure := metric.measures.get(number.partition("_")[2]):
+            low, high = measure.limits
+            within = low - ROUNDING <= value <= high + ROUNDING
+            assert within or math.isnan(value), f"{number} is {value}"
 
 
 def invented(case: Case, seed: int) -> list[Answer]:

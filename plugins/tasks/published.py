@@ -6,7 +6,7 @@ What is in the file, and what a case is made of, is said by the task itself.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
@@ -94,6 +94,18 @@ class FileTask(Task):
         if self._sampled:
             return "bundled sample"
         return "authors' file" if self._downloads else Path(self.data).name
+
+    @classmethod
+    def dataset(cls) -> Mapping[str, str]:
+        """Say what is known of the authors' file, and what is taken by default."""
+        known = cls.published
+        return {
+            "default": "the sample that the model brings along, or else the authors' file",
+            "records": f"{known.records:,} in the authors' file",
+            "from": " or ".join(known.remote.urls),
+            "size": f"{known.size:,} bytes" if known.size else "unknown",
+            "sha256": known.sha256 or "unknown; a run says what it got",
+        }
 
     @property
     def notes(self) -> tuple[str, ...]:

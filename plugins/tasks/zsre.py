@@ -8,7 +8,7 @@ than questions; how answers are counted stands in `edit_harness_plugins.metrics`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +16,28 @@ from typing import ClassVar
 
 from edit_harness import Case, Choose, DataError, Probe, Request
 from edit_harness.cases import SUBJECT
+from edit_harness.composition import Row, counted
 from edit_harness_plugins.tasks import records as reading
 from edit_harness_plugins.tasks.published import FileTask, Published, hosted, unusable
 from edit_harness_plugins.tasks.records import Entry, Problem, Record, wrong_list, wrong_text
 
 AUTHORS = Published("zsRE", hosted("zsre_mend_eval.json"), records=19_086)
+ASKED = (
+    "Each question is followed by one space and one answer, whose tokens are predicted one by one "
+    "from the right ones before them, before the edit and after it: the edited question and its "
+    "rephrasing, with the answer that is written, and a question of NaturalQuestions, with a "
+    "question mark behind it, with its gold answer (neighborhood)."
+)
 TEXTS = ("subject", "src", "rephrase", "loc", "loc_ans")
+ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {
+    "subjects": lambda record: [record["subject"]],
+    "questions": lambda record: [record["src"]],
+    "rephrasings": lambda record: [record["rephrase"]],
+    "true answers": lambda record: record["answers"],
+    "alternative answers": lambda record: [record["alt"]] if _has_alternative(record) else [],
+    "other questions": lambda record: [record["loc"]],
+}
+"""The texts of a record that its composition counts."""
 
 
 @dataclass
@@ -34,6 +50,7 @@ class ZsRE(FileTask):
 
     published = AUTHORS
     sample = "zsre"
+    protocol: ClassVar[str] = f"{ASKED} Written is the first true answer."
     version: ClassVar[str] = "0.1"
     metrics = ("token-accuracy", "accuracy", "unchanged")
     citation = (
@@ -49,6 +66,15 @@ class ZsRE(FileTask):
         """Yield a case for every record."""
         for i, (record, problem) in enumerate(entries):
             yield unusable(str(i), problem) if problem else _case(i, record, _true(record), "")
+
+    def composition(self) -> Mapping[str, Sequence[Row]]:
+        """Return the table of the records' texts, and what is asked of those that are edited."""
+        records = [record for record, problem in self.records(self._file()) if not problem]
+        rows = [
+            counted(what, [list(texts(record)) for record in records], "record")
+            for what, texts in ITEMS.items()
+        ]
+        return {"what records have": rows, **super().composition()}
 
     def _wrong(self, record: Record) -> Iterator[Problem]:
         """Say what keeps a record from becoming a case."""
@@ -66,6 +92,8 @@ class ZsREAlternative(ZsRE):
     Records without another answer are left out, as EasyEdit does, and counted in `notes`. Never to be
     compared with zsre.
     """
+
+    protocol = f"{ASKED} Written is the alternative answer."
 
     @property
     def notes(self) -> tuple[str, ...]:
