@@ -225,7 +225,10 @@ class Task(ABC):
 
     @abstractmethod
     def cases(self) -> Iterable[Case]:
-        """Yield the cases, in a fixed order. Raises `DataError` for data that are not right."""
+        """Yield the cases, in a fixed order. Raises `DataError` for data that are not right.
+
+        A record that nothing can be asked of is a case without requests that has a ``problem``.
+        """
 
     def bind(self, source: ModelSource) -> Self:
         """Return the task as it is put to this model, such as with the sample that it brings."""

@@ -189,6 +189,11 @@ class Shuffled(Listed):
         yield from random.sample([case(str(i)) for i in range(100)], 100)
 
 
+class Uncounted(Listed):
+    def composition(self):
+        return {"mean": [{"": "cases", "mean": float("nan")}]}
+
+
 class Unmeasured(Listed):
     metrics = ("no-such-metric",)
 
@@ -210,6 +215,7 @@ class Unmeasured(Listed):
         (Listed((Case("a", (REQUEST,), case("a").probes, {1: "x"}),)), {"test_cases_are_json"}),
         (Listed((case("a", "unheard-of"),)), {"test_its_metrics_measure_its_cases"}),
         (Shuffled(), {"test_order_and_ids_are_fixed"}),
+        (Uncounted(), {"test_its_data_can_be_counted"}),
         (Unmeasured(), {"test_its_metrics_are_installed", "test_its_metrics_measure_its_cases"}),
     ],
 )

@@ -393,9 +393,18 @@ class TaskTests:
             assert any(metric.measure(c, invented(c, 1), invented(c, 2)) for c in cases), name
 
     def test_says_what_it_is(self) -> None:
-        """The record of a run names version and origin."""
+        """The record of a run names version and origin, its card where the data are from."""
         assert isinstance(self.task.version, str)
         assert isinstance(self.task.origin, str)
+        assert all(isinstance(said, str) for said in self.task.dataset().values())
+
+    def test_its_data_can_be_counted(self) -> None:
+        """What the data are made of comes as tables, whose cells are texts and numbers or None."""
+        tables = self.task.composition()
+        assert any(tables.values())
+        cells = [cell for rows in tables.values() for row in rows for cell in row.values()]
+        assert all(cell is None or isinstance(cell, str | int | float) for cell in cells)
+        json.dumps(cells, allow_nan=False)
 
 
 class MetricTests:

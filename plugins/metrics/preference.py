@@ -211,8 +211,8 @@ class Accuracy(Preference):
     measures = measures_of(
         "A",
         ("new object is argmax", "true object is argmax"),
-        "the code of Meng et al. (2023), whose tables have it of zsRE alone, by Eq. 21-23, and "
-        "count tokens there: see ET",
+        "Meng et al. (2023), Eq. 21-23, for zsRE, whose tables count tokens instead: see ET; their "
+        "code has it for CounterFact too",
         detail=True,
     )
 
