@@ -1,38 +1,21 @@
-"""From names and settings to plugins' objects: models, tasks and editors, built and checked."""
+"""Models, editors and benchmarks, built and checked; what needs no model is in `components`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from edit_harness import loading
 from edit_harness.cases import Case
+from edit_harness.components import Named, build_component, make_task, source_of
 from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
-from edit_harness.fields import build
-from edit_harness.interfaces import Editor, Judge, Metric, ModelSource, Task
+from edit_harness.interfaces import Editor, ModelSource, Task
 from edit_harness.model import Model
-from edit_harness.plugins import Component, Plugins, suggestion
-from edit_harness.presets import Configured, configure, settings, shape_of
+from edit_harness.plugins import Plugins, suggestion
+from edit_harness.presets import Configured, configure, shape_of
 from edit_harness.records import cases_digest
-
-KIND: dict[str, type] = {
-    "editor": Editor,
-    "task": Task,
-    "metric": Metric,
-    "judge": Judge,
-    "model": ModelSource,
-}
-
-
-@dataclass(frozen=True)
-class Named:
-    """A plugin's object with the name and version that the record of a run gives it."""
-
-    name: str
-    version: str
-    value: Any
 
 
 @dataclass(frozen=True)
@@ -76,24 +59,6 @@ def checked_source(plugins: Plugins, name: str) -> ModelSource:
     return source
 
 
-def source_of(plugins: Plugins, name: str) -> ModelSource:
-    """Return where a model comes from."""
-    if any(name in (c.name, c.qualified) for c in plugins.of_kind("model")):
-        return plugins.find("model", name).load()()
-    return ModelSource(name)
-
-
-def make_task(
-    plugins: Plugins, task: str | Task, args: Mapping[str, Any], source: ModelSource, seed: int
-) -> Named:
-    """Build a task and bind it to the model's source."""
-    if isinstance(task, Task):
-        return Named(type(task).__name__.lower(), task.version, task.bind(source))
-    component = plugins.find("task", task)
-    made = build_component(component, args, seed)
-    return Named(component.name, made.version, made.bind(source))
-
-
 def make_benchmark(
     plugins: Plugins, task: str | Task, args: Mapping[str, Any], source: ModelSource, seed: int = 0
 ) -> Benchmark:
@@ -128,36 +93,3 @@ def make_editor(
     configured.editor.check(model)
     configured.editor.prepare(model)
     return Named(name, version, configured.editor), configured
-
-
-def make_judge(plugins: Plugins, name: str, seed: int) -> Named | None:
-    """Build a judge; None if there is no name, or the name is ``none``."""
-    if name in ("", "none"):
-        return None
-    component = plugins.find("judge", name)
-    made = build_component(component, {}, seed)
-    return Named(component.name, made.version, made)
-
-
-def described(judge: Named) -> dict[str, Any]:
-    """Return what a judge's verdicts depend on, JSON-ready."""
-    return {
-        "name": judge.name,
-        "version": judge.version,
-        "fields": settings(judge.value),
-        "provenance": dict(judge.value.provenance),
-    }
-
-
-def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:
-    """Construct a plugin; the run's seed goes to a field of that name unless it is given."""
-    factory = component.load()
-    if not issubclass(factory, KIND[component.kind]):
-        raise PluginError(
-            f"{component.kind} {component.name!r} of {component.distribution} is no "
-            f"{KIND[component.kind].__name__}",
-            f"it has to be a subclass of edit_harness.{KIND[component.kind].__name__}",
-        )
-    names = [f.name for f in fields(factory)] if is_dataclass(factory) else []
-    seeded = {"seed": seed, **args} if "seed" in names else args
-    return build(factory, seeded, f"{component.kind} {component.name}")

@@ -272,14 +272,27 @@ def plugins(context: click.Context, as_json: bool, debug: bool) -> None:
 
 @main.command()
 @click.argument("name")
+@click.option("--stats", is_flag=True, help="Count what a task's data are made of.")
+@click.option(
+    "--task-args", multiple=True, metavar="K=V,…", help="With --stats: the task's fields."
+)
+@click.option("-m", "--model", default="", metavar="NAME",
+              help="With --stats: whose sample, if it brings one.", show_default="pocket")  # fmt: skip
 @as_json
 @debug
-def show(name: str, as_json: bool, debug: bool) -> None:
+def show(
+    name: str, stats: bool, task_args: Sequence[str], model: str, as_json: bool, debug: bool
+) -> None:
     """Show the card of an editor, a task, a metric, a judge or a model."""
     from edit_harness import listing
     from edit_harness.plugins import Plugins
 
-    listing.show_card(Plugins.installed(), name, as_json)
+    if stats:
+        listing.show_composition(Plugins.installed(), name, task_args, model or "pocket", as_json)
+    elif task_args or model:
+        raise UsageError("--task-args and --model say which data are counted", "add --stats")
+    else:
+        listing.show_card(Plugins.installed(), name, as_json)
 
 
 @main.command(context_settings=SETTINGS)
@@ -338,6 +351,19 @@ def score(**flags: Any) -> int:
     from edit_harness.plugins import Plugins
 
     return scoring.score(Plugins.installed(), scoring.Flags(**flags))
+
+
+@main.command()
+@click.argument("run", metavar="RUN")
+@click.argument("case", metavar="ID")
+@as_json
+@debug
+def case(run: str, case: str, as_json: bool, debug: bool) -> None:
+    """Show one case of a run: what was written, asked and answered."""
+    from edit_harness import viewing
+    from edit_harness.records import RunFolder
+
+    viewing.show_case(RunFolder.at(run), case, as_json)
 
 
 @main.command("try", context_settings=SETTINGS)

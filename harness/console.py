@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -26,11 +27,13 @@ from rich.text import Text
 
 from edit_harness import report
 from edit_harness.control import COLLAPSE
-from edit_harness.evaluation import Evaluation
+from edit_harness.fields import settings
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import LEVEL, Run
-from edit_harness.presets import settings
 from edit_harness.records import OK, Record
+
+if TYPE_CHECKING:
+    from edit_harness.evaluation import Evaluation
 
 SHOWN_FAILURES = 5
 LIVE = 3

@@ -17,11 +17,13 @@ import torch
 import transformers
 
 from edit_harness import digests, plan, precision, records, runner
-from edit_harness.assembly import Benchmark, Named, described, make_editor, make_judge
+from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.before import Before
 from edit_harness.cases import Case, Visit
+from edit_harness.components import Named, described, make_judge
 from edit_harness.control import control
 from edit_harness.errors import CaseError
+from edit_harness.fields import settings
 from edit_harness.files import cache_folder
 from edit_harness.interfaces import Editor, Measure, Metric, Regime
 from edit_harness.model import Model
@@ -29,7 +31,6 @@ from edit_harness.outcome import Run
 from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
-from edit_harness.presets import settings
 from edit_harness.records import OK, Record, RunFolder
 
 Advance = Callable[[Record], None]

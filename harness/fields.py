@@ -116,6 +116,12 @@ def field_types(factory: type) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in fields(factory) if f.init}
 
 
+def settings(plugin: Any) -> dict[str, Any]:
+    """Return the values of a plugin's fields, JSON-ready; none if it is no dataclass."""
+    known = fields(plugin) if is_dataclass(plugin) else ()
+    return {f.name: getattr(plugin, f.name) for f in known if f.init}
+
+
 def defaults(factory: type) -> dict[str, Any]:
     """Return the default of each field."""
     if not is_dataclass(factory):

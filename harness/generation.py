@@ -1,9 +1,9 @@
 """Continuations, many at a time, each under its own edit, with a cache of keys and values.
 
 Prompts of many edits share forward passes: padded on the left they end in one column, and every
-pass after the first reads one new token of each row. A row has a seed, a k, a length and a stop
-token of its own, so a text depends on its prompt, query and edit, and not on its neighbours, but
-for the order in which numbers are added. Whether a model bears padding is tried, not looked up.
+pass after the first reads one new token of each row. A row has a seed, a k, a length and stops of
+its own, so a text depends on its prompt, query and edit, and not on its neighbours, but for the
+order in which numbers are added. Whether a model bears padding is tried, not looked up.
 There is no beam search here, and no temperature.
 """
 
@@ -24,6 +24,7 @@ from edit_harness.batch import padded
 from edit_harness.cases import Generate, Query, Text
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.packing import same
+from edit_harness.stops import Watch, cut
 
 if TYPE_CHECKING:
     from edit_harness.model import Model
@@ -35,7 +36,7 @@ class Prompt:
 
     ids: tuple[int, ...]
     query: Generate
-    """Its number of tokens, k and seed are used; its text is not."""
+    """Its number of tokens, k, seed and stop are used; its text is not."""
     edit: Edit = UNEDITED
     stop: int | None = None
     """The token that ends a continuation and is not part of it."""
@@ -55,13 +56,13 @@ _SHARING: WeakKeyDictionary[Model, Sharing] = WeakKeyDictionary()
 def generate_all(model: Model, questions: Sequence[tuple[Edit, Query]]) -> Iterator[Text]:
     """Yield the text of every `Generate` query, in order.
 
-    A text ends at the tokenizer's EOS, unless it is to go on, or where the model is full. Raises
-    `TooLongError` for a prompt that does not fit the model.
+    A text ends before its query's stop, at the tokenizer's EOS, unless it is to go on, or where the
+    model is full. Raises `TooLongError` for a prompt that does not fit the model.
     """
     asked = [(edit, query) for edit, query in questions if isinstance(query, Generate)]
     prompts = [_prompt(model, edit, query) for edit, query in asked]
     for prompt, new in zip(prompts, samples(model, prompts), strict=True):
-        yield Text(model.tokens.continuation(prompt.ids, new))
+        yield Text(cut(model.tokens.continuation(prompt.ids, new), prompt.query.stop))
 
 
 def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
@@ -78,6 +79,7 @@ def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
 def samples(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     """Return the new tokens of each prompt, in order; equal prompts are continued once.
 
+    Where a query has a stop, they go as far as the token that brings it, if not farther.
     A batch has at most the model's ``batch_tokens``, new ones and padding included, and its
     ``batch_rows``. One that does not fit the device's memory is halved; raises
     `torch.OutOfMemoryError` if a single row does not fit.
@@ -151,11 +153,15 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     }
     batch = padded([p.ids for p in prompts], left=True, device=model.device)
     stream = Stream(model, batch.ids, batch.mask)
+    watch = Watch(model.tokens)
     lines = [Line(prompt, _steps(model, prompt)) for prompt in prompts]
     lengths = [len(p.ids) for p in prompts]
     with model.edited_rows(batch, [carried[p.edit] for p in prompts], lengths):
         while any(line.left for line in lines):
             stream.append(drawn(stream.read(), lines))
+            for line in lines:
+                if line.left and watch.stopped(line.prompt.ids, line.new, line.prompt.query.stop):
+                    line.left = 0
     return [line.new for line in lines]
 
 

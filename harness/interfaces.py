@@ -6,6 +6,7 @@ Editors, tasks, metrics and judges are dataclasses whose fields are their hyperp
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,6 +57,15 @@ FROM_PRESET: Any = None
 """Default of an editor's field whose value depends on the model: it comes from a preset."""
 
 
+RANGES: Mapping[str, tuple[float, float]] = {
+    "%": (0.0, 1.0),
+    "nats": (0.0, math.inf),
+    "0.01 bits": (0.0, math.inf),
+    "": (-math.inf, math.inf),
+}
+"""What a stored value is within, by its unit: shares, divergences, entropies."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """How one number of a metric is shown, and what it means."""
@@ -67,6 +77,17 @@ class Measure:
     tables show both times 100."""
     detail: bool = False
     """Whether tables leave it out unless asked for all."""
+    range: tuple[float, float] | None = None
+    """The least and the greatest value that can be stored, if not those of `RANGES`."""
+    source: str = ""
+    """The paper and its equation, and where the published code does otherwise."""
+    probes: tuple[str, ...] = ()
+    """The roles of the probes whose answers it is of."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value that can be stored."""
+        return self.range or RANGES[self.unit]
 
 
 @dataclass(frozen=True)
@@ -195,6 +216,8 @@ class Task(ABC):
     version: ClassVar[str] = "0"
     metrics: ClassVar[Sequence[str]] = ()
     citation: ClassVar[str] = ""
+    protocol: ClassVar[str] = ""
+    """Which prompts are asked, and how what follows them is joined, scored or sampled."""
     regime: ClassVar[Regime] = Regime()
     """How its cases are edited if the user does not say."""
     judge: ClassVar[str] = ""
@@ -202,7 +225,10 @@ class Task(ABC):
 
     @abstractmethod
     def cases(self) -> Iterable[Case]:
-        """Yield the cases, in a fixed order. Raises `DataError` for data that are not right."""
+        """Yield the cases, in a fixed order. Raises `DataError` for data that are not right.
+
+        A record that nothing can be asked of is a case without requests that has a ``problem``.
+        """
 
     def bind(self, source: ModelSource) -> Self:
         """Return the task as it is put to this model, such as with the sample that it brings."""
@@ -213,6 +239,20 @@ class Task(ABC):
         """Say in a few words which data the cases come from."""
         return ""
 
+    @classmethod
+    def dataset(cls) -> Mapping[str, str]:
+        """Say what is known of the data without reading them: records, address, size, checksum."""
+        return {}
+
+    def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return tables that say what the data are made of, by title; rows are of named cells.
+
+        By default they count cases, requests and probes. Raises `DataError` as `cases` does.
+        """
+        from edit_harness.composition import of_cases
+
+        return of_cases(self.cases())
+
 
 class Metric(ABC):
     """Numbers for one case, and their summary over all cases.
@@ -220,6 +260,7 @@ class Metric(ABC):
     A value named ``pre_X`` describes the model before the edit, ``post_X`` after it.
     """
 
+    citation: ClassVar[str] = ""
     measures: ClassVar[Mapping[str, Measure]] = {}
     """The numbers of `summarize` by their name without ``pre_`` and ``post_``."""
 

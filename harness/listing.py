@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,10 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness.errors import PluginError
-from edit_harness.fields import defaults
-from edit_harness.interfaces import Editor, Metric, Task
-from edit_harness.plugins import KINDS, Component, Plugins, suggestion
+from edit_harness import cards, fields
+from edit_harness.plugins import Plugins
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -76,59 +73,16 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
 
 def show_card(plugins: Plugins, name: str, as_json: bool) -> None:
     """Print the card of every component of a name. Raises `PluginError` if there is none."""
-    found = [c for c in plugins.components if name in (c.name, c.qualified)]
-    if not found:
-        known = [c.name for c in plugins.components]
-        raise PluginError(
-            f"nothing is called {name!r}{suggestion(name, known)}", "see: edit-harness ls"
-        )
-    cards = [card(component) for component in found]
+    found = cards.found(plugins, name)
+    contents = [cards.card(plugins, component) for component in found]
     if as_json:
-        out.out(json.dumps(cards if len(cards) > 1 else cards[0], indent=1, default=str))
+        out.out(json.dumps(contents if len(contents) > 1 else contents[0], indent=1, default=str))
         return
-    for component, content in zip(found, cards, strict=True):
+    for component, content in zip(found, contents, strict=True):
         out.print(Text(f"{component.kind} {component.name}", style="bold"))
-        for label, text in content.items():
-            _print_entry(label, text)
+        for label, said in content.items():
+            _print_entry(label, said)
         out.print()
-
-
-def card(component: Component) -> dict[str, Any]:
-    """Return what is to be known of a component."""
-    factory = component.load()
-    content: dict[str, Any] = {
-        "summary": component.summary,
-        "package": f"{component.distribution} {component.version}",
-        "description": unwrapped(inspect.getdoc(factory) or ""),
-    }
-    if citation := getattr(factory, "citation", ""):
-        content["citation"] = citation
-    if needs := getattr(factory, "needs", ""):
-        content["needs"] = needs
-    # The fields of an adaptor are an edit's contents, not settings.
-    if component.kind != "adaptor" and (fields := defaults(factory)):
-        content["fields"] = {k: "(from the preset)" if v is None else v for k, v in fields.items()}
-    if issubclass(factory, Editor) and factory.presets:
-        content["presets"] = {
-            family: {**preset.values, "from": str(preset)}
-            for family, preset in factory.presets.items()
-        }
-    if issubclass(factory, Metric):
-        content["measures"] = {
-            name: f"{m.formula}; {m.unit or 'no unit'}; {m.better or 'neither'} is better"
-            for name, m in factory.measures.items()
-        }
-    if issubclass(factory, Task):
-        content["version"] = factory.version
-        content["metrics"] = ", ".join(factory.metrics)
-    if component.kind in KINDS[:2]:
-        content["example"] = f"edit-harness --{component.kind} {component.name}"
-    return content
-
-
-def unwrapped(text: str) -> str:
-    """Return a docstring with each paragraph on one line, for a terminal to wrap."""
-    return "\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _print_entry(label: str, content: Any) -> None:
@@ -139,7 +93,70 @@ def _print_entry(label: str, content: Any) -> None:
         return
     out.print(Text(f"  {label}", style="cyan"))
     for key, value in content.items():
-        if isinstance(value, Mapping):
+        if label == "measures":
+            value = _measure(value)
+        elif isinstance(value, Mapping):
             value = "  ".join(f"{k}={v}" for k, v in value.items())
         grid.add_row("  ", key, Text(str(value) if value != "" else "''"))
     out.print(grid)
+
+
+def _measure(facts: Mapping[str, Any]) -> str:
+    """Return what a card says of one measure, each thing on its line."""
+    better = f"{facts['better'] or 'neither direction'} is better"
+    lines = [facts["formula"], f"{_range(facts['range'], facts['unit'])}; {better}"]
+    if facts["probes"]:
+        lines.append(f"probes: {', '.join(facts['probes'])}")
+    if facts["source"]:
+        lines.append(f"source: {facts['source']}")
+    return "\n".join(lines)
+
+
+def _range(limits: Sequence[float | None], unit: str) -> str:
+    """Return a range as tables show the values."""
+    # Here, since it brings numpy along.
+    from edit_harness.report import HUNDREDTHS
+
+    factor = 100 if unit in HUNDREDTHS else 1
+    low, high = (None if limit is None else f"{factor * limit:g}" for limit in limits)
+    if low is None:
+        return "any number" if high is None else f"up to {high} {unit}".rstrip()
+    return f"{low} to {high} {unit}".rstrip() if high else f"from {low} on, {unit}".rstrip(", ")
+
+
+def show_composition(
+    plugins: Plugins, name: str, settings: Sequence[str], model: str, as_json: bool
+) -> None:
+    """Print what the data of a task are made of, as they are put to a model.
+
+    Raises `UsageError` if the name is that of something else than a task.
+    """
+    task, tables = cards.composed(plugins, name, fields.parse(settings), model)
+    if as_json:
+        out.out(json.dumps({title: list(rows) for title, rows in tables.items()}, indent=1))
+        return
+    _print_entry("task", f"{name} {task.version}, {task.origin or 'its own data'}")
+    for note in getattr(task, "notes", ()):
+        _print_entry("note", note)
+    for title, rows in tables.items():
+        out.print()
+        out.print(_counts(title, rows))
+
+
+def _counts(title: str, rows: Sequence[Row]) -> Table:
+    """Return a table with a heading for each name of a cell; numbers stand to the right."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for i, name in enumerate(names):
+        table.add_column(name, justify="right" if i else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in names))
+    return table
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("–")
+    if isinstance(value, int | float):
+        return Text(f"{value:,.0f}" if value == int(value) else f"{value:,.2f}")
+    return Text(str(value))

@@ -75,10 +75,5 @@ def configure(editor: Editor, shape: ModelShape, name: str) -> Configured:
     return Configured(configured, f"{preset} but for {', '.join(given)}" if given else str(preset))
 
 
-def settings(editor: Editor) -> dict[str, Any]:
-    """Return an editor's fields as JSON-ready data."""
-    return {f.name: getattr(editor, f.name) for f in _fields(editor)}
-
-
 def _fields(editor: Editor) -> list[Any]:
     return [f for f in fields(editor) if f.init] if is_dataclass(editor) else []

@@ -22,7 +22,7 @@ import numpy as np
 
 from edit_harness.cases import Case, Visit
 from edit_harness.encoding import decode_case, dumps, encode_case, finite
-from edit_harness.errors import DataError, ResourceError, RunFolderError
+from edit_harness.errors import DataError, ResourceError, RunFolderError, UsageError
 
 SCHEMA = 3
 OK = "ok"
@@ -108,6 +108,17 @@ class RunFolder:
         self.path = path
         self.samples = path / "samples.jsonl"
         self.notes: list[str] = []
+
+    @classmethod
+    def at(cls, name: str) -> RunFolder:
+        """Return a run folder that is there. Raises `UsageError` if it is none."""
+        path = Path(name).expanduser()
+        if not (path / "manifest.json").is_file():
+            raise UsageError(
+                f"{name} is no run folder: it has no manifest.json",
+                "edit-harness ls runs lists them; -o DIR says where they are",
+            )
+        return cls(path)
 
     @classmethod
     def open(cls, parent: Path, name: str, identity: Mapping[str, Any], *, new: bool) -> RunFolder:

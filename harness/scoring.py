@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 from edit_harness import console
-from edit_harness.assembly import described, make_judge
 from edit_harness.cases import Answers
+from edit_harness.components import described, make_judge
 from edit_harness.encoding import decode_answer, encode_answer, finite
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.interfaces import Metric
@@ -41,7 +40,7 @@ class Flags:
 
 def score(plugins: Plugins, flags: Flags) -> int:
     """Score every folder, print the tables, and return the exit code."""
-    runs = [_score(plugins, opened(name), flags) for name in flags.runs]
+    runs = [_score(plugins, RunFolder.at(name), flags) for name in flags.runs]
     if flags.as_json:
         results = [run.results() for run in runs]
         console.out.out(json.dumps(results if len(results) > 1 else results[0], indent=1))
@@ -51,17 +50,6 @@ def score(plugins: Plugins, flags: Flags) -> int:
         for table in console.summary(runs) if len(runs) > 1 else ():
             console.out.print(table)
     return SOME_FAILED if any(run.failures or run.pending for run in runs) else DONE
-
-
-def opened(name: str) -> RunFolder:
-    """Return a run folder that is there. Raises `UsageError` if it is none."""
-    path = Path(name).expanduser()
-    if not (path / "manifest.json").is_file():
-        raise UsageError(
-            f"{name} is no run folder: it has no manifest.json",
-            "edit-harness ls runs lists them; -o DIR says where they are",
-        )
-    return RunFolder(path)
 
 
 def _score(plugins: Plugins, folder: RunFolder, flags: Flags) -> Run:

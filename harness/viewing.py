@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import groupby, zip_longest
+from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
@@ -54,22 +54,24 @@ def _case(folder: RunFolder, name: str) -> Case:
 
 
 def _probes(case: Case, record: Record) -> None:
-    sides = ([decode_answer(a) for a in side] for side in (record.before, record.after))
-    asked = list(zip_longest(case.probes, *sides))
-    for role, group in groupby(asked, key=lambda one: one[0].role):
+    before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
+    for role, numbers in groupby(range(len(case.probes)), key=lambda i: case.probes[i].role):
         out.print(Styled(f"\n{role}", style="cyan"))
-        for probe, before, after in group:
+        for i in numbers:
+            probe = case.probes[i]
             tags = "".join(f"  [{value}]" for value in probe.tags.values())
-            _rows([("", probe.query.prompt + tags), *_said(probe, before, after)])
+            _rows([("", probe.query.prompt + tags), *_said(probe, before[i:], after[i:])])
 
 
-def _said(probe: Probe, before: Answer | None, after: Answer | None) -> Iterator[tuple[str, str]]:
-    """Yield what was answered before and after, each under its label."""
-    if isinstance(after, Divergence):
-        yield "moved", f"KL {after.forward:.3g} nats, reversed {after.reverse:.3g}"
-        return
-    for label, answer in (("before", before), ("after", after)):
-        if isinstance(answer, Text):
+def _said(
+    probe: Probe, before: Sequence[Answer | None], after: Sequence[Answer | None]
+) -> Iterator[tuple[str, str]]:
+    """Yield the first answers before and after, each under its label; none of a failed case."""
+    for label, answers in (("before", before), ("after", after)):
+        answer = answers[0] if answers else None
+        if isinstance(answer, Divergence) and label == "after":
+            yield "moved", f"KL {answer.forward:.3g} nats, reversed {answer.reverse:.3g}"
+        elif isinstance(answer, Text):
             yield label, answer.text.strip() + _verdict(answer)
         elif isinstance(answer, Scores) and isinstance(probe.query, Choose):
             yield label, _choice(probe.query.candidates, answer)

@@ -291,7 +291,7 @@ def test_layers_that_do_not_exist(tell):
 
 def test_data_that_is_not_right(tell, tmp_path):
     failed(rome(tell, "--task-args", "data=no.json"), 4, "there is no file 'no.json'")
-    lines = [json.dumps(record(0)), json.dumps(record(1, subject=""))]
+    lines = [json.dumps(record(0)), json.dumps(record(1, subject=None))]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     failed(rome(tell, "--task-args", "data=a.jsonl"), 4, "a.jsonl:2: record 2", "subject")
     (tmp_path / "b.jsonl").write_text(json.dumps(record(0, prompt="lives in")))

@@ -52,7 +52,9 @@ def test_nothing_heavy_is_imported(code):
 @pytest.mark.parametrize(
     "code", ["import edit_harness.records, edit_harness.report", "import edit_harness.stats",
              "import edit_harness_plugins.metrics.preference, edit_harness_plugins.metrics.drift",
-             "import edit_harness_plugins.metrics.tokens"]
+             "import edit_harness_plugins.metrics.tokens",
+             command("show", "counterfact"), command("show", "success"),
+             command("show", "zsre", "--stats"), command("show", "counterfactplus", "--stats")]
 )  # fmt: skip
 def test_metrics_and_records_do_without_torch(code):
     assert not modules_after(code) & {"torch", "transformers", "safetensors"}

@@ -1,7 +1,7 @@
 """The conformance suites find what they are there to find."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -189,6 +189,11 @@ class Shuffled(Listed):
         yield from random.sample([case(str(i)) for i in range(100)], 100)
 
 
+class Uncounted(Listed):
+    def composition(self):
+        return {"mean": [{"": "cases", "mean": float("nan")}]}
+
+
 class Unmeasured(Listed):
     metrics = ("no-such-metric",)
 
@@ -199,11 +204,18 @@ class Unmeasured(Listed):
         (Listed(), set()),
         (Listed(()), {"test_has_cases_with_requests_and_probes"}),
         (Listed((Case("a", (REQUEST,), ()),)), {"test_has_cases_with_requests_and_probes"}),
+        (Listed((case("a"), Case("b", (), (), problem="x"))), set()),
+        (Listed((Case("b", (), (), problem="x"),)), {"test_has_cases_with_requests_and_probes"}),
+        (
+            Listed((case("a"), replace(case("b"), problem="x"))),
+            {"test_has_cases_with_requests_and_probes"},
+        ),
         (Listed((case("a"), case("a"))), {"test_ids_are_unique_texts"}),
         (Listed((case(1),)), {"test_ids_are_unique_texts"}),
         (Listed((Case("a", (REQUEST,), case("a").probes, {1: "x"}),)), {"test_cases_are_json"}),
         (Listed((case("a", "unheard-of"),)), {"test_its_metrics_measure_its_cases"}),
         (Shuffled(), {"test_order_and_ids_are_fixed"}),
+        (Uncounted(), {"test_its_data_can_be_counted"}),
         (Unmeasured(), {"test_its_metrics_are_installed", "test_its_metrics_measure_its_cases"}),
     ],
 )
@@ -247,6 +259,10 @@ class Undocumented(Sound):
     measures = {"Y": Measure("something else")}  # noqa: RUF012
 
 
+class OutOfRange(Sound):
+    measures = {"X": Measure("mean of p", range=(-1, 0))}  # noqa: RUF012
+
+
 class Integers(Sound):
     def measure(self, case, before, after):
         return dict.fromkeys(super().measure(case, before, after), 1)
@@ -280,6 +296,7 @@ class LooksAhead(Sound):
         (CountsCalls, {"test_is_pure", "test_pre_values_describe_the_model_before_the_edit"}),
         (MeasuresAll, {"test_ignores_cases_without_its_probes"}),
         (Undocumented, {"test_every_number_is_documented"}),
+        (OutOfRange, {"test_values_are_in_range"}),
         (Integers, {"test_values_are_finite_floats"}),
         (TakesTheFirst, {"test_summary_ignores_the_order_of_cases"}),
         (StumblesOverGaps, {"test_summary_bears_missing_values"}),

@@ -39,11 +39,11 @@ from edit_harness.cases import (
 from edit_harness.edits import Adaptor, Edit
 from edit_harness.encoding import finite
 from edit_harness.errors import PluginError
-from edit_harness.fields import build
+from edit_harness.fields import build, settings
 from edit_harness.interfaces import Editor, Judge, Metric, ModelSource, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins, entry_points
-from edit_harness.presets import configure, settings, shape_of
+from edit_harness.presets import configure, shape_of
 from edit_harness.testing.tiny import tiny_model
 
 FACTS = (
@@ -351,11 +351,12 @@ class TaskTests:
         return list(islice(self.task.cases(), self.sample))
 
     def test_has_cases_with_requests_and_probes(self, cases: list[Case]) -> None:
-        """No case is empty."""
-        assert cases
+        """No case is empty, unless it says why it cannot be used, and some can be."""
+        assert any(not case.problem for case in cases)
         for case in cases:
-            assert case.requests, case.id
-            assert case.probes, case.id
+            usable = not case.problem
+            assert bool(case.requests) == usable, case.id
+            assert bool(case.probes) == usable, case.id
 
     def test_ids_are_unique_texts(self, cases: list[Case]) -> None:
         """Results are found again by case id, in one file and between two runs."""
@@ -392,9 +393,18 @@ class TaskTests:
             assert any(metric.measure(c, invented(c, 1), invented(c, 2)) for c in cases), name
 
     def test_says_what_it_is(self) -> None:
-        """The record of a run names version and origin."""
+        """The record of a run names version and origin, its card where the data are from."""
         assert isinstance(self.task.version, str)
         assert isinstance(self.task.origin, str)
+        assert all(isinstance(said, str) for said in self.task.dataset().values())
+
+    def test_its_data_can_be_counted(self) -> None:
+        """What the data are made of comes as tables, whose cells are texts and numbers or None."""
+        tables = self.task.composition()
+        assert any(tables.values())
+        cells = [cell for rows in tables.values() for row in rows for cell in row.values()]
+        assert all(cell is None or isinstance(cell, str | int | float) for cell in cells)
+        json.dumps(cells, allow_nan=False)
 
 
 class MetricTests:
@@ -407,8 +417,9 @@ class MetricTests:
 
     @pytest.fixture
     def cases(self) -> list[Case]:
-        """Return the first cases of the task."""
-        return list(islice(self.task.cases(), self.sample))
+        """Return the first cases of the task that can be used."""
+        usable = (case for case in self.task.cases() if not case.problem)
+        return list(islice(usable, self.sample))
 
     def values(self, case: Case) -> Mapping[str, float]:
         """Measure a case with answers that depend on its id alone."""
@@ -486,6 +497,13 @@ class MetricTests:
         assert all(isinstance(value, float) for value in empty.values())
         assert self.metric.summarize({}) == {}
 
+    def test_values_are_in_range(self, cases: list[Case]) -> None:
+        """What a measure says of its range holds for each case and for the summary."""
+        for case in cases:
+            assert_in_range(self.metric, self.values(case))
+            assert_in_range(self.metric, self.metric.failed(case, invented(case, 1)))
+        assert_in_range(self.metric, self.metric.summarize(self.columns(cases)))
+
     def test_every_number_is_documented(self, cases: list[Case]) -> None:
         """Tables find the meaning of each number in `measures`."""
         numbers = set(self.metric.summarize(self.columns(cases)))
@@ -504,6 +522,19 @@ def assert_floats(values: Mapping[str, float]) -> None:
     for name, value in values.items():
         assert isinstance(value, float), name
         assert math.isfinite(value), name
+
+
+ROUNDING = 1e-9
+"""How far sums of a case's values, in double precision, may lead out of a range."""
+
+
+def assert_in_range(metric: Metric, values: Mapping[str, float]) -> None:
+    """Fail if a value is outside of what its measure says; NaN, which is none, is not."""
+    for number, value in values.items():
+        if measure := metric.measures.get(number.partition("_")[2]):
+            low, high = measure.limits
+            within = low - ROUNDING <= value <= high + ROUNDING
+            assert within or math.isnan(value), f"{number} is {value}"
 
 
 def invented(case: Case, seed: int) -> list[Answer]:

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from edit_harness import Answer, Case, Measure, Metric
 from edit_harness.references import find
-from edit_harness_plugins.metrics.texts import written
+from edit_harness_plugins.metrics.sources import ROME
+from edit_harness_plugins.metrics.texts import ROLE, written
 
 
 class Consistency(Metric):
@@ -21,8 +22,14 @@ class Consistency(Metric):
     Raises `DataError` if the references are no longer in the cache.
     """
 
+    citation = ROME
     measures: ClassVar[Mapping[str, Measure]] = {
-        "RS": Measure("cosine of TF-IDF, texts and references of the new object")
+        "RS": Measure(
+            "cosine of TF-IDF, texts and references of the new object",
+            source="Meng et al. (2022), section 3.4, by the code: all texts of a case joined "
+            "against all references joined",
+            probes=(ROLE,),
+        )
     }
 
     def measure(

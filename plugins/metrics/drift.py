@@ -13,9 +13,19 @@ from statistics import fmean
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Divergence, Measure, Metric
+from edit_harness_plugins.metrics.sources import COUNTERFACT_PLUS
 
 SUFFIXES = {"neighborhood": "", "neighborhood-plus": "+"}
 PLUS = ", edited fact in front"
+KINDS = {
+    "": ("KL(P || P*)", "Eq. 1; the published numbers are NKL-paper"),
+    "-reverse": ("KL(P* || P)", "the direction that the code computes, as a sum"),
+    "-paper": (
+        "KL(P* || P) / vocabulary",
+        "as published: the code swaps the arguments of Eq. 1 and divides by the vocabulary",
+    ),
+}
+"""What follows the name of a number: its formula, and what of the paper it is."""
 
 
 def _values(answer: Divergence) -> dict[str, float]:
@@ -28,22 +38,27 @@ def _values(answer: Divergence) -> dict[str, float]:
 
 
 def _measures() -> dict[str, Measure]:
-    formulas = {"": "KL(P || P*)", "-reverse": "KL(P* || P)", "-paper": "KL(P* || P) / vocabulary"}
     return {
         f"NKL{plus}{kind}": Measure(
-            f"mean of {formula}{PLUS if plus else ''}", "lower", "nats", detail=kind != ""
+            f"mean of {formula}{PLUS if plus else ''}",
+            "lower",
+            "nats",
+            detail=kind != "",
+            source=f"Hoelscher-Obermaier et al. (2023), {source}",
+            probes=(role,),
         )
-        for kind, formula in formulas.items()
-        for plus in SUFFIXES.values()
+        for kind, (formula, source) in KINDS.items()
+        for role, plus in SUFFIXES.items()
     }
 
 
 class NeighborhoodKL(Metric):
     """Divergence of next-token distributions, the mean over the neighbourhood prompts, in nats.
 
-    There is no ``pre_`` value, which would be 0, and none for a failed edit.
+    P is the distribution before the edit, P* the one after it. There is no ``pre_`` value, which would be 0, and none for a failed edit.
     """
 
+    citation = COUNTERFACT_PLUS
     measures: ClassVar[Mapping[str, Measure]] = _measures()
 
     def measure(

@@ -20,7 +20,8 @@ from statistics import fmean
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Measure, Metric
-from edit_harness_plugins.metrics.texts import written
+from edit_harness_plugins.metrics.sources import ENTROPY, MEMIT, ROME
+from edit_harness_plugins.metrics.texts import ROLE, written
 from edit_harness_plugins.metrics.treebank import tokens
 
 
@@ -30,10 +31,23 @@ class Fluency(Metric):
     A failed edit has none.
     """
 
+    citation = f"{ROME}. {MEMIT}. {ENTROPY}"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "GE": Measure("mean of H2/3 + 2 H3/3, as published", "higher", "0.01 bits"),
+        "GE": Measure(
+            "mean of H2/3 + 2 H3/3, as published",
+            "higher",
+            "0.01 bits",
+            source="the code of Meng et al. (2022, 2023): half of the equation; words by rules of "
+            "our own, the code's by nltk",
+            probes=(ROLE,),
+        ),
         "GE-equation": Measure(
-            "mean of 2 H2/3 + 4 H3/3, MEMIT's Eq. 27", "higher", "0.01 bits", detail=True
+            "mean of 2 H2/3 + 4 H3/3, MEMIT's Eq. 27",
+            "higher",
+            "0.01 bits",
+            detail=True,
+            source="Meng et al. (2023), Eq. 27; no published number is of it",
+            probes=(ROLE,),
         ),
     }
 

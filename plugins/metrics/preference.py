@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores
 from edit_harness.stats import harmonic_mean
+from edit_harness_plugins.metrics.sources import COUNTERFACT_PLUS, MEMIT, ROME
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,15 +33,23 @@ class Role(NamedTuple):
     suffix: str
     right: int
     prompts: str
+    source: str = ""
+    """Whose prompts they are, if not those of the score's own paper."""
 
 
 ROLES = {
     "efficacy": Role("E", "", NEW, "the edited prompt"),
     "paraphrase": Role("P", "", NEW, "its paraphrases"),
     "neighborhood": Role("N", "", TRUE, "prompts on neighbouring subjects"),
-    "neighborhood-plus": Role("N", "+", TRUE, "the same behind the edited fact"),
-    "attribute": Role("A", "", NEW, "prompts on subjects that the new object is true of"),
-}
+    "neighborhood-plus": Role(
+        "N", "+", TRUE, "the same behind the edited fact",
+        source="; prompts of Hoelscher-Obermaier et al. (2023), section 3",
+    ),
+    "attribute": Role(
+        "A", "", NEW, "prompts on subjects that the new object is true of",
+        source="; prompts that ROME's code scores and no paper reports on",
+    ),
+}  # fmt: skip
 
 
 class Preference(Metric):
@@ -101,18 +110,35 @@ def right_object(probe: Probe) -> int | None:
 
 
 def measures_of(
-    letter: str, formulas: tuple[str, str], *, detail: bool = False
+    letter: str,
+    formulas: tuple[str, str],
+    source: str,
+    *,
+    detail: bool = False,
+    limits: tuple[float, float] = (0.0, 1.0),
 ) -> dict[str, Measure]:
     """Return what stands in tables, given the formula where each of the objects is right."""
     return {
         f"{role.letter}{letter}{role.suffix}": Measure(
-            f"{formulas[role.right]}, {role.prompts}", detail=detail or role.letter == "A"
+            f"{formulas[role.right]}, {role.prompts}",
+            detail=detail or role.letter == "A",
+            range=limits,
+            source=source + role.source,
+            probes=(name,),
         )
-        for role in ROLES.values()
+        for name, role in ROLES.items()
     }
 
 
-_success = measures_of("S", ("mean of [nll(true) > nll(new)]", "mean of [nll(new) > nll(true)]"))
+COMBINED = ("efficacy", "paraphrase", "neighborhood")
+"""The roles whose means are combined into one number."""
+
+_success = measures_of(
+    "S",
+    ("mean of [nll(true) > nll(new)]", "mean of [nll(new) > nll(true)]"),
+    "Meng et al. (2022), section 3.4, for P[o] an object's probability; in the code, and here, nll "
+    "is the mean over its tokens",
+)
 
 
 class Combined(Preference):
@@ -140,9 +166,15 @@ class Success(Combined):
 
     letter = "S"
     combined = "S"
+    citation = f"{ROME}. {COUNTERFACT_PLUS}"
     measures: ClassVar[Mapping[str, Measure]] = {
         **{name: measure for name, measure in _success.items() if name != "AS"},
-        "S": Measure("harmonic mean of ES, PS and NS"),
+        "S": Measure(
+            "harmonic mean of ES, PS and NS",
+            source="Meng et al. (2022), section 3.4; MEMIT's code takes it of rounded percentages, "
+            "that of CounterFact+ of NS+ too",
+            probes=COMBINED,
+        ),
         "AS": _success["AS"],
     }
 
@@ -156,7 +188,14 @@ class Magnitude(Preference):
 
     letter = "M"
     failure = None
-    measures = measures_of("M", ("mean of p(new) - p(true)", "mean of p(true) - p(new)"))
+    citation = f"{ROME}. {COUNTERFACT_PLUS}"
+    measures = measures_of(
+        "M",
+        ("mean of p(new) - p(true)", "mean of p(true) - p(new)"),
+        "Meng et al. (2022), section 3.4; in the code, and here, p is the geometric mean over an "
+        "object's tokens",
+        limits=(-1.0, 1.0),
+    )
 
     def score(self, answer: Scores, right: int) -> float:
         """Return the difference of the two probabilities, each exp(-mean nll)."""
@@ -168,7 +207,14 @@ class Accuracy(Preference):
 
     letter = "A"
     compares = False
-    measures = measures_of("A", ("new object is argmax", "true object is argmax"), detail=True)
+    citation = f"{MEMIT}. {COUNTERFACT_PLUS}"
+    measures = measures_of(
+        "A",
+        ("new object is argmax", "true object is argmax"),
+        "Meng et al. (2023), Eq. 21-23, for zsRE, whose tables count tokens instead: see ET; their "
+        "code has it for CounterFact too",
+        detail=True,
+    )
 
     def score(self, answer: Scores, right: int) -> float:
         """Return 1 if every token of the right object is the likeliest in its place, else 0."""

@@ -12,7 +12,13 @@ from statistics import fmean
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Measure, Metric, Scores
-from edit_harness_plugins.metrics.preference import Combined, measures_of, right_object
+from edit_harness_plugins.metrics.preference import (
+    COMBINED,
+    Combined,
+    measures_of,
+    right_object,
+)
+from edit_harness_plugins.metrics.sources import EASYEDIT, MEMIT
 
 NEIGHBORHOOD = "neighborhood"
 
@@ -20,6 +26,7 @@ _shares = measures_of(
     "T",
     ("share of the new object's tokens that are argmax",
      "share of the true object's tokens that are argmax"),
+    "Meng et al. (2023), Eq. 21-23, which ask for whole objects; the code, and we, count tokens",
 )  # fmt: skip
 
 
@@ -38,10 +45,16 @@ class TokenAccuracy(Combined):
 
     letter = "T"
     combined = "ST"
+    citation = MEMIT
     compares = False
     measures: ClassVar[Mapping[str, Measure]] = {
         **{name: measure for name, measure in _shares.items() if name != "AT"},
-        "ST": Measure("harmonic mean of ET, PT and NT"),
+        "ST": Measure(
+            "harmonic mean of ET, PT and NT",
+            source="the zsRE tables of Meng et al. (2023); it is in ROME's code, and commented out "
+            "in MEMIT's",
+            probes=COMBINED,
+        ),
         "AT": _shares["AT"],
     }
 
@@ -56,9 +69,12 @@ class Unchanged(Metric):
     Whether it is right is asked by NT. There is no ``pre_`` value, which would be 1.
     """
 
+    citation = EASYEDIT
     measures: ClassVar[Mapping[str, Measure]] = {
         "NU": Measure(
-            "share of tokens whose argmax is as before the edit, prompts on neighbouring subjects"
+            "share of tokens whose argmax is as before the edit, prompts on neighbouring subjects",
+            source="EasyEdit's locality, by its code",
+            probes=(NEIGHBORHOOD,),
         )
     }
 

@@ -8,16 +8,17 @@ front of the neighbourhood prompts.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
 from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
+from edit_harness.composition import Row
 from edit_harness.fields import Natural
-from edit_harness_plugins.tasks import counterfact_records
-from edit_harness_plugins.tasks.published import FileTask, Published, hosted
-from edit_harness_plugins.tasks.records import Record
+from edit_harness_plugins.tasks import counterfact_composition, counterfact_records
+from edit_harness_plugins.tasks.published import FileTask, Published, hosted, unusable
+from edit_harness_plugins.tasks.records import Entry, Record
 
 AUTHORS = Published(
     "CounterFact",
@@ -47,6 +48,14 @@ class CounterFact(FileTask):
 
     published = AUTHORS
     sample = "counterfact"
+    protocol: ClassVar[str] = (
+        "Each prompt is followed by one space and the new or the true object, and both are scored "
+        "under teacher forcing, before the edit and after it: the edited prompt (efficacy), 2 "
+        "paraphrases, 10 prompts on neighbouring subjects and 10 on subjects that the new object is "
+        "true of (attribute). On neighbours the next-token distributions are compared too. With "
+        "generation=N, every Nth record's generation prompts are continued to 100 tokens in all, "
+        "drawn among the 5 likeliest, past the end-of-text token; GE and RS are of these texts."
+    )
     version: ClassVar[str] = "0.1"
     metrics: ClassVar[Sequence[str]] = ("success", "magnitude", "accuracy", "nkl")
     citation = (
@@ -72,17 +81,27 @@ class CounterFact(FileTask):
         """What a reader of the numbers must know of the data; it may download them."""
         return (*super().notes, *self._notes_on_references)
 
-    def records(self, path: Path) -> list[Record]:
+    def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
         return counterfact_records.read(path)
 
-    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
         library = self._library() if self.generation and self._refers else ""
-        for i, record in enumerate(records):
+        for i, (record, problem) in enumerate(entries):
+            if problem:
+                yield unusable(str(record["case_id"]), problem)
+                continue
             case = self._case(record)
             told = self.generation and i % self.generation == 0
             yield self._with_texts(case, record, library) if told else case
+
+    def composition(self) -> Mapping[str, Sequence[Row]]:
+        """Return the table of the data as the ROME paper prints it, and what is asked of it."""
+        entries = self.records(self._file())
+        usable = [record for record, problem in entries if not problem]
+        return {counterfact_composition.TITLE: counterfact_composition.table(usable),
+                **super().composition()}  # fmt: skip
 
     @property
     def _notes_on_references(self) -> tuple[str, ...]:
@@ -159,6 +178,11 @@ class CounterFactPlus(CounterFact):
     the paper); the model before the edit is asked the same.
     """
 
+    protocol = (
+        f"{CounterFact.protocol} CounterFact+ asks each neighbourhood prompt once more behind the "
+        "edited prompt, the new object, a full stop and one space (neighborhood-plus), before the "
+        "edit too."
+    )
     citation = (
         "Hoelscher-Obermaier, Persson, Kran, Konstas, Barez: Detecting Edit Failures in Large "
         "Language Models: An Improved Specificity Benchmark. Findings of ACL 2023"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edit_harness_plugins.tasks import records
-from edit_harness_plugins.tasks.records import Record, wrong_list, wrong_text
+from edit_harness_plugins.tasks.records import Entry, Problem, Record, wrong_list, wrong_text
 
 TEXTS = tuple(
     f"requested_rewrite.{name}"
@@ -21,11 +21,11 @@ LISTS |= {"attribute_prompts": False, "generation_prompts": False}
 """The lists of texts in a record, and whether it must have them."""
 
 
-def read(path: Path) -> list[Record]:
+def read(path: Path) -> list[Entry]:
     """Return the records of a .json or .jsonl file; raises `DataError` that lists problems."""
     seen: dict[str, str] = {}
 
-    def wrong(here: str, record: Record) -> Iterator[str]:
+    def wrong(here: str, record: Record) -> Iterator[Problem]:
         yield from _wrong_fields(record)
         yield from _wrong_id(record, here, seen)
 
@@ -37,7 +37,7 @@ def topic(relation: str, target: str) -> str:
     return f"{relation}/{target}"
 
 
-def _wrong_fields(record: Record) -> Iterator[str]:
+def _wrong_fields(record: Record) -> Iterator[Problem]:
     for field in TEXTS:
         if problem := wrong_text(record, field) or _wrong_places(record, field):
             yield problem
@@ -46,19 +46,21 @@ def _wrong_fields(record: Record) -> Iterator[str]:
             yield from wrong_list(field, record.get(field))
 
 
-def _wrong_places(record: Record, field: str) -> str:
+def _wrong_places(record: Record, field: str) -> Problem | None:
     """Say how many places for the subject a prompt has, if not one."""
     if not field.endswith(".prompt"):
-        return ""
+        return None
     if (count := record["requested_rewrite"]["prompt"].count("{}")) == 1:
-        return ""
-    return f"{field} has {count} places '{{}}' for the subject, expected 1"
+        return None
+    return Problem(
+        f"{field} has {count} places '{{}}' for the subject, expected 1", of_content=True
+    )
 
 
-def _wrong_id(record: Record, here: str, seen: dict[str, str]) -> Iterator[str]:
+def _wrong_id(record: Record, here: str, seen: dict[str, str]) -> Iterator[Problem]:
     """Say whether a record has no id, or that of an earlier one, which ``seen`` keeps."""
     name = record.get("case_id")
     if isinstance(name, bool) or not isinstance(name, int | str) or name == "":
-        yield f"case_id is {name!r}, expected a whole number or a text"
+        yield Problem(f"case_id is {name!r}, expected a whole number or a text")
     elif (first := seen.setdefault(str(name), here)) != here:
-        yield f"case_id {name} is also that of {first}"
+        yield Problem(f"case_id {name} is also that of {first}")

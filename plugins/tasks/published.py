@@ -6,14 +6,14 @@ What is in the file, and what a case is made of, is said by the task itself.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
 from edit_harness import Case, DataError, ModelSource, Task
 from edit_harness.files import Remote, cache_folder, fetch, known_sha256, set_aside
-from edit_harness_plugins.tasks.records import Record
+from edit_harness_plugins.tasks.records import Entry
 
 HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
 
@@ -29,6 +29,11 @@ def local(name: str, remedy: str) -> Path:
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}", remedy)
     return path
+
+
+def unusable(name: str, problem: str) -> Case:
+    """Return the case of a record that none can be made of: it is listed, and not run."""
+    return Case(name, (), (), problem=problem)
 
 
 @dataclass(frozen=True)
@@ -50,8 +55,8 @@ class Published:
 class FileTask(Task):
     """A task with one case, at most, for every record of a file.
 
-    Raises `DataError` if the data cannot be had, have another checksum than the user gave, or
-    hold a record that is not right.
+    A record of no use makes a case that says why. Raises `DataError` if the data cannot be had, have
+    another checksum than the user gave, or are not of the layout.
     """
 
     data: str = "auto"
@@ -67,11 +72,11 @@ class FileTask(Task):
         self._sampled = False
 
     @abstractmethod
-    def records(self, path: Path) -> list[Record]:
+    def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked. Raises `DataError` that lists problems."""
 
     @abstractmethod
-    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield the cases, in the order of the records."""
 
     def bind(self, source: ModelSource) -> Self:
@@ -89,6 +94,18 @@ class FileTask(Task):
         if self._sampled:
             return "bundled sample"
         return "authors' file" if self._downloads else Path(self.data).name
+
+    @classmethod
+    def dataset(cls) -> Mapping[str, str]:
+        """Say what is known of the authors' file, and what is taken by default."""
+        known = cls.published
+        return {
+            "default": "the sample that the model brings along, or else the authors' file",
+            "records": f"{known.records:,} in the authors' file",
+            "from": " or ".join(known.remote.urls),
+            "size": f"{known.size:,} bytes" if known.size else "unknown",
+            "sha256": known.sha256 or "unknown; a run says what it got",
+        }
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -115,15 +132,15 @@ class FileTask(Task):
         path = self._file()
         self._check_digest(path)
         try:
-            records = self.records(path)
+            entries = self.records(path)
             wanted = self.published.records
-            if self._downloads and len(records) != wanted:
-                raise DataError(f"{path} has {len(records):,} records, not {wanted:,}")
+            if self._downloads and len(entries) != wanted:
+                raise DataError(f"{path} has {len(entries):,} records, not {wanted:,}")
         except DataError as error:
             if not self._downloads:
                 raise
             raise self._bad_download(path, error) from None
-        yield from self.made_of(records)
+        yield from self.made_of(entries)
 
     @property
     def _downloads(self) -> bool:

@@ -1,17 +1,19 @@
 """Records of a benchmark's file: read, with the place of whatever is wrong in them.
 
 A file is a list of records in JSON, or JSON Lines. What a record must have is said by the caller;
-where the file comes from stands in `edit_harness_plugins.tasks.published`.
+where the file comes from stands in `edit_harness_plugins.tasks.published`. A file whose layout is
+wrong is refused as a whole; a record with the right layout and no use, such as one with an empty
+target, is kept with the reason, so that it can be listed.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from edit_harness import DataError
 
@@ -29,48 +31,101 @@ KINDS = {
 Record = dict[str, Any]
 
 
-def read(path: Path, wrong: Callable[[str, Record], Iterable[str]]) -> list[Record]:
-    """Return the records of a .json or .jsonl file, checked.
+class Problem(NamedTuple):
+    """What is wrong with a record."""
 
-    ``wrong`` takes what a record is called ("record 7") and the record, and says what is wrong.
-    Raises `DataError` that names file and line, for the first five problems and their number.
+    text: str
+    of_content: bool = False
+    """Whether the layout is right: then the record is of no use, and the rest of the file is."""
+
+
+class Entry(NamedTuple):
+    """A record, and why no case can be made of it, with its place in the file; usually empty."""
+
+    record: Record
+    problem: str = ""
+
+
+Check = Callable[[str, Record], Iterable[Problem]]
+"""Takes what a record is called ("record 7") and the record, and says what is wrong with it."""
+
+
+def read(path: Path, wrong: Check) -> list[Entry]:
+    """Return the records of a .json or .jsonl file, each with what is wrong with its content.
+
+    Raises `DataError` if the file or a record has another layout, or if no record is of any use. It
+    names file and line, for the first five problems and their number.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     lined = list(_lines(text, path) if path.suffix == ".jsonl" else _items(text, path))
-    problems = [f"{path}:{line}: {problem}" for line, problem in _problems(lined, wrong)]
-    if problems:
-        more = f"; these are the first {SHOWN}" if len(problems) > SHOWN else ""
-        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        raise DataError("; ".join(problems[:SHOWN]), f"{count} in {path}{more}")
     if not lined:
         raise DataError(f"{path}:1: there are no records")
-    return [record for _, record in lined]
+    checked = [
+        _checked(line, f"record {number}", record, wrong)
+        for number, (line, record) in enumerate(lined, 1)
+    ]
+    _refuse(path, checked)
+    return [Entry(each.record, each.told(path.name)) for each in checked]
 
 
-def wrong_text(record: Record, field: str) -> str:
-    """Say what is wrong with a text, given by its path, or return an empty text."""
+class _Checked(NamedTuple):
+    """A record, its place in the file, and what is wrong with it."""
+
+    record: Any
+    place: str
+    problems: Sequence[Problem]
+
+    def told(self, file: str) -> str:
+        """Say what is wrong and where, or return an empty text."""
+        texts = "; ".join(problem.text for problem in self.problems)
+        return f"{file}:{self.place}: {texts}" if texts else ""
+
+
+def _checked(line: int, here: str, record: Any, wrong: Check) -> _Checked:
+    # A file may well have all its records in one line, so the line alone is not enough.
+    place = f"{line}: {here}"
+    if not isinstance(record, dict):
+        return _Checked(record, place, [Problem(f"{kind_of(record)}, expected an object")])
+    return _Checked(record, place, list(wrong(here, record)))
+
+
+def _refuse(path: Path, checked: Sequence[_Checked]) -> None:
+    """Raise `DataError` for problems of layout, or for those of content if every record has one."""
+    found = [(each.place, problem) for each in checked for problem in each.problems]
+    of_layout = [(place, problem) for place, problem in found if not problem.of_content]
+    if not of_layout and not all(each.problems for each in checked):
+        return
+    told = [f"{path}:{place}: {problem.text}" for place, problem in of_layout or found]
+    more = f"; these are the first {SHOWN}" if len(told) > SHOWN else ""
+    count = f"{len(told)} problem{'s' if len(told) > 1 else ''}"
+    raise DataError("; ".join(told[:SHOWN]), f"{count} in {path}{more}")
+
+
+def wrong_text(record: Record, field: str) -> Problem | None:
+    """Say what is wrong with a text, given by its path."""
     value: Any = record
     walked = ""
     for name in field.split("."):
         if not isinstance(value, dict):
-            return f"{walked} is {kind_of(value)}, expected an object"
+            return Problem(f"{walked} is {kind_of(value)}, expected an object")
         walked = f"{walked}.{name}".lstrip(".")
         if name not in value:
-            return f"{walked} is missing"
+            return Problem(f"{walked} is missing")
         value = value[name]
-    return _wrong_content(field, value)
+    return _wrong_value(field, value)
 
 
-def wrong_list(field: str, value: Any) -> Iterator[str]:
-    """Say what is wrong with a list of texts."""
+def wrong_list(field: str, value: Any) -> Iterator[Problem]:
+    """Say what is wrong with a list of texts, which has at least one."""
     if not isinstance(value, list) or not value:
-        yield f"{field} is {kind_of(value)}, expected a list of texts"
+        expected = f"{field} is {kind_of(value)}, expected a list of texts"
+        yield Problem(expected, of_content=isinstance(value, list))
         return
     for i, item in enumerate(value):
-        if problem := _wrong_content(f"{field}[{i}]", item):
+        if problem := _wrong_value(f"{field}[{i}]", item):
             yield problem
 
 
@@ -82,12 +137,13 @@ def kind_of(value: Any) -> str:
     return KINDS.get(type(value), "a number") + (" without content" if empty else "")
 
 
-def _wrong_content(field: str, value: Any) -> str:
+def _wrong_value(field: str, value: Any) -> Problem | None:
     if not isinstance(value, str) or not value.strip():
-        return f"{field} is {kind_of(value)}, expected a text"
+        expected = f"{field} is {kind_of(value)}, expected a text"
+        return Problem(expected, of_content=isinstance(value, str))
     if SURROGATE.search(value):
-        return f"{field} has half of a surrogate pair, expected a text"
-    return ""
+        return Problem(f"{field} has half of a surrogate pair, expected a text", of_content=True)
+    return None
 
 
 def _lines(text: str, path: Path) -> Iterator[tuple[int, Any]]:
@@ -136,16 +192,3 @@ def _skip(text: str, at: int) -> int:
 def _no_json(path: Path, line: int, error: ValueError | RecursionError) -> DataError:
     what = getattr(error, "msg", "") or str(error)
     return DataError(f"{path}:{line}: not JSON: {what}", "the file is damaged or cut off")
-
-
-def _problems(
-    lined: Iterable[tuple[int, Any]], wrong: Callable[[str, Record], Iterable[str]]
-) -> Iterator[tuple[int, str]]:
-    """Yield the line and the description of whatever is wrong with the records."""
-    for number, (line, record) in enumerate(lined, 1):
-        # A file may well have all its records in one line, so the line alone is not enough.
-        here = f"record {number}"
-        if isinstance(record, dict):
-            yield from ((line, f"{here}: {problem}") for problem in wrong(here, record))
-        else:
-            yield line, f"{here} is {kind_of(record)}, expected an object"

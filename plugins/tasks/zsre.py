@@ -8,7 +8,7 @@ than questions; how answers are counted stands in `edit_harness_plugins.metrics`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +16,28 @@ from typing import ClassVar
 
 from edit_harness import Case, Choose, DataError, Probe, Request
 from edit_harness.cases import SUBJECT
+from edit_harness.composition import Row, counted
 from edit_harness_plugins.tasks import records as reading
-from edit_harness_plugins.tasks.published import FileTask, Published, hosted
-from edit_harness_plugins.tasks.records import Record, wrong_list, wrong_text
+from edit_harness_plugins.tasks.published import FileTask, Published, hosted, unusable
+from edit_harness_plugins.tasks.records import Entry, Problem, Record, wrong_list, wrong_text
 
 AUTHORS = Published("zsRE", hosted("zsre_mend_eval.json"), records=19_086)
+ASKED = (
+    "Each question is followed by one space and one answer, whose tokens are predicted one by one "
+    "from the right ones before them, before the edit and after it: the edited question and its "
+    "rephrasing, with the answer that is written, and a question of NaturalQuestions, with a "
+    "question mark behind it, with its gold answer (neighborhood)."
+)
 TEXTS = ("subject", "src", "rephrase", "loc", "loc_ans")
+ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {
+    "subjects": lambda record: [record["subject"]],
+    "questions": lambda record: [record["src"]],
+    "rephrasings": lambda record: [record["rephrase"]],
+    "true answers": lambda record: record["answers"],
+    "alternative answers": lambda record: [record["alt"]] if _has_alternative(record) else [],
+    "other questions": lambda record: [record["loc"]],
+}
+"""The texts of a record that its composition counts."""
 
 
 @dataclass
@@ -34,6 +50,7 @@ class ZsRE(FileTask):
 
     published = AUTHORS
     sample = "zsre"
+    protocol: ClassVar[str] = f"{ASKED} Written is the first true answer."
     version: ClassVar[str] = "0.1"
     metrics = ("token-accuracy", "accuracy", "unchanged")
     citation = (
@@ -41,15 +58,25 @@ class ZsRE(FileTask):
         "CoNLL 2017. Mitchell, Lin, Bosselut, Finn, Manning: Fast Model Editing at Scale. ICLR 2022"
     )
 
-    def records(self, path: Path) -> list[Record]:
+    def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
         return reading.read(path, lambda here, record: self._wrong(record))
 
-    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
-        return (_case(i, record, _true(record), "") for i, record in enumerate(records))
+        for i, (record, problem) in enumerate(entries):
+            yield unusable(str(i), problem) if problem else _case(i, record, _true(record), "")
 
-    def _wrong(self, record: Record) -> Iterator[str]:
+    def composition(self) -> Mapping[str, Sequence[Row]]:
+        """Return the table of the records' texts, and what is asked of those that are edited."""
+        records = [record for record, problem in self.records(self._file()) if not problem]
+        rows = [
+            counted(what, [list(texts(record)) for record in records], "record")
+            for what, texts in ITEMS.items()
+        ]
+        return {"what records have": rows, **super().composition()}
+
+    def _wrong(self, record: Record) -> Iterator[Problem]:
         """Say what keeps a record from becoming a case."""
         texts = [problem for field in TEXTS if (problem := wrong_text(record, field))]
         yield from texts
@@ -66,6 +93,8 @@ class ZsREAlternative(ZsRE):
     compared with zsre.
     """
 
+    protocol = f"{ASKED} Written is the alternative answer."
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know of the data; it may download them."""
@@ -75,21 +104,21 @@ class ZsREAlternative(ZsRE):
         note = f"{left_out:,} of {total:,} records have no alternative answer and are left out"
         return (*super().notes, note)
 
-    def made_of(self, records: Sequence[Record]) -> Iterable[Case]:
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Return a case for every record with an alternative answer. Raises `DataError` if none has."""
         found = [
-            _case(i, record, record["alt"], _true(record))
-            for i, record in enumerate(records)
+            unusable(str(i), problem) if problem else _case(i, record, record["alt"], _true(record))
+            for i, (record, problem) in enumerate(entries)
             if _has_alternative(record)
         ]
         if not found:
             raise DataError(
-                f"none of {len(records):,} records has an alternative answer",
+                f"none of {len(entries):,} records has an alternative answer",
                 "the task zsre writes the true ones",
             )
         return found
 
-    def _wrong(self, record: Record) -> Iterator[str]:
+    def _wrong(self, record: Record) -> Iterator[Problem]:
         yield from super()._wrong(record)
         if _has_alternative(record) and (problem := wrong_text(record, "alt")):
             yield problem
@@ -97,8 +126,8 @@ class ZsREAlternative(ZsRE):
     @cached_property
     def _left_out(self) -> tuple[int, int]:
         """How many records have no alternative answer, and how many there are."""
-        records = self.records(self._file())
-        return sum(not _has_alternative(record) for record in records), len(records)
+        entries = self.records(self._file())
+        return sum(not _has_alternative(entry.record) for entry in entries), len(entries)
 
 
 def _case(position: int, record: Record, target_new: str, target_true: str) -> Case:
@@ -129,9 +158,11 @@ def _has_alternative(record: Record) -> bool:
     return alternative is not None
 
 
-def _wrong_question(question: str, subject: str) -> Iterator[str]:
+def _wrong_question(question: str, subject: str) -> Iterator[Problem]:
     """Say why the subject cannot be cut out of the question."""
     if SUBJECT in question:
-        yield f"src has a {SUBJECT!r} of its own, which stands for the subject"
+        text = f"src has a {SUBJECT!r} of its own, which stands for the subject"
+        yield Problem(text, of_content=True)
     elif subject not in question:
-        yield f"src {question!r} does not have the subject {subject!r} in it"
+        text = f"src {question!r} does not have the subject {subject!r} in it"
+        yield Problem(text, of_content=True)

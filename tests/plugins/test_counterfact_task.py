@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders import record
 
-from edit_harness import Choose, DataError, Drift, ModelSource
+from edit_harness import Case, Choose, DataError, Drift, ModelSource
 from edit_harness.files import fetch as real_fetch
 from edit_harness_plugins.tasks import published
 from edit_harness_plugins.tasks.counterfact import AUTHORS, CounterFact, CounterFactPlus
@@ -113,19 +113,35 @@ def test_cases_are_in_the_order_of_the_file_and_are_json(store):
 def test_json_and_jsonl_hold_the_same_records(store, indent):
     records = [record(i, subject=f"Ünal {i}\u2028]") for i in range(3)]
     lines = "\n\n".join(json.dumps(r, ensure_ascii=False) for r in records) + "\r\n"
-    assert read(store(records, indent=indent)) == records
-    assert read(store(lines, "facts.jsonl")) == records
-    assert read(store("\ufeff" + json.dumps(records), "bom.json")) == records
+    entries = [(r, "") for r in records]
+    assert read(store(records, indent=indent)) == entries
+    assert read(store(lines, "facts.jsonl")) == entries
+    assert read(store("\ufeff" + json.dumps(records), "bom.json")) == entries
 
 
-BAD = {
+OF_CONTENT = {
     "requested_rewrite.prompt has 2 places '{}' for the subject, expected 1": record(
-        prompt="{} and {} live in"
+        1, prompt="{} and {} live in"
     ),
     "requested_rewrite.prompt has 0 places '{}' for the subject, expected 1": record(
-        prompt="Ada lives in"
+        1, prompt="Ada lives in"
     ),
-    "requested_rewrite.subject is a text without content, expected a text": record(subject=" "),
+    "requested_rewrite.prompt is a text without content, expected a text": record(1, prompt=""),
+    "requested_rewrite.subject is a text without content, expected a text": record(1, subject=" "),
+    "requested_rewrite.target_new.str is a text without content, expected a text": record(
+        1, target_new={"str": "", "id": "Q90"}
+    ),
+    "requested_rewrite.target_true.str has half of a surrogate pair, expected a text": record(
+        1, target_true={"str": "\ud800"}
+    ),
+    "neighborhood_prompts is a list without content, expected a list of texts": record(1)
+    | {"neighborhood_prompts": []},
+    "neighborhood_prompts[1] is a text without content, expected a text": record(1)
+    | {"neighborhood_prompts": ["Bo lives in", ""]},
+}
+"""What is wrong with records that are of no use, in files that are."""
+
+OF_LAYOUT = {
     "requested_rewrite.target_new is a text, expected an object": record(target_new="Paris"),
     "requested_rewrite.target_new.str is missing": record(target_new={"id": "Q90"}),
     "requested_rewrite.target_true.str is a number, expected a text": record(
@@ -135,10 +151,9 @@ BAD = {
     "requested_rewrite is missing": {k: v for k, v in record().items() if k != "requested_rewrite"},
     "paraphrase_prompts is a text, expected a list of texts": record()
     | {"paraphrase_prompts": "Ada"},
-    "neighborhood_prompts is a list without content, expected a list of texts": record()
-    | {"neighborhood_prompts": []},
-    "neighborhood_prompts[1] is a text without content, expected a text": record()
-    | {"neighborhood_prompts": ["Bo lives in", ""]},
+    "paraphrase_prompts is null, expected a list of texts": {
+        k: v for k, v in record().items() if k != "paraphrase_prompts"
+    },
     "attribute_prompts[0] is null, expected a text": record() | {"attribute_prompts": [None]},
     "generation_prompts is an object, expected a list of texts": record()
     | {"generation_prompts": {}},
@@ -146,25 +161,60 @@ BAD = {
     "case_id is True, expected a whole number or a text": record(True),
     "case_id 0 is also that of record 1": record(0),
 }
+"""What a file is refused for."""
 
 
-@pytest.mark.parametrize("problem", BAD)
-def test_a_bad_field_is_named_with_its_place(store, problem):
-    first = record(0)
-    path = store(json.dumps([first, BAD[problem]], indent=1))
-    if BAD[problem].get("case_id") == 0 and "case_id" not in problem:
-        path = store(json.dumps([first, BAD[problem] | {"case_id": 1}], indent=1))
-    line = json.dumps([first], indent=1).count("\n") + 1
+def line_of_the_second(records, **layout):
+    """The line on which a file's second record begins."""
+    return json.dumps(records[:1], **layout).count("\n") + 1
+
+
+@pytest.mark.parametrize("problem", OF_LAYOUT)
+def test_a_field_that_is_not_of_the_layout_is_named_with_its_place(store, problem):
+    bad = OF_LAYOUT[problem]
+    if bad.get("case_id") == 0 and "case_id" not in problem:
+        bad = bad | {"case_id": 1}
+    records = [record(0), bad]
+    path, line = store(records, indent=1), line_of_the_second(records, indent=1)
     assert path.read_text().splitlines()[line - 1] == " {"
     error = complaint(CounterFact(str(path)))
-    cause = f"{path}:{line}: record 2: {problem}"
-    if problem == "requested_rewrite is null, expected an object":
-        # Each of the four texts in it is looked for.
-        assert error.cause.split("; ") == [cause] * 4
-    else:
-        assert error.cause.startswith(cause)
-    # Nothing else is wrong with the record.
-    assert set(error.cause.split("; ")) == {cause}
+    # Each of the four texts in requested_rewrite is looked for; nothing else is wrong.
+    assert set(error.cause.split("; ")) == {f"{path}:{line}: record 2: {problem}"}
+
+
+@pytest.mark.parametrize("kind", [CounterFact, CounterFactPlus])
+@pytest.mark.parametrize("problem", OF_CONTENT)
+def test_a_record_of_no_use_is_a_case_that_says_why(store, kind, problem):
+    records = [record(0), OF_CONTENT[problem], record(2)]
+    path, line = store(records, indent=1), line_of_the_second(records, indent=1)
+    first, bad, last = kind(str(path)).cases()
+    assert bad == Case("1", (), (), problem=f"facts.json:{line}: record 2: {problem}")
+    alone = kind(str(store([records[0], records[2]], "right.json"))).cases()
+    assert [first, last] == list(alone)
+
+
+def test_a_record_of_no_use_is_no_reason_to_forgive_another(store):
+    records = [record(0), record(1, subject=""), record(2) | {"paraphrase_prompts": 1}]
+    error = complaint(CounterFact(str(store(records))))
+    assert "record 3: paraphrase_prompts is a number" in error.cause
+    assert "record 2" not in error.cause
+    assert error.remedy.startswith("1 problem in")
+
+
+def test_all_that_is_wrong_with_a_record_is_told(store):
+    records = [record(0), record(1, subject="", prompt="in")]
+    _, bad = CounterFact(str(store(records))).cases()
+    texts = bad.problem.removeprefix("facts.json:1: record 2: ").split("; ")
+    assert [text.split(" ")[0] for text in texts] == [
+        "requested_rewrite.prompt", "requested_rewrite.subject",
+    ]  # fmt: skip
+
+
+def test_every_so_manyth_record_is_counted_with_those_of_no_use(store):
+    records = [record(i, subject="" if i == 2 else "Ada") for i in range(5)]
+    cases = list(CounterFact(str(store(records)), generation=2).cases())
+    asked = [any(p.role == "generation" for p in case.probes) for case in cases]
+    assert asked == [True, False, False, False, True]
 
 
 def test_what_is_optional_may_be_missing(store):
@@ -179,11 +229,12 @@ def test_what_is_optional_may_be_missing(store):
 def test_the_line_in_jsonl(store):
     path = store("\n".join(["", json.dumps(record()), "[]", ""]), "facts.jsonl")
     error = complaint(CounterFact(str(path)))
-    assert error.cause == f"{path}:3: record 2 is a list without content, expected an object"
+    assert error.cause == f"{path}:3: record 2: a list without content, expected an object"
     assert error.remedy == f"1 problem in {path}"
 
 
-def test_five_problems_are_shown_and_all_are_counted(store):
+def test_a_file_of_nothing_but_records_of_no_use(store):
+    """Five problems are shown, and all are counted."""
     lines = [json.dumps(record(i, subject="")) for i in range(7)]
     path = store("\n".join(lines), "facts.jsonl")
     error = complaint(CounterFact(str(path)))

@@ -1,10 +1,12 @@
 """The bundled metrics pass the suite that third parties run."""
 
 import json
+import math
 
 import pytest
 from builders import question, record, with_texts
 
+from edit_harness.plugins import Plugins
 from edit_harness.testing import MetricTests
 from edit_harness_plugins.metrics.consistency import Consistency
 from edit_harness_plugins.metrics.drift import NeighborhoodKL
@@ -13,6 +15,32 @@ from edit_harness_plugins.metrics.preference import Accuracy, Magnitude, Success
 from edit_harness_plugins.metrics.tokens import TokenAccuracy, Unchanged
 from edit_harness_plugins.tasks.counterfact import CounterFactPlus
 from edit_harness_plugins.tasks.zsre import ZsRE
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "measure"),
+    [
+        (component.name, name, measure)
+        for component in Plugins.installed().of_kind("metric")
+        if component.distribution == "edit-harness"
+        for name, measure in component.load().measures.items()
+    ],
+)
+def test_a_measure_says_what_it_is(metric, name, measure):
+    """Formula, range, direction, source and probes, for every bundled one."""
+    assert measure.formula
+    assert measure.better
+    assert measure.source
+    assert measure.probes
+    low, high = measure.limits
+    assert -math.inf < low < high
+    # Only a difference can be below nothing.
+    assert (low < 0) == (" - " in measure.formula)
+
+
+def test_every_bundled_metric_has_a_citation():
+    metrics = Plugins.installed().of_kind("metric")
+    assert [c.name for c in metrics if not c.load().citation] == []
 
 
 class OnCounterFactPlus(MetricTests):

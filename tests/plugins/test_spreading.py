@@ -12,10 +12,11 @@ import torch
 
 from edit_harness import DataError, PluginError, Request, UsageError
 from edit_harness.edits import Edit
+from edit_harness.fields import settings
 from edit_harness.hooks import recording
 from edit_harness.interfaces import Making
 from edit_harness.moments import collect, find, save
-from edit_harness.presets import configure, settings, shape_of
+from edit_harness.presets import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.suites import gain
 from edit_harness_plugins.editors import alphaedit as alphaedit_module

@@ -21,6 +21,7 @@ class TestCounterFact(TaskTests):
     def _stored(self, tmp_path, monkeypatch):
         path = tmp_path / "facts.json"
         records = [record(i, subject=f"Ada {i}") for i in (2, 0, 1)]
+        records.append(record(3, subject=""))
         path.write_text(json.dumps(records), encoding="utf-8")
         monkeypatch.setattr(self, "task", self.kind(str(path)), raising=False)
 
@@ -51,7 +52,9 @@ class TestZsRE(TaskTests):
     @pytest.fixture(autouse=True)
     def _stored(self, tmp_path, monkeypatch):
         path = tmp_path / "zsre.json"
-        path.write_text(json.dumps([question(), question(alt="Oslo")]), encoding="utf-8")
+        path.write_text(
+            json.dumps([question(), question(alt="Oslo"), question(loc="")]), encoding="utf-8"
+        )
         monkeypatch.setattr(self, "task", self.kind(str(path)), raising=False)
 
 

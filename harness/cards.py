@@ -1,0 +1,137 @@
+"""What is to be known of a component, as data: the content of the command ``show``.
+
+How it looks on a terminal stands in `edit_harness.listing`. Everything comes from what a component
+says of itself; nothing here knows one by name, and no model is loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from edit_harness.components import make_task, source_of
+from edit_harness.errors import HarnessError, PluginError, UsageError
+from edit_harness.fields import defaults
+from edit_harness.interfaces import Editor, Judge, Measure, Metric, Task
+from edit_harness.plugins import Component, Plugins, suggestion
+
+Content = dict[str, Any]
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+EXAMPLES = {
+    "editor": "edit-harness --editor {name}",
+    "task": "edit-harness --task {name}",
+    "metric": "edit-harness --metrics {name}",
+    "model": "edit-harness --model {name}",
+}
+
+
+def found(plugins: Plugins, name: str) -> list[Component]:
+    """Return every component of a name. Raises `PluginError` if there is none."""
+    named = [c for c in plugins.components if name in (c.name, c.qualified)]
+    if not named:
+        known = [c.name for c in plugins.components]
+        raise PluginError(
+            f"nothing is called {name!r}{suggestion(name, known)}", "see: edit-harness ls"
+        )
+    return named
+
+
+def card(plugins: Plugins, component: Component) -> Content:
+    """Return what is to be known of a component; what it does not say is left out."""
+    factory = component.load()
+    content: Content = {
+        "summary": component.summary,
+        "package": f"{component.distribution} {component.version}",
+        "description": unwrapped(inspect.getdoc(factory) or ""),
+        "citation": getattr(factory, "citation", ""),
+        "needs": getattr(factory, "needs", ""),
+    }
+    for kind, described in OF_KIND.items():
+        if issubclass(factory, kind):
+            content |= described(plugins, factory)
+    # The fields of an adaptor are an edit's contents, not settings.
+    if component.kind != "adaptor":
+        fields = defaults(factory).items()
+        content["fields"] = {k: "(from the preset)" if v is None else v for k, v in fields}
+    content["example"] = EXAMPLES.get(component.kind, "").format(name=component.name)
+    return {label: said for label, said in content.items() if said}
+
+
+def unwrapped(text: str) -> str:
+    """Return a docstring with each paragraph on one line, for a terminal to wrap."""
+    return "\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _editor(plugins: Plugins, factory: type[Editor]) -> Content:
+    presets = {
+        family: {**preset.values, "from": str(preset)} for family, preset in factory.presets.items()
+    }
+    return {"presets": presets}
+
+
+def _metric(plugins: Plugins, factory: type[Metric]) -> Content:
+    return {"measures": {name: facts(measure) for name, measure in factory.measures.items()}}
+
+
+def _task(plugins: Plugins, factory: type[Task]) -> Content:
+    summaries = {c.name: c.summary for c in plugins.of_kind("metric")}
+    return {
+        "version": factory.version,
+        "protocol": factory.protocol,
+        "data": dict(factory.dataset()),
+        "regime": str(factory.regime),
+        "judge": factory.judge,
+        "metrics": {name: summaries.get(name, "not installed") for name in factory.metrics},
+    }
+
+
+def _judge(plugins: Plugins, factory: type[Judge]) -> Content:
+    return {"version": factory.version, "kinds": dict(factory.kinds)}
+
+
+OF_KIND: Mapping[type, Callable[[Plugins, Any], Content]] = {
+    Editor: _editor,
+    Metric: _metric,
+    Task: _task,
+    Judge: _judge,
+}
+
+
+def facts(measure: Measure) -> dict[str, Any]:
+    """Return what a measure says of itself; an end of its range that is open is None."""
+    return {
+        "formula": measure.formula,
+        "range": [limit if math.isfinite(limit) else None for limit in measure.limits],
+        "unit": measure.unit,
+        "better": measure.better,
+        "probes": list(measure.probes),
+        "source": measure.source,
+        "detail": measure.detail,
+    }
+
+
+def composed(
+    plugins: Plugins, name: str, settings: Mapping[str, str], model: str
+) -> tuple[Task, Tables]:
+    """Return a task as it is put to a model, and the tables of what its data are made of.
+
+    Raises `UsageError` for the name of something else, and `DataError` for data that are not right.
+    """
+    kinds = [component.kind for component in found(plugins, name)]
+    if "task" not in kinds:
+        raise UsageError(
+            f"{name} is of the kind {kinds[0]}, and only the data of a task have statistics",
+            "see: edit-harness ls tasks",
+        )
+    task = make_task(plugins, name, settings, source_of(plugins, model), seed=0).value
+    try:
+        return task, task.composition()
+    except HarnessError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"task {name} failed to count its data: {type(error).__name__}: {error}",
+            "see the whole with --debug, or ask its author",
+        ) from error

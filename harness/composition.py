@@ -1,0 +1,59 @@
+"""What cases are made of, counted: requests, subjects, and the prompts of each role.
+
+A task whose paper prints a table of its own counts in that way instead; see `Task.composition`.
+Nothing is asked of a model here, and nothing is tokenized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from edit_harness.cases import Case
+
+Row = Mapping[str, Any]
+NOTHING: Sequence[str] = ()
+
+
+def of_cases(cases: Iterable[Case]) -> dict[str, list[Row]]:
+    """Return the table of what is edited and asked; a case of no use only counts as such."""
+    found = list(cases)
+    usable = [case for case in found if not case.problem]
+    texts: dict[str, list[Sequence[str]]] = {
+        "cases": [[case.id] for case in usable],
+        "requests": [[r.statement for r in case.requests] for case in usable],
+        "subjects": [[r.subject for r in case.requests] for case in usable],
+        "new objects": [[r.target_new for r in case.requests] for case in usable],
+        **_prompts(usable),
+    }
+    rows = [counted(what, of_each, "case") for what, of_each in texts.items()]
+    if len(usable) < len(found):
+        rows.append(counted("of no use", [[c.id] for c in found if c.problem]))
+    return {"what is edited and asked": rows}
+
+
+def _prompts(cases: Sequence[Case]) -> dict[str, list[Sequence[str]]]:
+    """Return the prompts of each case, by role and kind of query."""
+    of_each = []
+    for case in cases:
+        own: dict[str, list[str]] = {}
+        for probe in case.probes:
+            own.setdefault(f"{probe.role}, {type(probe.query).__name__}", []).append(
+                probe.query.prompt
+            )
+        of_each.append(own)
+    names = dict.fromkeys(name for own in of_each for name in own)
+    return {name: [own.get(name, NOTHING) for own in of_each] for name in names}
+
+
+def counted(what: str, texts: Sequence[Sequence[str]], unit: str = "") -> Row:
+    """Return the row of texts that are given for each case or record, which ``unit`` names.
+
+    It says how many there are, how many different ones, and the mean number for each unit.
+    """
+    every = [text for own in texts for text in own]
+    row: dict[str, Any] = {"": what, "total": len(every), "distinct": len(set(every))}
+    if unit:
+        row[f"per {unit}"] = fmean(map(len, texts)) if texts else 0.0
+    return row

@@ -1,0 +1,18 @@
+"""The papers that measures come from, as citations; the equations stand with the measures."""
+
+ROME = (
+    "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. NeurIPS 2022"
+)
+MEMIT = "Meng, Sen Sharma, Andonian, Belinkov, Bau: Mass-Editing Memory in a Transformer. ICLR 2023"
+COUNTERFACT_PLUS = (
+    "Hoelscher-Obermaier, Persson, Kran, Konstas, Barez: Detecting Edit Failures in Large Language "
+    "Models: An Improved Specificity Benchmark. Findings of ACL 2023"
+)
+ENTROPY = (
+    "Zhang, Galley, Gao, Gan, Li, Brockett, Dolan: Generating Informative and Diverse "
+    "Conversational Responses via Adversarial Information Maximization. NeurIPS 2018"
+)
+EASYEDIT = (
+    "Wang et al.: EasyEdit: An Easy-to-use Knowledge Editing Framework for Large Language Models. "
+    "ACL 2024, system demonstrations"
+)
