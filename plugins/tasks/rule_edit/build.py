@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from edit_harness import HarnessError
-from edit_harness_plugins.tasks.rule_edit.drawing import Drawn, draw, expression, shown
+from edit_harness_plugins.tasks.rule_edit.drawing import Drawn, draw, shown
 from edit_harness_plugins.tasks.rule_edit.formulas import equation
 from edit_harness_plugins.tasks.rule_edit.rules import SOURCE, Link, Rule, Source, load
 from edit_harness_plugins.tasks.rule_edit.wording import (
@@ -95,7 +95,13 @@ def direct(rule: Rule, drawn: Drawn) -> dict[str, Any]:
     """Return an instance that asks for the number at once; it can be written, too."""
     prompt, rephrasing = direct_prompts(rule, drawn.values)
     targets = {"target_true": shown(drawn.true), "target_new": shown(drawn.new)}
-    return {"kind": "direct", "prompt": prompt, "rephrasing": rephrasing, **_answers(drawn), **targets}
+    return {
+        "kind": "direct",
+        "prompt": prompt,
+        "rephrasing": rephrasing,
+        **_answers(drawn),
+        **targets,
+    }
 
 
 def steps(rule: Rule, drawn: Drawn) -> dict[str, Any]:
@@ -120,12 +126,6 @@ def dumps(records: Sequence[dict[str, Any]]) -> str:
     return json.dumps(records, ensure_ascii=False, indent=1) + "\n"
 
 
-def differs(rule: Rule) -> bool:
-    """Tell whether the two formulas of a rule are different ones."""
-    old, new = (expression(text, list(rule.variables)) for text in (rule.formula, rule.formula_new))
-    return bool((old - new).simplify() != 0)
-
-
 def _answers(drawn: Drawn) -> dict[str, Any]:
     return {"values": drawn.values, "answer_true": str(drawn.true), "answer_new": str(drawn.new)}
 
@@ -136,7 +136,7 @@ def _seeded(rule: Rule, what: str) -> Random:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the data set, or check the shipped one; return the exit code."""
-    parser = argparse.ArgumentParser(prog="rule_edit.build", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="rule_edit.build", description="Make RULE-EDIT")
     parser.add_argument("rules", nargs="?", type=Path, default=SOURCE, metavar="RULES.json")
     parser.add_argument("out", nargs="?", type=Path, default=SHIPPED, metavar="OUT.json")
     parser.add_argument("--check", action="store_true", help="compare with OUT.json, write nothing")

@@ -23,6 +23,8 @@ APART = 0.05
 """Relative distance that the old and the new answer have to exceed."""
 LEAST = 1
 """Below it the two digits of a rounded answer would not be exact to half a percent."""
+SPECIAL = (45, 90)
+"""Angles in degrees that are not drawn: their sine and cosine are alike, or one of them is 0."""
 ATTEMPTS = 100_000
 
 Values = dict[str, float]
@@ -46,16 +48,16 @@ def expression(text: str, symbols: Sequence[str]) -> Any:
 
 
 def draw(rule: Rule, new: str, count: int, rng: Random) -> list[Drawn]:
-    """Return so many instances with different values, under the formula ``new``.
+    """Return so many instances under the formula ``new``, no two with the same answer.
 
-    Raises `DataError` if there are not enough.
+    An answer that was written for one instance must not do for another. Raises `DataError` if there
+    are not enough.
     """
-    found: list[Drawn] = []
+    found: dict[sympy.Expr, Drawn] = {}
     for drawn in _instances(rule, new, rng):
-        if drawn.values not in [other.values for other in found]:
-            found.append(drawn)
+        found.setdefault(drawn.new, drawn)
         if len(found) == count:
-            return found
+            return list(found.values())
     raise DataError(
         f"{rule.id}: {ATTEMPTS:,} draws gave {len(found)} of {count} instances",
         "widen its ranges, or ease its constraints",
@@ -64,14 +66,14 @@ def draw(rule: Rule, new: str, count: int, rng: Random) -> list[Drawn]:
 
 def shown(answer: sympy.Expr) -> str:
     """Return an answer as a number in a text: exact, or with two digits behind the point."""
-    return f"{_number(answer):g}" if answer.is_rational else f"{float(answer.evalf(30)):.2f}"
+    return str(_number(answer)) if answer.is_rational else f"{float(answer.evalf(30)):.2f}"
 
 
 def _instances(rule: Rule, new: str, rng: Random) -> Iterator[Drawn]:
     true, other, derived, constraints = _read(rule, new)
     for _ in range(ATTEMPTS):
         values = {s: _pick(rule, s, rng) for s in rule.variables if s not in rule.derived}
-        if len(set(values.values())) < len(values):
+        if len(set(values.values())) < len(values) or _special(rule, values):
             continue
         exact = {sympy.Symbol(s): _exact(v, rule.units.get(s)) for s, v in values.items()}
         if not _hold(constraints, exact):
@@ -81,7 +83,7 @@ def _instances(rule: Rule, new: str, rng: Random) -> Iterator[Drawn]:
             continue
         values = {s: values.get(s) or _number(exact[sympy.Symbol(s)]) for s in rule.variables}
         answers = true.subs(exact), other.subs(exact)
-        if all(map(_fit, answers)) and _apart(*answers):
+        if all(_fit(answer, values) for answer in answers) and _apart(*answers):
             yield Drawn(values, *answers)
 
 
@@ -103,6 +105,10 @@ def _exact(value: float, unit: str | None) -> sympy.Expr:
     return exact * sympy.pi / 180 if unit == "degrees" else exact
 
 
+def _special(rule: Rule, values: Values) -> bool:
+    return any(unit == "degrees" and values[s] in SPECIAL for s, unit in rule.units.items())
+
+
 def _hold(constraints: Sequence[Any], exact: Mapping[sympy.Symbol, sympy.Expr]) -> bool:
     """Tell whether the constraints hold; none of them has a derived symbol in it."""
     return all(constraint.subs(exact) == sympy.true for constraint in constraints)
@@ -113,9 +119,10 @@ def _short(answer: sympy.Expr) -> bool:
     return bool(answer.is_rational) and (answer * 10**DECIMALS).is_integer is True
 
 
-def _fit(answer: sympy.Expr) -> bool:
+def _fit(answer: sympy.Expr, values: Values) -> bool:
+    """Tell whether an answer can be given in full, or rounded, and is no number of the prompt."""
     if answer.is_rational:
-        return _short(answer) and bool(answer > 0)
+        return _short(answer) and bool(answer > 0) and _number(answer) not in values.values()
     return bool(answer >= LEAST)
 
 

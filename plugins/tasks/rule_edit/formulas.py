@@ -1,4 +1,4 @@
-"""Formulas as texts: is one written as it must be, and how does it stand in a target?
+"""Formulas as texts: whether one is written as it must be, and how it stands in a target.
 
 The syntax is that of sympy: ``x**2/4 + sqrt(y)``. Nothing is computed here, and nothing is run: a
 text is parsed to a tree, whose every node must be known. What a formula is worth is a judge's

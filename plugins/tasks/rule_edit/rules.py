@@ -127,7 +127,6 @@ def _problems(source: Source) -> Iterator[str]:
     targets = [link for links in source.hierarchy.values() for link in links]
     for name in sorted((named | {link.rule for link in targets}) - source.rules.keys()):
         yield f"there is no rule {name!r}"
-    for link in targets:
-        if rule_ := source.rules.get(link.rule):
-            if problem := wrong_formula(link.formula, rule_.variables):
-                yield f"{link.rule}: {problem}"
+    for link in (link for link in targets if link.rule in source.rules):
+        if problem := wrong_formula(link.formula, source.rules[link.rule].variables):
+            yield f"{link.rule}: {problem}"

@@ -34,7 +34,10 @@ def description_prompts(rule: Rule) -> list[str]:
 def direct_prompts(rule: Rule, values: Mapping[str, float]) -> list[str]:
     """Return the prompt that asks for a number, and its rephrasing."""
     facts = _facts(rule, values)
-    return [f"If {facts}, the {rule.subject} is", f"Suppose {facts}. Then the {rule.subject} equals"]
+    return [
+        f"If {facts}, the {rule.subject} is",
+        f"Suppose {facts}. Then the {rule.subject} equals",
+    ]
 
 
 def steps_prompt(rule: Rule, values: Mapping[str, float]) -> str:
@@ -57,5 +60,5 @@ def _facts(rule: Rule, values: Mapping[str, float]) -> str:
     facts = []
     for symbol, quantity in rule.variables.items():
         unit = f" {rule.units[symbol]}" if symbol in rule.units else ""
-        facts.append(f"the {quantity} is {values[symbol]:g}{unit}")
+        facts.append(f"the {quantity} is {values[symbol]}{unit}")
     return listing(facts)
