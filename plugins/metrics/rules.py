@@ -45,19 +45,21 @@ class Judged(NamedTuple):
 def judged(case: Case, answers: Sequence[Answer]) -> list[Judged]:
     """Return what has been judged of the questions about the rule, and of those that depend on it."""
     return [
-        Judged(probe, answer.verdict)
+        Judged(probe, verdict)
         for probe, answer in zip(case.probes, answers, strict=True)
-        if _asks(probe) and isinstance(answer, Text) and _counts(answer.verdict)
+        if _asks(probe) and (verdict := counted(answer))
     ]
+
+
+def counted(answer: Answer) -> Verdict | None:
+    """Return the verdict on a reply; None if there is none, or none yet."""
+    verdict = answer.verdict if isinstance(answer, Text) else None
+    return None if verdict is None or verdict.status == "pending" else verdict
 
 
 def _asks(probe: Probe) -> bool:
     """Tell whether a probe asks for what the edit makes right."""
     return probe.key is not None and probe.role in (*ANSWERS, UNDERSTANDING, HIERARCHY)
-
-
-def _counts(verdict: Verdict | None) -> bool:
-    return verdict is not None and verdict.status != "pending"
 
 
 class RuleAnswers(Metric):
@@ -188,9 +190,9 @@ def _kept(probe: Probe, old: Text, new: Text) -> dict[str, float]:
     values = dict.fromkeys(_localities(probe), share)
     values["Loc-exact"] = float(old.text.strip() == new.text.strip())
     del values["Loc-sem"]
-    if new.verdict is not None and _counts(new.verdict):
-        values["Loc-sem"] = new.verdict.score or 0.0
-        values["Loc-undecided"] = float(new.verdict.status == "undecided")
+    if verdict := counted(new):
+        values["Loc-sem"] = verdict.score or 0.0
+        values["Loc-undecided"] = float(verdict.status == "undecided")
     return values
 
 

@@ -14,34 +14,29 @@ from collections.abc import Collection
 FUNCTIONS = {"sqrt", "sin", "cos", "Min", "Max", "Rational"}
 CONSTANTS = {"pi"}
 LONGEST = 500
+"""Characters; a longer text is no formula of geometry, and could be nested too deep to be walked."""
+SHOWN = 60
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 def wrong_formula(text: str, symbols: Collection[str]) -> str:
     """Say why a formula in these symbols cannot be read, or return an empty text."""
-    if len(text) > LONGEST:
-        return f"the formula {text[:20]!r}... has more than {LONGEST} characters"
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return f"the formula {text!r} cannot be read"
-    problem = _wrong(tree.body, symbols)
-    return f"the formula {text!r} cannot be read: {problem}" if problem else ""
+    tree = _parsed(text)
+    problem = "it is no formula" if tree is None else _wrong(tree, symbols)
+    return f"the formula {_short(text)} cannot be read: {problem}" if problem else ""
 
 
 def wrong_constraint(text: str, symbols: Collection[str]) -> str:
     """Say why a comparison of two formulas cannot be read, or return an empty text."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return f"the constraint {text!r} cannot be read"
-    if not (isinstance(tree, ast.Compare) and len(tree.ops) == 1):
-        return f"the constraint {text!r} is no comparison of two formulas"
-    if not isinstance(tree.ops[0], COMPARISONS):
-        return f"the constraint {text!r} compares by something else than <, <=, > or >="
-    problem = _wrong(tree.left, symbols) or _wrong(tree.comparators[0], symbols)
-    return f"the constraint {text!r} cannot be read: {problem}" if problem else ""
+    tree = _parsed(text)
+    if not isinstance(tree, ast.Compare) or len(tree.ops) > 1:
+        problem = "it is no comparison of two formulas"
+    elif not isinstance(tree.ops[0], COMPARISONS):
+        problem = "it compares by something else than <, <=, > or >="
+    else:
+        problem = _wrong(tree.left, symbols) or _wrong(tree.comparators[0], symbols)
+    return f"the constraint {_short(text)} cannot be read: {problem}" if problem else ""
 
 
 def written(formula: str) -> str:
@@ -52,6 +47,19 @@ def written(formula: str) -> str:
 def equation(lhs: str, formula: str) -> str:
     """Return the equation that a model is to write; a left side ``d2`` is the square of d."""
     return f"{re.sub(r'(?<=[A-Za-z])2$', '^2', lhs)} = {written(formula)}"
+
+
+def _parsed(text: str) -> ast.expr | None:
+    if len(text) > LONGEST:
+        return None
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
 def _wrong(node: ast.expr, symbols: Collection[str]) -> str:
