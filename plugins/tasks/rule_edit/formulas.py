@@ -17,7 +17,7 @@ LONGEST = 500
 """Characters; a longer text is no formula of geometry, and could be nested too deep to be walked."""
 SHOWN = 60
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
-COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+COMPARISONS = (ast.Lt, ast.Gt)
 
 
 def wrong_formula(text: str, symbols: Collection[str]) -> str:
@@ -33,7 +33,7 @@ def wrong_constraint(text: str, symbols: Collection[str]) -> str:
     if not isinstance(tree, ast.Compare) or len(tree.ops) > 1:
         problem = "it is no comparison of two formulas"
     elif not isinstance(tree.ops[0], COMPARISONS):
-        problem = "it compares by something else than <, <=, > or >="
+        problem = "it compares by something else than < or >"
     else:
         problem = _wrong(tree.left, symbols) or _wrong(tree.comparators[0], symbols)
     return f"the constraint {_short(text)} cannot be read: {problem}" if problem else ""
