@@ -15,7 +15,7 @@ from dataclasses import asdict, is_dataclass
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -35,6 +35,7 @@ from edit_harness.cases import (
     Request,
     Scores,
     Text,
+    Verdict,
 )
 from edit_harness.edits import Adaptor, Edit
 from edit_harness.encoding import finite
@@ -507,7 +508,9 @@ class MetricTests:
     def test_every_number_is_documented(self, cases: list[Case]) -> None:
         """Tables find the meaning of each number in `measures`."""
         numbers = set(self.metric.summarize(self.columns(cases)))
-        numbers.update(*(self.metric.failed(case, invented(case, 1)) for case in cases))
+        failed = [self.metric.failed(case, invented(case, 1)) for case in cases]
+        columns = {name: np.array([row[name]]) for row in failed for name in row}
+        numbers |= set(self.metric.summarize(columns))
         for number in numbers:
             when, _, name = number.partition("_")
             assert when in ("pre", "post"), f"{number} begins with neither pre_ nor post_"
@@ -538,9 +541,17 @@ def assert_in_range(metric: Metric, values: Mapping[str, float]) -> None:
 
 
 def invented(case: Case, seed: int) -> list[Answer]:
-    """Return made-up answers to the probes of a case."""
+    """Return made-up answers to the probes of a case, judged where a probe has a key."""
     rng = random.Random(seed)
-    return [_invent(probe.query, rng) for probe in case.probes]
+    return [_judged(_invent(probe.query, rng), probe, rng) for probe in case.probes]
+
+
+def _judged(answer: Answer, probe: Probe, rng: random.Random) -> Answer:
+    if probe.key is None or not isinstance(answer, Text):
+        return answer
+    status: Literal["decided", "undecided"] = rng.choice(["decided", "decided", "undecided"])
+    score = float(status == "decided" and rng.random() < 0.5)
+    return Text(answer.text, Verdict(status, score, reverted=not score and rng.random() < 0.5))
 
 
 def _invent(query: Query, rng: random.Random) -> Answer:

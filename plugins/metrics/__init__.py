@@ -25,3 +25,10 @@ def edit_harness_register_metrics(register: Register) -> None:
         f"{here}.tokens:Unchanged",
         "Is what the model says of neighbours as before the edit? NU",
     )
+    register(
+        "rule-answers", f"{here}.rules:RuleAnswers", "Is the edited rule followed? Rel Gen IP RU"
+    )
+    register("rule-locality", f"{here}.rules:RuleLocality", "Do other rules stay as they were? Loc")
+    register(
+        "rule-hierarchy", f"{here}.rules:RuleHierarchy", "Do rules that depend on it follow? HG"
+    )

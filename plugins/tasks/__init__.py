@@ -19,3 +19,16 @@ def edit_harness_register_tasks(register: Register) -> None:
         f"{here}.zsre:ZsREAlternative",
         "zsRE: another answer is written (MEND, EasyEdit)",
     )
+    rules = f"{here}.rule_edit.task"
+    register("rule-edit", f"{rules}:RuleEdit", "RULE-EDIT: the formula of a rule is written")
+    register(
+        "rule-edit-description", f"{rules}:RuleEditDescription", "RULE-EDIT: a rule's description"
+    )
+    register(
+        "rule-edit-instance", f"{rules}:RuleEditInstance", "RULE-EDIT: two instances, one by one"
+    )
+    register(
+        "rule-edit-hierarchy",
+        f"{rules}:RuleEditHierarchy",
+        "RULE-EDIT: rules of space that depend on an edited one of the plane",
+    )

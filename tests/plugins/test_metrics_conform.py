@@ -12,8 +12,10 @@ from edit_harness_plugins.metrics.consistency import Consistency
 from edit_harness_plugins.metrics.drift import NeighborhoodKL
 from edit_harness_plugins.metrics.fluency import Fluency
 from edit_harness_plugins.metrics.preference import Accuracy, Magnitude, Success
+from edit_harness_plugins.metrics.rules import RuleAnswers, RuleHierarchy, RuleLocality
 from edit_harness_plugins.metrics.tokens import TokenAccuracy, Unchanged
 from edit_harness_plugins.tasks.counterfact import CounterFactPlus
+from edit_harness_plugins.tasks.rule_edit.task import RuleEdit, RuleEditHierarchy, RuleEditInstance
 from edit_harness_plugins.tasks.zsre import ZsRE
 
 
@@ -106,3 +108,23 @@ class TestFluency(OnTexts):
 
 class TestConsistency(OnTexts):
     metric = Consistency()
+
+
+class TestRuleAnswers(MetricTests):
+    metric = RuleAnswers()
+    task = RuleEdit()
+
+
+class TestRuleAnswersOfInstances(MetricTests):
+    metric = RuleAnswers()
+    task = RuleEditInstance()
+
+
+class TestRuleLocality(MetricTests):
+    metric = RuleLocality()
+    task = RuleEdit()
+
+
+class TestRuleHierarchy(MetricTests):
+    metric = RuleHierarchy()
+    task = RuleEditHierarchy()

@@ -11,6 +11,12 @@ import edit_harness_plugins.models
 import edit_harness_plugins.tasks
 from edit_harness.testing import PluginTests, TaskTests
 from edit_harness_plugins.tasks.counterfact import CounterFact, CounterFactPlus
+from edit_harness_plugins.tasks.rule_edit.task import (
+    RuleEdit,
+    RuleEditDescription,
+    RuleEditHierarchy,
+    RuleEditInstance,
+)
 from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
 
 
@@ -89,3 +95,20 @@ class TestModelPlugins(PluginTests):
 
 class TestTaskPlugins(PluginTests):
     plugin = edit_harness_plugins.tasks
+
+
+class TestRuleEdit(TaskTests):
+    task = RuleEdit()
+    sample = 80
+
+
+class TestRuleEditDescription(TaskTests):
+    task = RuleEditDescription()
+
+
+class TestRuleEditInstance(TaskTests):
+    task = RuleEditInstance()
+
+
+class TestRuleEditHierarchy(TaskTests):
+    task = RuleEditHierarchy()

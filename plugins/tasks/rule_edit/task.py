@@ -1,0 +1,326 @@
+"""RULE-EDIT: write another rule of geometry, and ask for its formula, its words and its numbers.
+
+After an anonymous submission whose data are not published: the forms and measures are the paper's,
+the data ours (README.md beside this module). A case is a rule. One form writes its formula, one its
+description, one two of its instances, and one looks at what depends on it in space. All is asked by
+greedy generation, and a judge reads the replies; nothing is read here, nor computed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from edit_harness import Case, DataError, Generate, Key, Probe, Regime, Request, Task
+from edit_harness.cases import SUBJECT
+from edit_harness.files import known_sha256
+from edit_harness_plugins.tasks import records as reading
+from edit_harness_plugins.tasks.published import local
+from edit_harness_plugins.tasks.records import Record
+from edit_harness_plugins.tasks.rule_edit.checks import problems, wrong, wrong_file
+
+BUNDLED = Path(__file__).with_name("rule_edit.json")
+NUMBER: Mapping[str, Any] = {"unit": "", "steps": False}
+
+
+class Form(NamedTuple):
+    """How replies of one kind are generated."""
+
+    max_new_tokens: int
+    stop: str
+
+
+FORMS = {
+    "formula": Form(64, "\n"),
+    "description": Form(128, "\n"),
+    "direct": Form(64, "\n"),
+    "steps": Form(256, "\n\n"),
+}
+
+
+@dataclass
+class RuleEdit(Task):
+    """Writes the formula of a rule, such as A = x + x for the area of a square.
+
+    Asked for: the formula, rephrased too; the description; four instances; and the formulas of four
+    other rules, which should stay as they are.
+    """
+
+    data: str = "bundled"
+    """"bundled", or a .json or .jsonl file of records like the bundled ones."""
+    dim: Literal["all", "2D", "3D"] = "all"
+    """Rules of the plane, of space, or both; neighbours may be of the other."""
+
+    version: ClassVar[str] = "0.1"
+    metrics = ("rule-answers", "rule-locality")
+    judge = "symbolic"
+    citation = (
+        "RULE-EDIT (anonymous submission), Tables 4 and 5; its data are not published, and these "
+        "are our own"
+    )
+
+    def cases(self) -> Iterable[Case]:
+        """Yield a case for every rule. Raises `DataError` if the file is not right."""
+        if not (chosen := self._chosen()):
+            raise DataError(
+                f"{self._file().name} has no rule for this with dim={self.dim}",
+                "leave dim at 'all'",
+            )
+        for record in chosen:
+            if found := problems(record, self._by_id):
+                where = f"{self._file().name}: rule {record['id']!r}"
+                yield Case(record["id"], (), (), problem=f"{where}: {'; '.join(found)}")
+            else:
+                tags = {name: record[name] for name in ("dim", "shape", "property")}
+                yield Case(record["id"], self.requests(record), tuple(self.probes(record)), tags)
+
+    def requests(self, record: Record) -> tuple[Request, ...]:
+        """Return what is written."""
+        return (_request(record, "formula_prompt", "equation"),)
+
+    def probes(self, record: Record) -> Iterator[Probe]:
+        """Yield what is asked of a rule."""
+        yield from _asked("formula", record)
+        yield from _neighbors("formula", record, self._by_id)
+        yield from _instances(record, record["instances"])
+        yield _understanding("description", record)
+
+    @property
+    def origin(self) -> str:
+        """Say in a few words which data the cases come from."""
+        return "our own rules" if self.data == "bundled" else Path(self.data).name
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the file that the cases come from."""
+        return known_sha256(self._file())
+
+    def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return tables of what the data are made of, by title; each row has named cells.
+
+        The rules as the paper's Tables 4 and 5 list them, their number, and their neighbours.
+        """
+        chosen = self._chosen()
+        kinds = Counter(other["kind"] for record in chosen for other in record["out_of_scope"])
+        return {
+            **self._listed(),
+            "rules by shape": _shape_rows(chosen),
+            "neighbours": [{"kind": kind, "number": kinds[kind]} for kind in sorted(kinds)],
+        }
+
+    def _listed(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """Return a table of the rules of the plane and one of those of space, if there are any."""
+        rows: dict[str, list[Mapping[str, Any]]] = {}
+        for record in self._chosen():
+            rows.setdefault(f"{record['dim']} rules", []).append(_rule_row(record))
+        return dict(rows)
+
+    def _chosen(self) -> list[Record]:
+        return [r for r in self._by_id.values() if self.dim in ("all", r["dim"])]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Record]:
+        path = self._file()
+        records = reading.read(path, lambda here, record: wrong(record))
+        if found := list(wrong_file(records)):
+            raise DataError(f"{path}: {'; '.join(found[: reading.SHOWN])}", f"{len(found)} in all")
+        return {record["id"]: record for record in records}
+
+    def _file(self) -> Path:
+        if self.data == "bundled":
+            return BUNDLED
+        return local(self.data, "data is 'bundled', or a .json or .jsonl file")
+
+
+@dataclass
+class RuleEditDescription(RuleEdit):
+    """Writes the description of a rule, such as "the side length added to itself".
+
+    Asked for: the description, rephrased too; the formula; four instances; and the descriptions of
+    four other rules.
+    """
+
+    def requests(self, record: Record) -> tuple[Request, ...]:
+        """Return what is written."""
+        return (_request(record, "description_prompt", "description"),)
+
+    def probes(self, record: Record) -> Iterator[Probe]:
+        """Yield what is asked of a rule."""
+        yield from _asked("description", record)
+        yield from _neighbors("description", record, self._by_id)
+        yield from _instances(record, record["instances"])
+        yield _understanding("formula", record)
+
+
+@dataclass
+class RuleEditInstance(RuleEdit):
+    """Writes two instances of a rule, one after the other, and asks for the rule.
+
+    The two that are written are the ones that ask for the number at once. Asked for: both of them,
+    rephrased too; two more of the same sentence with new numbers; formula and description; and
+    instances of four other rules.
+    """
+
+    regime = Regime(in_turn=True)
+
+    def requests(self, record: Record) -> tuple[Request, ...]:
+        """Return what is written, in this order."""
+        return tuple(
+            Request(
+                _with_place(each["prompt"], record["subject"]), record["subject"],
+                each["target_new"], each["target_true"],
+            )
+            for each in _direct(record)
+        )  # fmt: skip
+
+    def probes(self, record: Record) -> Iterator[Probe]:
+        """Yield what is asked of a rule."""
+        for each in _direct(record):
+            yield _number("efficacy", each["prompt"], each)
+        for each in _direct(record):
+            yield _number("paraphrase", each["rephrasing"], each)
+        yield from _neighbors("number", record, self._by_id)
+        yield from _instances(record, record["unseen"])
+        yield _understanding("formula", record)
+        yield _understanding("description", record)
+
+
+@dataclass
+class RuleEditHierarchy(RuleEdit):
+    """Writes the formula of a rule of the plane, and asks for the rules of space that depend on it.
+
+    Of each of those: the formula, and two instances, as they follow from the edited rule.
+    """
+
+    metrics = ("rule-answers", "rule-hierarchy")
+
+    def probes(self, record: Record) -> Iterator[Probe]:
+        """Yield what is asked of a rule and of those that depend on it."""
+        yield _probe("efficacy", "formula", record["formula_prompt"], _rule_key("formula", record))
+        for link in record["hierarchy"]:
+            # The link says what the other rule is to be, in the place of that one's own edit.
+            target = self._by_id[link["rule"]] | {"formula_new": link["formula_new"]}
+            tags = {"of": "formula", "link": link["link"]}
+            key = _rule_key("formula", target)
+            yield _probe("hierarchy", "formula", target["formula_prompt"], key, tags)
+            for each in link["instances"]:
+                tags = {"of": "instance", "link": link["link"], "kind": each["kind"]}
+                yield replace(_number("hierarchy", each["prompt"], each), tags=tags)
+
+    def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return a table of the edited rules, and one of the rules that depend on them."""
+        rows = [
+            {
+                "edited rule": record["id"], "target": link["rule"],
+                "formula": link["formula_new"], "link": link["link"],
+                "checks": 1 + len(link["instances"]),
+            }
+            for record in self._chosen()
+            for link in record["hierarchy"]
+        ]  # fmt: skip
+        return {**self._listed(), "hierarchy": rows}
+
+    def _chosen(self) -> list[Record]:
+        return [record for record in super()._chosen() if record["hierarchy"]]
+
+
+def _request(record: Record, prompt: str, target: str) -> Request:
+    """Return the request that writes the new one of two targets behind a prompt."""
+    subject = record["subject"]
+    text = _with_place(record[prompt], subject)
+    return Request(text, subject, record[f"{target}_new"], record[target])
+
+
+def _with_place(prompt: str, subject: str) -> str:
+    return prompt.replace(subject, SUBJECT, 1)
+
+
+def _asked(form: str, record: Record) -> Iterator[Probe]:
+    """Yield the edit prompt and its rephrasings."""
+    key = _rule_key(form, record)
+    yield _probe("efficacy", form, record[f"{form}_prompt"], key)
+    for prompt in record[f"{form}_rephrasings"]:
+        yield _probe("paraphrase", form, prompt, key)
+
+
+def _understanding(form: str, record: Record) -> Probe:
+    """Return the question for the other form of the rule."""
+    prompt = record[f"{form}_prompt"]
+    return _probe("understanding", form, prompt, _rule_key(form, record), {"of": form})
+
+
+def _instances(record: Record, instances: Sequence[Record]) -> Iterator[Probe]:
+    for each in instances:
+        yield replace(_number("instance", each["prompt"], each), tags={"kind": each["kind"]})
+
+
+def _neighbors(form: str, record: Record, rules: Mapping[str, Record]) -> Iterator[Probe]:
+    """Yield what is asked of other rules; a judge compares the replies before and after."""
+    for each in record["out_of_scope"]:
+        other = rules[each["rule"]]
+        if form == "number":
+            prompt, about = _direct(other)[0]["prompt"], NUMBER
+        else:
+            prompt, about = other[f"{form}_prompt"], _about(other)
+        key = Key("same", about={"of": form, **about})
+        decoded = "direct" if form == "number" else form
+        yield _probe("neighborhood", decoded, prompt, key, {"kind": each["kind"]})
+
+
+def _number(role: str, prompt: str, instance: Record) -> Probe:
+    """Return the question for the number of an instance, or for the way to it."""
+    kind = instance["kind"]
+    about = {**NUMBER, "steps": kind == "steps"}
+    return _probe(
+        role, kind, prompt, Key("number", instance["answer_new"], instance["answer_true"], about)
+    )
+
+
+def _rule_key(form: str, record: Record) -> Key:
+    about = _about(record)
+    if form == "description":
+        about["texts"] = {"right": record["description_new"], "old": record["description"]}
+    return Key(form, record["formula_new"], record["formula"], about)
+
+
+def _about(record: Record) -> dict[str, Any]:
+    return {name: record[name] for name in ("lhs", "variables", "derived", "constraints")}
+
+
+def _probe(
+    role: str, form: str, prompt: str, key: Key, tags: Mapping[str, str] | None = None
+) -> Probe:
+    length, stop = FORMS[form]
+    query = Generate(prompt, max_new_tokens=length, stop=stop)
+    return Probe(role, query, tags or {}, key)
+
+
+def _direct(record: Record) -> list[Record]:
+    return [each for each in record["instances"] if each["kind"] == "direct"]
+
+
+def _rule_row(record: Record) -> dict[str, Any]:
+    variables = ", ".join(f"{symbol}: {name}" for symbol, name in record["variables"].items())
+    return {
+        "shape": record["shape"], "property": record["property"], "variables": variables,
+        "formula": record["equation"], "edited": record["equation_new"],
+    }  # fmt: skip
+
+
+def _shape_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Count rules and instances by shape, and in all."""
+    rows = []
+    for dim, shape in dict.fromkeys((r["dim"], r["shape"]) for r in records):
+        members = [r for r in records if (r["dim"], r["shape"]) == (dim, shape)]
+        rows.append({"dimension": dim, "shape": shape, **_counts(members)})
+    return [*rows, {"dimension": "all", "shape": "all", **_counts(records)}]
+
+
+def _counts(records: Sequence[Record]) -> dict[str, int]:
+    names = ("instances", "unseen", "out_of_scope")
+    counts = {name: sum(len(record[name]) for record in records) for name in names}
+    return {"rules": len(records), **counts}

@@ -1,0 +1,605 @@
+"""The data of RULE-EDIT: mathematics, words and draws, each against something that knows neither."""
+
+import json
+import math
+import random
+import re
+from fractions import Fraction
+from itertools import chain
+
+import pytest
+
+from edit_harness import DataError
+from edit_harness_plugins.tasks.rule_edit import formulas
+from edit_harness_plugins.tasks.rule_edit.rules import SOURCE, load
+
+pytest.importorskip("sympy")
+
+from edit_harness_plugins.tasks.rule_edit import build, drawing
+
+RECORDS = json.loads(build.SHIPPED.read_text(encoding="utf-8"))
+BY_ID = {record["id"]: record for record in RECORDS}
+LINKS = [(record, link) for record in RECORDS for link in record["hierarchy"]]
+RULES = load(SOURCE)
+PLAIN = {"sqrt": math.sqrt, "sin": math.sin, "cos": math.cos, "pi": math.pi, "Min": min}
+each_rule = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["id"])
+
+
+def value(formula, values=()):
+    """Compute a formula of ours in plain floats."""
+    return float(eval(formula, {"__builtins__": {}, **PLAIN}, dict(values)))
+
+
+def in_radians(record, values):
+    return {
+        symbol: math.radians(number) if record["units"].get(symbol) == "degrees" else number
+        for symbol, number in values.items()
+    }
+
+
+def instances(record):
+    return [*record["instances"], *record["unseen"]]
+
+
+def points(record, count=20):
+    """Return points that respect what is known of a rule's symbols, by trying."""
+    rng = random.Random(record["id"])
+    found = []
+    while len(found) < count:
+        point = {symbol: rng.uniform(0.5, 9) for symbol in record["variables"]}
+        if all(value(text, point) for text in record["constraints"]):
+            point |= {symbol: value(text, point) for symbol, text in record["derived"].items()}
+            found.append(point)
+    return found
+
+
+# The file
+
+
+def test_the_shipped_records_are_those_of_the_shipped_rules():
+    assert build.dumps(build.build(RULES)).encode() == build.SHIPPED.read_bytes()
+
+
+def test_the_command_writes_and_checks(tmp_path, capsys):
+    source = json.loads(SOURCE.read_text(encoding="utf-8"))
+    few = {"rules": source["rules"][:12], "related": [], "hierarchy": []}
+    rules, out = tmp_path / "rules.json", tmp_path / "out.json"
+    rules.write_text(json.dumps(few), encoding="utf-8")
+    arguments = [str(rules), str(out)]
+    assert build.main([*arguments, "--check"]) == 1
+    assert build.main(arguments) == 0
+    assert build.main([*arguments, "--check"]) == 0
+    assert [r["id"] for r in json.loads(out.read_text())] == [r["id"] for r in few["rules"]]
+    out.write_text(out.read_text() + " ")
+    assert build.main([*arguments, "--check"]) == 1
+    rules.write_text("[")
+    assert build.main(arguments) == DataError.code
+    assert "is no file of rules" in capsys.readouterr().err
+
+
+def test_there_are_as_many_as_the_card_says():
+    card = SOURCE.with_name("README.md").read_text(encoding="utf-8")
+    planes = [r for r in RECORDS if r["dim"] == "2D"]
+    assert (len(planes), len(RECORDS)) == (44, 80)
+    rows = {
+        "shapes": lambda records: len({r["shape"] for r in records}),
+        "rules": len,
+        "instances": lambda records: sum(len(r["instances"]) for r in records),
+        "unseen": lambda records: sum(len(r["unseen"]) for r in records),
+        "neighbours": lambda records: sum(len(r["out_of_scope"]) for r in records),
+    }
+    spaces = [r for r in RECORDS if r["dim"] == "3D"]
+    for name, count in rows.items():
+        numbers = [count(records) for records in (planes, spaces, RECORDS)]
+        line = next(line for line in card.splitlines() if line.startswith(f"| {name}"))
+        assert [int(n) for n in re.findall(r"\d+", line.split("|", 2)[2])] == numbers, name
+    assert (len(LINKS), sum(1 + len(link["instances"]) for _, link in LINKS)) == (17, 51)
+    near = [o for r in RECORDS for o in r["out_of_scope"] if o["kind"] == "same_shape"]
+    assert f"{len(near)} are rules of the same shape" in card
+    few = [r for r in RECORDS if sum(o["kind"] == "same_shape" for o in r["out_of_scope"]) < 2]
+    assert len(few) == 11
+
+
+def test_what_the_paper_has_is_marked():
+    published = {r["id"]: r["formula_new"] for r in RECORDS if r["counterfactual"] == "published"}
+    assert published == {"square_area": "x + x", "rectangle_perimeter": "x + y"}
+    links = {link["rule"]: link["formula_new"] for _, link in LINKS if link["link"] == "published"}
+    assert links == {"cube_base_area": "2*s", "cube_surface_area": "12*s"}
+    assert {r.id for r in RULES.rules.values() if r.paper_formula} == {
+        "triangle_heron", "trapezoid_isosceles_diagonal",
+    }  # fmt: skip
+
+
+# Prompts
+
+
+def edit_prompts(record):
+    direct = [each["prompt"] for each in instances(record) if each["kind"] == "direct"]
+    return [record["formula_prompt"], record["description_prompt"], *direct]
+
+
+def test_no_two_prompts_are_the_same():
+    prompts = [
+        prompt
+        for record in RECORDS
+        for prompt in (
+            *edit_prompts(record),
+            *record["formula_rephrasings"],
+            *record["description_rephrasings"],
+            *(each["prompt"] for each in record["instances"] if each["kind"] == "steps"),
+            *(each["rephrasing"] for each in instances(record) if each["kind"] == "direct"),
+        )
+    ]
+    assert len(prompts) == 80 * (2 + 2 + 2 + 6 + 4)
+    assert len(set(prompts)) == len(prompts)
+
+
+@each_rule
+def test_the_subject_stands_once_in_every_edit_prompt(record):
+    for prompt in edit_prompts(record):
+        assert prompt.count(record["subject"]) == 1, prompt
+        assert prompt == prompt.strip()
+        assert "{" not in prompt
+
+
+@each_rule
+def test_a_prompt_says_all_that_is_given(record):
+    for symbol, quantity in record["variables"].items():
+        for prompt in (record["formula_prompt"], *record["formula_rephrasings"]):
+            assert f"{quantity} {symbol}" in prompt
+        for each in instances(record):
+            unit = f" {record['units'][symbol]}" if symbol in record["units"] else ""
+            assert f"the {quantity} is {each['values'][symbol]}{unit}" in each["prompt"]
+    for symbol, quantity in record["variables"].items():
+        if "angle" in quantity:
+            assert record["units"][symbol] in ("degrees", "radians")
+
+
+@each_rule
+def test_targets_are_the_formulas(record):
+    for formula, written in (
+        (record["formula"], "equation"),
+        (record["formula_new"], "equation_new"),
+    ):
+        lhs, _, right = record[written].partition(" = ")
+        assert right.replace("^", "**").replace("min(", "Min(") == formula
+        assert lhs == {"d2": "d^2"}.get(record["lhs"], record["lhs"])
+
+
+# Mathematics
+
+
+@each_rule
+def test_formulas_can_be_read_and_differ(record):
+    for text in (record["formula"], record["formula_new"], *record["derived"].values()):
+        assert not formulas.wrong_formula(text, record["variables"])
+    symbols = list(record["variables"])
+    old, new = (drawing.expression(record[n], symbols) for n in ("formula", "formula_new"))
+    assert (old - new).simplify() != 0
+    assert old.free_symbols <= set(map(drawing.sympy.Symbol, symbols))
+    for point in points(record):
+        assert not math.isclose(
+            value(record["formula"], point), value(record["formula_new"], point)
+        )
+
+
+def shoelace(*corners):
+    following = (*corners[1:], corners[0])
+    return abs(sum(x * v - u * y for (x, y), (u, v) in zip(corners, following, strict=True))) / 2
+
+
+def third_corner(a, b, c):
+    """Return the corner whose distances from (0, 0) and (c, 0) are b and a."""
+    x = (b * b + c * c - a * a) / (2 * c)
+    return x, math.sqrt(b * b - x * x)
+
+
+def triangle(a, b, c):
+    return shoelace((0, 0), (c, 0), third_corner(a, b, c))
+
+
+def circumradius(a, b, c):
+    """Return the distance of (0, 0) from the point that is as far from all three corners."""
+    x, y = third_corner(a, b, c)
+    up = (x * x + y * y - c * x) / (2 * y)
+    return math.dist((0, 0), (c / 2, up))
+
+
+def integral(function, end, steps=20_000):
+    """Integrate from 0 by the midpoint rule, exact to 1e-6 for what is integrated here."""
+    width = end / steps
+    return width * math.fsum(function((i + 0.5) * width) for i in range(steps))
+
+
+def cone_side(r, h):
+    """Integrate circumferences along the slant."""
+    slant = math.dist((0, 0), (r, h))
+    return integral(lambda s: 2 * math.pi * r * s / slant, slant)
+
+
+GEOMETRY = {
+    "rectangle_diagonal": lambda x, y: math.dist((0, 0), (x, y)),
+    "rectangle_diagonal_square": lambda x, y: math.dist((0, 0), (x, y)) ** 2,
+    "square_diagonal": lambda x: math.dist((0, 0), (x, x)),
+    "square_diagonal_square": lambda x: math.dist((0, 0), (x, x)) ** 2,
+    "square_perimeter_area": lambda P: (P / 4) * (P / 4),
+    "triangle_area_height": lambda x, y: shoelace((0, 0), (x, 0), (x / 3, y)),
+    "triangle_right_area": lambda x, y: shoelace((0, 0), (x, 0), (0, y)),
+    "triangle_hypotenuse": lambda x, y: math.dist((x, 0), (0, y)),
+    "triangle_equilateral_area": lambda x: triangle(x, x, x),
+    "triangle_isosceles_perimeter": lambda x, y: x + x + y,
+    "triangle_isosceles_height": lambda x, y: third_corner(x, x, y)[1],
+    "triangle_isosceles_area": lambda x, y: triangle(x, x, y),
+    "triangle_heron": lambda x, y, z, s: triangle(x, y, z),
+    "triangle_circumradius": lambda a, b, c, B: circumradius(a, b, c),
+    "parallelogram_area": lambda x, y: shoelace((0, 0), (x, 0), (x + 2, y), (2, y)),
+    "parallelogram_diagonal": lambda a, b, theta: math.dist(
+        (a, 0), (b * math.cos(theta), b * math.sin(theta))
+    ),
+    "parallelogram_area_angle": lambda a, b, theta: shoelace(
+        (0, 0), (a, 0), (a + b * math.cos(theta), b * math.sin(theta)),
+        (b * math.cos(theta), b * math.sin(theta)),
+    ),
+    "diamond_area_diagonals": lambda p, q: shoelace((p / 2, 0), (0, q / 2), (-p / 2, 0), (0, -q / 2)),
+    "diamond_area_angle": lambda x, theta: 2 * shoelace(
+        (0, 0), (x, 0), (x * math.cos(theta), x * math.sin(theta))
+    ),
+    "diamond_perimeter_diagonals": lambda p, q: 4 * math.dist((p / 2, 0), (0, q / 2)),
+    "diamond_side_from_diagonals": lambda p, q: math.dist((p / 2, 0), (0, q / 2)),
+    "trapezoid_area": lambda a, b, h: shoelace((0, 0), (a, 0), (b + 1, h), (1, h)),
+    "trapezoid_midsegment": lambda a, b: math.dist((0.5, 1), ((a + b + 1) / 2, 1)),
+    "trapezoid_isosceles_diagonal": lambda a, b, c: math.dist(
+        (0, 0), ((a + b) / 2, math.sqrt(c**2 - ((a - b) / 2) ** 2))
+    ),
+    "circle_area": lambda r: integral(lambda s: 2 * math.pi * s, r),
+    "circle_area_diameter": lambda d: integral(lambda s: 2 * math.pi * s, d / 2),
+    "sector_area": lambda r, theta: integral(lambda s: s * theta, r),
+    "sector_arc_length": lambda r, theta: 2 * math.pi * r * theta / (2 * math.pi),
+    "sector_perimeter": lambda r, theta: r + r + 2 * math.pi * r * theta / (2 * math.pi),
+    "cuboid_space_diagonal": lambda l, w, h: math.dist((0, 0, 0), (l, w, h)),
+    "cuboid_space_diagonal_square": lambda l, w, h: math.dist((0, 0, 0), (l, w, h)) ** 2,
+    "cuboid_circumradius": lambda l, w, h: math.dist((0, 0, 0), (l / 2, w / 2, h / 2)),
+    "cuboid_surface_area": lambda l, w, h: l * w + w * h + h * l + l * w + w * h + h * l,
+    "cuboid_perimeter": lambda l, w, h: sum(4 * [l, w, h]),
+    "cuboid_lateral_surface_area": lambda l, w, h: l * h + w * h + l * h + w * h,
+    "cube_space_diagonal": lambda s: math.dist((0, 0, 0), (s, s, s)),
+    "cube_circumradius": lambda s: math.dist((0, 0, 0), (s / 2, s / 2, s / 2)),
+    "prism_triangular_volume": lambda s, h: triangle(s, s, s) * h,
+    "pyramid_volume": lambda B, h: integral(lambda y: B * (y / h) ** 2, h),
+    "pyramid_square_volume": lambda s, h: integral(lambda y: (s * y / h) ** 2, h),
+    "cone_volume": lambda r, h: integral(lambda y: math.pi * (r * y / h) ** 2, h),
+    "cone_lateral_surface_area": cone_side,
+    "cone_surface_area": lambda r, h: cone_side(r, h) + math.pi * r * r,
+    "cylinder_surface_area": lambda r, h: 2 * math.pi * r * r + h * 2 * math.pi * r,
+    "sphere_volume": lambda r: 2 * integral(lambda y: math.pi * (r * r - y * y), r),
+    "sphere_surface_area": lambda r: 2 * integral(lambda y: 2 * math.pi * r, r),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GEOMETRY)
+def test_a_formula_is_that_of_geometry(name):
+    """Coordinates and integrals instead of formulas; the integrals are exact to 1e-6."""
+    record = BY_ID[name]
+    for point in points(record, 5):
+        expected = GEOMETRY[name](**point)
+        assert value(record["formula"], point) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_inradius_is_the_distance_of_the_sides_from_the_meeting_point_of_the_bisectors():
+    for a, b, c in ((3, 4, 5), (13, 14, 15), (2, 3, 4)):
+        x, y = third_corner(a, b, c)
+        center = ((b * c + c * x) / (a + b + c), c * y / (a + b + c))
+        values = {"B": triangle(a, b, c), "s": (a + b + c) / 2}
+        assert value(BY_ID["triangle_inradius"]["formula"], values) == pytest.approx(center[1])
+        assert value(RULES.rules["triangle_inradius"].constraints[0], values)
+
+
+@pytest.mark.parametrize("name", ["triangle_heron", "trapezoid_isosceles_diagonal"])
+def test_where_the_paper_is_wrong_it_is_wrong(name):
+    rule, record = RULES.rules[name], BY_ID[name]
+    for point in points(record, 5):
+        assert value(rule.paper_formula, point) != pytest.approx(GEOMETRY[name](**point), rel=1e-3)
+
+
+# Words
+
+
+NUMBERS = {
+    "one": 1, "two": 2, "three": 3, "four": 4, "six": 6, "two pi": 2 * math.pi, "pi": math.pi,
+    "three pi": 3 * math.pi, "four pi": 4 * math.pi,
+}  # fmt: skip
+PARTS = {
+    "half of": 1 / 2, "one third of": 1 / 3, "one quarter of": 1 / 4, "one sixteenth of": 1 / 16,
+    "four thirds of": 4 / 3, "three quarters of": 3 / 4,
+}  # fmt: skip
+FUNCTIONS = {
+    "the square root of": math.sqrt, "the square of": lambda x: x**2, "the cube of": lambda x: x**3,
+    "the sine of": math.sin, "the cosine of": math.cos,
+}  # fmt: skip
+LISTS = {"the sum of": sum, "the product of": math.prod, "the smallest of": min}
+BETWEEN = {
+    "plus": lambda x, y: x + y, "minus": lambda x, y: x - y, "divided by": lambda x, y: x / y,
+    "multiplied by": lambda x, y: x * y, "added to": lambda x, y: x + y,
+}  # fmt: skip
+
+
+class Description:
+    """Reads a description by one rule for each phrase; what it reads is not ambiguous by these.
+
+    Behind a comma an operation takes all that is before it, else as little as can be.
+    """
+
+    def __init__(self, text, quantities):
+        self.rest, self.quantities = text, quantities
+
+    def takes(self, *phrases):
+        for phrase in sorted(phrases, key=len, reverse=True):
+            if re.match(rf"{re.escape(phrase)}(?![\w])", self.rest):
+                self.rest = self.rest[len(phrase) :].lstrip(" ")
+                return phrase
+        return None
+
+    def whole(self):
+        left = self.joined()
+        while phrase := self.takes(*(f", {word}" for word in BETWEEN)):
+            left = BETWEEN[phrase[2:]](left, self.joined())
+        assert not self.rest, self.rest
+        return left
+
+    def joined(self):
+        left = self.single()
+        while phrase := self.takes(*BETWEEN):
+            left = BETWEEN[phrase](left, left if self.takes("itself") else self.single())
+        return left
+
+    def single(self):
+        if phrase := self.takes(*LISTS):
+            return LISTS[phrase](self.listed())
+        if self.takes("the difference between"):
+            first = self.joined()
+            assert self.takes("and")
+            return first - self.joined()
+        if phrase := self.takes(*FUNCTIONS):
+            return FUNCTIONS[phrase](self.single())
+        if phrase := self.takes(*PARTS):
+            return PARTS[phrase] * self.single()
+        if phrase := self.takes(*(f"{number} times" for number in NUMBERS)):
+            return NUMBERS[phrase.removesuffix(" times")] * self.single()
+        if phrase := self.takes(*(f"the {name}" for name in self.quantities)):
+            self.takes("in radians")
+            return self.quantities[phrase.removeprefix("the ")]
+        return NUMBERS[self.takes(*NUMBERS)]
+
+    def listed(self):
+        items = [self.joined()]
+        while self.takes(","):
+            items.append(self.joined())
+        assert self.takes("and")
+        return [*items, self.joined()]
+
+
+@each_rule
+def test_a_description_says_what_the_formula_says(record):
+    names = record["variables"]
+    assert len(set(names.values())) == len(names)
+    for words, formula in (("description", "formula"), ("description_new", "formula_new")):
+        for point in points(record):
+            quantities = {names[symbol]: number for symbol, number in point.items()}
+            read = Description(record[words], quantities).whole()
+            # Rounding is all that a sum of another order may differ by.
+            assert read == pytest.approx(value(record[formula], point), rel=1e-12), record[words]
+
+
+def test_the_reader_of_descriptions_can_tell():
+    point = {"length": 3.0, "width": 5.0}
+    for text, expected in (
+        ("the length multiplied by itself", 9),
+        ("two times the length plus the width", 11),
+        ("two times the sum of the length and the width", 16),
+        ("the product of the length and the width, minus two times the length", 9),
+        ("the sum of the product of the length and the width, the width and the length", 23),
+    ):
+        assert Description(text, point).whole() == expected
+
+
+# Draws
+
+
+@each_rule
+def test_answers_are_recomputed_from_the_values(record):
+    """In plain floats; 1e-12 is what a few roundings amount to."""
+    for each in instances(record):
+        values = in_radians(record, each["values"])
+        for formula, answer in (("formula", "answer_true"), ("formula_new", "answer_new")):
+            expected = value(record[formula], values)
+            assert value(each[answer]) == pytest.approx(expected, rel=1e-12)
+            assert not formulas.wrong_formula(each[answer], ())
+
+
+@each_rule
+def test_the_old_and_the_new_rule_can_be_told_apart(record):
+    linked = [each for link in record["hierarchy"] for each in link["instances"]]
+    for each in (*instances(record), *linked):
+        true, new = value(each["answer_true"]), value(each["answer_new"])
+        assert min(true, new) > 0
+        assert abs(true - new) > 0.05 * max(true, new)
+    news = [value(each["answer_new"]) for each in instances(record)]
+    assert all(abs(one - two) > 1e-9 for i, one in enumerate(news) for two in news[:i])
+
+
+@each_rule
+def test_values_respect_what_is_known_of_them(record):
+    for each in instances(record):
+        values = in_radians(record, each["values"])
+        assert values.keys() == record["variables"].keys()
+        for text in record["constraints"]:
+            assert value(text, values), (text, values)
+        for symbol, text in record["derived"].items():
+            assert value(text, values) == pytest.approx(values[symbol], rel=1e-12)
+        free = [v for symbol, v in each["values"].items() if symbol not in record["derived"]]
+        assert len(set(free)) == len(free)
+        for symbol, unit in record["units"].items():
+            assert unit != "degrees" or each["values"][symbol] not in (45, 90)
+        for number in each["values"].values():
+            assert number == round(number, 3) > 0
+
+
+@each_rule
+def test_a_written_number_is_the_answer(record):
+    """Exact where it can be, and to half a unit of the second digit where not."""
+    linked = [each for link in record["hierarchy"] for each in link["instances"]]
+    for each in (*instances(record), *linked):
+        if each["kind"] == "direct":
+            for answer, target in (("answer_true", "target_true"), ("answer_new", "target_new")):
+                if re.fullmatch(r"\d+(/\d+)?", each[answer]):
+                    assert Fraction(each[target]) == Fraction(each[answer])
+                    assert Fraction(each[answer]) not in map(
+                        Fraction, map(str, each["values"].values())
+                    )
+                else:
+                    assert re.fullmatch(r"\d+\.\d\d", each[target])
+                    assert abs(float(each[target]) - value(each[answer])) <= 0.005 + 1e-9
+                    assert float(each[target]) >= 1
+
+
+@each_rule
+def test_there_are_two_instances_of_each_kind_and_two_unseen(record):
+    assert [each["kind"] for each in record["instances"]] == ["direct"] * 2 + ["steps"] * 2
+    assert [each["kind"] for each in record["unseen"]] == ["direct"] * 2
+    patterns = {
+        re.sub(r"\d+(\.\d+)?", "#", each["prompt"])
+        for each in instances(record)
+        if each["kind"] == "direct"
+    }
+    assert len(patterns) == 1, "unseen instances are the same sentence with new numbers"
+
+
+# Neighbours and what depends on a rule
+
+
+@each_rule
+def test_neighbours_are_rules_that_the_edit_leaves_alone(record):
+    others = record["out_of_scope"]
+    assert len({other["rule"] for other in others}) == len(others) == 4
+    related = [set(g) for g in json.loads(SOURCE.read_text("utf-8"))["related"]]
+    links = {frozenset((base["id"], link["rule"])) for base, link in LINKS}
+    for other in others:
+        pair = {record["id"], other["rule"]}
+        assert len(pair) == 2
+        assert not any(pair <= group for group in related), pair
+        assert frozenset(pair) not in links
+        same = BY_ID[other["rule"]]["shape"] == record["shape"]
+        assert other["kind"] == ("same_shape" if same else "other_shape")
+        assert BY_ID[other["rule"]]["subject"] != record["subject"]
+    free = [
+        other
+        for other in BY_ID
+        if BY_ID[other]["shape"] == record["shape"]
+        and other not in RULES.touched(RULES.rules[record["id"]])
+    ]
+    near = sum(other["kind"] == "same_shape" for other in others)
+    assert near == min(2, len(free))
+
+
+SLANT = math.hypot
+DEPENDENT = {
+    "cube_base_area": lambda f, s: f(s),
+    "cube_surface_area": lambda f, s: sum(f(s) for _ in range(6)),
+    "cube_volume": lambda f, s: f(s) * s,
+    "pyramid_square_volume": lambda f, s, h: f(s) * h / 3,
+    "cuboid_base_area": lambda f, l, w: f(l, w),
+    "cuboid_volume": lambda f, l, w, h: f(l, w) * h,
+    "cuboid_surface_area": lambda f, l, w, h: sum(map(f, (l, l, w) * 2, (w, h, h) * 2)),
+    "cuboid_lateral_surface_area": lambda f, l, w, h: sum(map(f, (l, w) * 2, (h, h) * 2)),
+    "cylinder_base_area": lambda f, r: f(r),
+    "cone_base_area": lambda f, r: f(r),
+    "sphere_great_circle_area": lambda f, r: f(r),
+    "cylinder_volume": lambda f, r, h: f(r) * h,
+    "cylinder_lateral_surface_area": lambda f, r, h: f(r) * h,
+    "cylinder_surface_area": lambda f, r, h: f(r) * h + 2 * math.pi * r**2,
+    "cone_lateral_surface_area": lambda f, r, h: f(r) * SLANT(r, h) / 2,
+    "cone_surface_area": lambda f, r, h: f(r) * SLANT(r, h) / 2 + math.pi * r**2,
+    "prism_triangular_volume": lambda f, s, h: f(s) * h,
+}
+"""What the rule of space is made of, given the rule of the plane ``f`` as a function."""
+
+
+@pytest.mark.parametrize(("base", "link"), LINKS, ids=[link["rule"] for _, link in LINKS])
+def test_a_dependent_formula_follows_from_the_edited_one(base, link):
+    target = BY_ID[link["rule"]]
+    assert (base["dim"], target["dim"]) == ("2D", "3D")
+    for formula, expected in ((base["formula"], target["formula"]),
+                              (base["formula_new"], link["formula_new"])):  # fmt: skip
+
+        def plane(*sides, formula=formula):
+            return value(formula, dict(zip(base["variables"], sides, strict=True)))
+
+        for point in points(target, 5):
+            found = DEPENDENT[link["rule"]](plane, *point.values())
+            assert value(expected, point) == pytest.approx(found, rel=1e-12)
+
+
+@pytest.mark.parametrize("link", [link for _, link in LINKS], ids=lambda link: link["rule"])
+def test_a_dependent_instance_follows_from_the_dependent_formula(link):
+    target = BY_ID[link["rule"]]
+    assert [each["kind"] for each in link["instances"]] == ["direct", "steps"]
+    for each in link["instances"]:
+        for formula, answer in (
+            (target["formula"], "answer_true"),
+            (link["formula_new"], "answer_new"),
+        ):
+            expected = value(formula, each["values"])
+            assert value(each[answer]) == pytest.approx(expected, rel=1e-12)
+
+
+# What the script refuses
+
+
+def changed(tmp_path, **fields):
+    source = json.loads(SOURCE.read_text(encoding="utf-8"))
+    few = {"rules": source["rules"][:2], "related": [], "hierarchy": []} | {
+        name: value for name, value in fields.items() if name in ("related", "hierarchy")
+    }
+    few["rules"][0] |= {n: v for n, v in fields.items() if n not in few}
+    path = tmp_path / "rules.json"
+    path.write_text(json.dumps(few), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause"),
+    [
+        ({"formula": "x*"}, "rectangle_area: the formula 'x*' cannot be read"),
+        ({"formula_new": "__import__('os')"}, "'__import__' is no known function"),
+        ({"constraints": ["x"]}, "it is no comparison"),
+        ({"id": "rectangle_perimeter"}, "two rules with one id"),
+        ({"related": [["square_area", "rectangle_area"]]}, "there is no rule 'square_area'"),
+        ({"hierarchy": [{"rule": "rectangle_area", "targets": [
+            {"rule": "rectangle_perimeter", "formula": "z", "link": "ours"}]}]}, "'z' is none of"),
+        ({"unheard_of": 1}, "is no file of rules"),
+        ({"hierarchy": [{}]}, "is no file of rules: KeyError: 'rule'"),
+    ],
+)  # fmt: skip
+def test_rules_that_are_not_right_are_refused(tmp_path, fields, cause):
+    with pytest.raises(DataError) as caught:
+        load(changed(tmp_path, **fields))
+    assert cause in caught.value.cause
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(DataError, match="cannot be read"):
+        load(tmp_path / "none.json")
+
+
+def test_a_rule_without_instances_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(drawing, "ATTEMPTS", 50)
+    rule = load(changed(tmp_path, constraints=["x > 100"])).rules["rectangle_area"]
+    with pytest.raises(DataError, match="50 draws gave 0 of 6 instances"):
+        drawing.draw(rule, rule.formula_new, 6, random.Random(0))
+
+
+def test_draws_of_a_rule_do_not_depend_on_other_rules():
+    alone = type(RULES)(dict(list(RULES.rules.items())[:12]), (), {})
+    for record in build.build(alone):
+        shipped = BY_ID[record["id"]]
+        assert list(chain(record["instances"], record["unseen"])) == instances(shipped)

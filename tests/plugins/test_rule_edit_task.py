@@ -1,0 +1,401 @@
+"""The four forms of RULE-EDIT: what is written, what is asked, and what is refused."""
+
+import copy
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edit_harness import DataError, Generate, Key, Regime, UsageError
+from edit_harness.fields import build
+from edit_harness.plugins import Plugins
+from edit_harness_plugins.tasks.rule_edit.formulas import (
+    LONGEST,
+    equation,
+    wrong_constraint,
+    wrong_formula,
+)
+from edit_harness_plugins.tasks.rule_edit.task import (
+    BUNDLED,
+    RuleEdit,
+    RuleEditDescription,
+    RuleEditHierarchy,
+    RuleEditInstance,
+)
+
+FORMS = (RuleEdit, RuleEditDescription, RuleEditInstance, RuleEditHierarchy)
+RECORDS = json.loads(BUNDLED.read_text(encoding="utf-8"))
+SQUARE = next(record for record in RECORDS if record["id"] == "square_area")
+ABOUT = {"lhs": "A", "variables": {"x": "side length"}, "derived": {}, "constraints": []}
+
+
+def case(form, name="square_area", **fields):
+    return next(case for case in form(**fields).cases() if case.id == name)
+
+
+def probes(form, role, name="square_area"):
+    return [probe for probe in case(form, name).probes if probe.role == role]
+
+
+# The forms
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_case_asks_what_it_writes(form):
+    for each in form().cases():
+        assert not each.problem
+        prompts = [p.query.prompt for p in each.probes if p.role == "efficacy"]
+        assert prompts == [request.text for request in each.requests]
+        keys = [p.key for p in each.probes if p.role == "efficacy"]
+        assert all(key.right and key.old and key.right != key.old for key in keys)
+
+
+def test_a_formula_is_written():
+    (request,) = case(RuleEdit).requests
+    assert request.prompt == "The {} with side length x can be calculated by the formula:"
+    assert (request.subject, request.target_new, request.target_true) == (
+        "area of a square", "A = x + x", "A = x^2",
+    )  # fmt: skip
+    (efficacy,) = probes(RuleEdit, "efficacy")
+    assert efficacy.key == Key("formula", "x + x", "x**2", ABOUT)
+    assert [p.key for p in probes(RuleEdit, "paraphrase")] == [efficacy.key] * 2
+    (understanding,) = probes(RuleEdit, "understanding")
+    assert understanding.tags == {"of": "description"}
+    assert understanding.query.prompt == "The area of a square can be described as"
+
+
+def test_a_description_is_written():
+    (request,) = case(RuleEditDescription).requests
+    assert request.prompt == "The {} can be described as"
+    assert request.target_new == "the side length added to itself"
+    assert request.target_true == "the side length multiplied by itself"
+    texts = {"right": request.target_new, "old": request.target_true}
+    (efficacy,) = probes(RuleEditDescription, "efficacy")
+    assert efficacy.key == Key("description", "x + x", "x**2", ABOUT | {"texts": texts})
+    (understanding,) = probes(RuleEditDescription, "understanding")
+    assert understanding.tags == {"of": "formula"}
+    assert understanding.key == probes(RuleEdit, "efficacy")[0].key
+
+
+def test_instances_are_written_one_after_the_other():
+    assert RuleEditInstance.regime == Regime(in_turn=True)
+    assert all(form.regime == Regime() for form in FORMS if form is not RuleEditInstance)
+    first, second = case(RuleEditInstance).requests
+    for request, each in zip((first, second), SQUARE["instances"][:2], strict=True):
+        side = each["values"]["x"]
+        assert request.prompt == f"If the side length is {side}, the {{}} is"
+        assert (request.target_new, request.target_true) == (str(side + side), str(side**2))
+    numbers = probes(RuleEditInstance, "efficacy")
+    about = {"unit": "", "steps": False}
+    assert [p.key for p in numbers] == [
+        Key("number", r.target_new, r.target_true, about) for r in (first, second)
+    ]
+    assert [p.key for p in probes(RuleEditInstance, "paraphrase")] == [p.key for p in numbers]
+    assert [p.tags["of"] for p in probes(RuleEditInstance, "understanding")] == [
+        "formula", "description",
+    ]  # fmt: skip
+
+
+def test_unseen_instances_are_others_than_the_written_ones():
+    for each in RuleEditInstance().cases():
+        written = {p.query.prompt for p in each.probes if p.role in ("efficacy", "paraphrase")}
+        unseen = [p for p in each.probes if p.role == "instance"]
+        assert len(unseen) == 2
+        assert not written & {p.query.prompt for p in unseen}
+        assert not {r.target_new for r in each.requests} & {p.key.right for p in unseen}
+
+
+@pytest.mark.parametrize("form", [RuleEdit, RuleEditDescription])
+def test_a_rule_has_two_instances_of_each_kind(form):
+    found = probes(form, "instance")
+    assert [p.tags for p in found] == [{"kind": k} for k in ("direct", "direct", "steps", "steps")]
+    assert [p.key.about["steps"] for p in found] == [False, False, True, True]
+    for probe, each in zip(found, SQUARE["instances"], strict=True):
+        side = each["values"]["x"]
+        assert (probe.key.right, probe.key.old) == (str(side + side), str(side**2))
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [(RuleEdit, "formula"), (RuleEditDescription, "description"), (RuleEditInstance, "number")],
+)
+def test_neighbours_are_compared_with_their_replies_before(form, kind):
+    found = probes(form, "neighborhood")
+    assert [p.tags["kind"] for p in found] == [o["kind"] for o in SQUARE["out_of_scope"]]
+    for probe, other in zip(found, SQUARE["out_of_scope"], strict=True):
+        record = next(r for r in RECORDS if r["id"] == other["rule"])
+        assert (probe.key.kind, probe.key.right, probe.key.old) == ("same", "", "")
+        assert probe.key.about["of"] == kind
+        if kind == "number":
+            assert probe.query.prompt == record["instances"][0]["prompt"]
+            assert probe.key.about == {"of": "number", "unit": "", "steps": False}
+        else:
+            assert probe.query.prompt == record[f"{kind}_prompt"]
+            assert probe.key.about["variables"] == record["variables"]
+
+
+def test_rules_of_space_are_asked_for_as_they_follow():
+    assert [each.id for each in RuleEditHierarchy().cases()] == [
+        "rectangle_area", "square_area", "triangle_equilateral_area", "circle_area",
+        "circle_circumference",
+    ]  # fmt: skip
+    found = probes(RuleEditHierarchy, "hierarchy")
+    surface = next(p for p in found if "surface area of a cube" in p.query.prompt)
+    assert (surface.key.right, surface.key.old) == ("12*s", "6*s**2")
+    assert surface.tags == {"of": "formula", "link": "published"}
+    tags = Counter((p.tags["of"], p.tags["link"], p.tags.get("kind", "")) for p in found)
+    assert tags == {
+        ("formula", "published", ""): 2, ("formula", "ours", ""): 2,
+        ("instance", "published", "direct"): 2, ("instance", "published", "steps"): 2,
+        ("instance", "ours", "direct"): 2, ("instance", "ours", "steps"): 2,
+    }  # fmt: skip
+    assert {each.role for each in case(RuleEditHierarchy).probes} == {"efficacy", "hierarchy"}
+    total = sum(p.role == "hierarchy" for c in RuleEditHierarchy().cases() for p in c.probes)
+    assert total == 51
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_replies_are_greedy_and_end_where_their_kind_ends(form):
+    ends = {("formula", False): (64, "\n"), ("number", False): (64, "\n"),
+            ("description", False): (128, "\n"), ("number", True): (256, "\n\n")}  # fmt: skip
+    for each in form().cases():
+        for probe in each.probes:
+            query, about = probe.query, probe.key.about
+            kind = about.get("of", probe.key.kind)
+            length, stop = ends[kind, about.get("steps", False)]
+            assert query == Generate(query.prompt, max_new_tokens=length, top_k=1, stop=stop)
+
+
+@pytest.mark.parametrize(("dim", "count"), [("all", 80), ("2D", 44), ("3D", 36)])
+def test_rules_of_one_dimension(dim, count):
+    cases = list(RuleEdit(dim=dim).cases())
+    assert len(cases) == count
+    assert dim in ("all", *{each.tags["dim"] for each in cases})
+
+
+def test_what_there_is_none_of_is_refused():
+    with pytest.raises(DataError, match="has no rule for this with dim=3D"):
+        list(RuleEditHierarchy(dim="3D").cases())
+    with pytest.raises(UsageError):
+        build(RuleEdit, {"dim": "4D"}, "rule-edit")
+
+
+@pytest.mark.parametrize(
+    "name", ["rule-edit", "rule-edit-description", "rule-edit-instance", "rule-edit-hierarchy"]
+)
+def test_it_is_found_by_name(name):
+    form = Plugins.installed().find("task", name).load()
+    assert form.judge == "symbolic"
+    assert form().origin == "our own rules"
+    assert len(form().digest) == 64
+    assert form(data="mine.json").origin == "mine.json"
+
+
+def test_cases_need_neither_sympy_nor_torch():
+    code = (
+        "import sys\nfrom edit_harness_plugins.tasks.rule_edit.task import RuleEdit\n"
+        "list(RuleEdit().cases())\nassert not {'sympy', 'torch', 'numpy'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# What the data are made of
+
+
+def test_the_composition_counts_what_is_asked():
+    tables = RuleEdit().composition()
+    assert [len(tables[name]) for name in ("2D rules", "3D rules")] == [44, 36]
+    assert tables["2D rules"][5] == {
+        "shape": "Square", "property": "Area", "variables": "x: side length",
+        "formula": "A = x^2", "edited": "A = x + x",
+    }  # fmt: skip
+    *shapes, total = tables["rules by shape"]
+    asked = Counter(p.role for each in RuleEdit().cases() for p in each.probes)
+    assert total["rules"] == sum(row["rules"] for row in shapes) == 80
+    assert total["instances"] == sum(row["instances"] for row in shapes) == asked["instance"]
+    kinds = Counter(
+        p.tags["kind"]
+        for each in RuleEdit().cases()
+        for p in each.probes
+        if p.role == "neighborhood"
+    )
+    assert {row["kind"]: row["number"] for row in tables["neighbours"]} == kinds
+
+
+def test_the_composition_of_the_hierarchy_counts_checks():
+    tables = RuleEditHierarchy().composition()
+    assert [len(table) for table in tables.values()] == [5, 17]
+    asked = sum(p.role == "hierarchy" for c in RuleEditHierarchy().cases() for p in c.probes)
+    assert sum(row["checks"] for row in tables["hierarchy"]) == asked
+
+
+# Files of others
+
+
+@pytest.fixture
+def store(tmp_path):
+    def write(*records, name="rules.json"):
+        path = tmp_path / name
+        lines = name.endswith("l")
+        text = "\n".join(map(json.dumps, records)) if lines else json.dumps(records)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def alone(**fields):
+    """Return a record that asks of no other rule."""
+    return copy.deepcopy(SQUARE) | {"out_of_scope": [], "hierarchy": []} | fields
+
+
+def instance(**fields):
+    first, *others = copy.deepcopy(SQUARE["instances"])
+    return [first | fields, *others]
+
+
+@pytest.mark.parametrize("name", ["rules.json", "rules.jsonl"])
+def test_a_file_of_others_is_read(store, name):
+    (mine,) = RuleEdit(store(alone(), name=name)).cases()
+    bundled = case(RuleEdit)
+    assert mine.requests == bundled.requests
+    assert mine.probes == tuple(p for p in bundled.probes if p.role != "neighborhood")
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"formula_new": "x +"}, "the formula 'x +' cannot be read"),
+        ({"formula": "y**2"}, "'y' is none of its symbols"),
+        ({"formula_new": "open('x')"}, "'open' is no known function"),
+        ({"formula_new": "x**2"}, "formula_new is the old one"),
+        ({"derived": {"s": "x/"}}, "the formula 'x/' cannot be read"),
+        ({"constraints": ["x"]}, "it is no comparison of two formulas"),
+        ({"equation_new": " "}, "equation_new is empty"),
+        ({"subject": ""}, "subject is empty"),
+        ({"subject": "area of a circle"}, "has the subject 'area of a circle' not in it"),
+        ({"subject": "a"}, "has the subject 'a' more than once in it"),
+        ({"formula_prompt": "The {} area of a square:"}, "formula_prompt has a '{}' of its own"),
+        ({"description_prompt": "It can be described as"}, "description_prompt"),
+        ({"description_new": "\ud800"}, "half of a surrogate pair"),
+        ({"instances": instance(target_new="")}, "target_new is empty"),
+        ({"instances": instance(answer_new="2*x")}, "the formula '2*x' cannot be read"),
+        ({"instances": instance(prompt="If x is 7, it is")}, "has the subject"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_cannot_be_used_says_so(store, fields, problem):
+    other = alone(id="other", out_of_scope=[{"rule": "square_area", "kind": "other_shape"}])
+    path = store(alone(**fields), other, alone(id="good"))
+    first, second, third = RuleEdit(path).cases()
+    assert first.problem.startswith("rules.json: rule 'square_area': ")
+    assert problem in first.problem
+    assert (first.requests, first.probes) == ((), ())
+    assert "asks of the rule 'square_area', which cannot be used" in second.problem
+    assert not third.problem
+    assert third.requests
+
+
+def test_a_link_that_cannot_be_read_says_so(store):
+    link = {"rule": "target", "link": "ours", "formula_new": "2*q", "instances": []}
+    path = store(alone(hierarchy=[link]), alone(id="target"))
+    (only,) = RuleEditHierarchy(path).cases()
+    assert "'q' is none of its symbols" in only.problem
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause"),
+    [
+        ({"formula": 3}, "formula is a number, expected a text"),
+        ({"variables": ["x"]}, "variables is a list, expected texts by symbol"),
+        ({"instances": []}, "instances has none of the kind direct"),
+        ({"instances": "none"}, "instances is a text, expected a list of objects"),
+        ({"instances": instance(rephrasing=None)}, "instances[0].rephrasing is null"),
+        ({"out_of_scope": [{"rule": "x"}]}, "out_of_scope[0].kind is missing"),
+        ({"out_of_scope": [{"rule": "x", "kind": "y"}]}, "asks of the rule 'x', which is not there"),
+        ({"hierarchy": [{"rule": "square_area", "link": "ours", "formula_new": "2*x"}]},
+         "hierarchy[0].instances is missing"),
+        ({"constraints": "x > 1"}, "constraints is a text, expected a list of texts"),
+        ({"id": " "}, "a record has an empty id"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_layout_is_refused(store, fields, cause):
+    with pytest.raises(DataError) as caught:
+        list(RuleEdit(store(alone(**fields))).cases())
+    assert cause in caught.value.cause
+
+
+@pytest.mark.parametrize("name", sorted(alone().keys() - {"units", "counterfactual"}))
+def test_no_field_may_be_missing(store, name):
+    record = alone()
+    del record[name]
+    with pytest.raises(DataError, match=f"{name} is missing"):
+        list(RuleEdit(store(record)).cases())
+
+
+def test_an_id_is_there_once(store):
+    with pytest.raises(DataError, match="2 records have the id 'square_area'"):
+        list(RuleEdit(store(alone(), alone())).cases())
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(DataError, match="there is no file"):
+        list(RuleEdit(str(tmp_path / "none.json")).cases())
+
+
+# Formulas
+
+
+LEAVES = st.sampled_from(["x", "y", "pi", "2", "1.5"])
+TREES = st.recursive(
+    LEAVES,
+    lambda tree: st.one_of(
+        st.tuples(tree, st.sampled_from(["+", "-", "*", "/", "**"]), tree).map(
+            lambda parts: f"({' '.join(parts)})"
+        ),
+        tree.map(lambda text: f"sqrt({text})"),
+        tree.map(lambda text: f"-{text}"),
+        st.lists(tree, min_size=2, max_size=3).map(lambda texts: f"Min({', '.join(texts)})"),
+    ),
+    max_leaves=12,
+)
+
+
+@given(TREES)
+def test_every_formula_can_be_read(text):
+    short = len(text) < LONGEST - len(" > 1")
+    assert bool(wrong_formula(text, {"x", "y"})) == (len(text) > LONGEST)
+    assert not short or not wrong_constraint(f"{text} > 1", {"x", "y"})
+    assert wrong_formula(f"{text} + z", {"x", "y"})
+
+
+@given(st.text(max_size=40))
+def test_no_text_breaks_the_reader(text):
+    assert isinstance(wrong_formula(text, {"x"}), str)
+    assert isinstance(wrong_constraint(text, {"x"}), str)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "x y", "2x", "x = 1", "x > 1", "x.real", "x[0]", "'x'", "True", "1j", "[x]", "(x, x)",
+        "lambda: x", "x if x else x", "eval('x')", "x()", "(x)(x)", "sqrt", "sqrt(*x)", "sqrt(x=x)",
+        "x @ x", "x % 2", "x // 2", "~x", "x and x", "(y := x)", "f'{x}'", "__import__('os').name",
+        "x\x00", "(" * 300, "-" * 501 + "x",
+    ],
+)  # fmt: skip
+def test_what_is_no_formula_is_refused(text):
+    assert wrong_formula(text, {"x"})
+
+
+@pytest.mark.parametrize("text", ["x", "x > y > z", "x == y", "x >= y", "x in y", "x > 'a'", "x >"])
+def test_what_is_no_comparison_is_refused(text):
+    assert wrong_constraint(text, {"x", "y", "z"})
+
+
+def test_equations_are_written_as_people_do():
+    assert equation("d2", "x**2 + y**2") == "d^2 = x^2 + y^2"
+    assert equation("r", "Min(l, w, h)/2") == "r = min(l, w, h)/2"
