@@ -30,7 +30,7 @@ from edit_harness.control import COLLAPSE
 from edit_harness.fields import settings
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import LEVEL, Run
-from edit_harness.records import OK, Record
+from edit_harness.records import INVALID, OK, Record
 
 if TYPE_CHECKING:
     from edit_harness.evaluation import Evaluation
@@ -178,9 +178,15 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     if run.collapsed:
         first = min(run.collapsed)
         yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
-    if failures := run.failures:
-        yield "failed", f"{len(failures)} of {len(run.records)} cases; they count as failures"
-        for record in failures[:SHOWN_FAILURES]:
+    invalid = [record for record in run.failures if record.status == INVALID]
+    failed = [record for record in run.failures if record.status != INVALID]
+    for label, records, what in (
+        ("failed", failed, "they count as failures"),
+        ("invalid", invalid, "their records cannot be used, and they count nowhere"),
+    ):
+        if records:
+            yield label, f"{len(records)} of {len(run.records)} cases; {what}"
+        for record in records[:SHOWN_FAILURES]:
             yield "", f"case {record.case}: {record.status}: {record.message}"[: 3 * err.width]
     if run.pending:
         yield "pending", f"{run.pending} texts: edit-harness score {run.folder.path}"

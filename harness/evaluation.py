@@ -31,7 +31,7 @@ from edit_harness.outcome import Run
 from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
-from edit_harness.records import OK, Record, RunFolder
+from edit_harness.records import INVALID, OK, Record, RunFolder
 
 Advance = Callable[[Record], None]
 
@@ -198,7 +198,7 @@ def _fresh(
     for evaluation, done in known.items():
         for case in evaluation.cases:
             if case.problem and (case.id, 0) not in done:
-                yield evaluation, Record(case.id, "invalid_case", {}, message=case.problem)
+                yield evaluation, Record(case.id, INVALID, {}, message=case.problem)
     streams = {
         e: runner.chunks(
             e.model,

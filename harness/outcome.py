@@ -19,7 +19,7 @@ from edit_harness.cases import Answers, Case
 from edit_harness.encoding import finite
 from edit_harness.errors import DataError, PluginError
 from edit_harness.interfaces import Measure, Metric, Regime
-from edit_harness.records import OK, Record, RunFolder
+from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.stats import Estimate
 
 LEVEL = 0.99
@@ -87,7 +87,7 @@ class Run:
         """What later edits changed, from immediate to final, with the interval of the difference."""
         found: dict[str, Estimate] = {}
         for name, metric in self.metrics.items() if self.regime.immediate else ():
-            sides = records.columns(self.first, name), records.columns(self.records, name)
+            sides = (records.columns(usable(rows), name) for rows in (self.first, self.records))
             both = {
                 f"{i} {key}": column for i, side in enumerate(sides) for key, column in side.items()
             }
@@ -97,9 +97,8 @@ class Run:
     @cached_property
     def curve(self) -> list[report.Point]:
         """What all cases so far yield at each checkpoint of a sequence, its end included."""
-        usable = sum(record.status != "invalid_case" for record in self.records)
         points = []
-        for state in plan.checkpoints(usable, self.regime):
+        for state in plan.checkpoints(len(usable(self.records)), self.regime):
             there = {r.case: r for r in self.everything if r.state == state}
             rows = [there[name] for name in self.planned if name in there]
             points.append(report.Point(state, self._estimates(rows)))
@@ -126,7 +125,8 @@ class Run:
         ratio = control.COLLAPSE
         return [s for s, (old, new) in self.perplexities.items() if not new <= ratio * old]
 
-    def _estimates(self, rows: Sequence[Record]) -> dict[str, Estimate]:
+    def _estimates(self, everything: Sequence[Record]) -> dict[str, Estimate]:
+        rows = usable(everything)
         found: dict[str, Estimate] = {}
         batches = np.array([record.state for record in rows])
         for name, metric in self.metrics.items():
@@ -156,7 +156,7 @@ class Run:
     @property
     def covers(self) -> str:
         """What an interval is over, where it is not independent edits."""
-        batches = len({record.state for record in self.records})
+        batches = len({record.state for record in usable(self.records)})
         if self._batched and batches > 1:
             return f"intervals are over {batches} batches, since a batch is one edit"
         if self.regime.mode == "single":
@@ -236,6 +236,11 @@ class Run:
     def _points(self) -> Iterator[dict[str, Any]]:
         for point in self.curve:
             yield {"cases": point.state, **_flat(point.estimates, self.regime.mode)}
+
+
+def usable(rows: Sequence[Record]) -> list[Record]:
+    """Return the records of cases that could be run, whatever came of them."""
+    return [record for record in rows if record.status != INVALID]
 
 
 def _difference(metric: Metric) -> stats.Summary:

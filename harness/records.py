@@ -25,7 +25,8 @@ from edit_harness.encoding import decode_case, dumps, encode_case, finite
 from edit_harness.errors import DataError, ResourceError, RunFolderError, UsageError
 
 SCHEMA = 3
-OK = "ok"
+OK, INVALID = "ok", "invalid_case"
+"""The statuses of a case that was run, and of one that could not be."""
 T = TypeVar("T")
 
 

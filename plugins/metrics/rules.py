@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Measure, Metric, Probe, Text, Verdict
 from edit_harness.stats import column_means
+from edit_harness_plugins.metrics.sources import RULE_EDIT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +29,24 @@ UNDERSTANDING = "understanding"
 FORMS = {"formula": "RU-f", "description": "RU-d"}
 CHECKS = " checks"
 """Ends the name of a column that says how many checks a share is of."""
+ASKING = (*ANSWERS, UNDERSTANDING, HIERARCHY)
+"""The roles that ask for what the edit makes right."""
+PAPER = "RULE-EDIT, Tables 1-3"
+OURS = "ours, beside those of RULE-EDIT"
 PIECE = re.compile(r"\w+|[^\w\s]")
+
+
+def _share(prompts: str, source: str, role: str, *, detail: bool = False) -> Measure:
+    formula = f"share of right answers, {prompts}"
+    return Measure(formula, detail=detail, source=source, probes=(role,))
+
+
+def _locality(formula: str, source: str = OURS, *, detail: bool = False) -> Measure:
+    return Measure(formula, detail=detail, source=source, probes=(NEIGHBORHOOD,))
+
+
+def _checked(formula: str, source: str = OURS, *, detail: bool = False) -> Measure:
+    return Measure(formula, detail=detail, source=source, probes=(HIERARCHY,))
 
 
 class Judged(NamedTuple):
@@ -59,7 +78,7 @@ def counted(answer: Answer) -> Verdict | None:
 
 def _asks(probe: Probe) -> bool:
     """Tell whether a probe asks for what the edit makes right."""
-    return probe.key is not None and probe.role in (*ANSWERS, UNDERSTANDING, HIERARCHY)
+    return probe.key is not None and probe.role in ASKING
 
 
 class RuleAnswers(Metric):
@@ -69,19 +88,23 @@ class RuleAnswers(Metric):
     which one part has not been judged has no RU.
     """
 
+    citation = RULE_EDIT
     measures: ClassVar[Mapping[str, Measure]] = {
-        "Rel": Measure("share of right answers, the edited prompts"),
-        "Gen": Measure("share of right answers, their rephrasings"),
-        "IP": Measure("share of right answers, instances that were not written"),
-        "RU": Measure("share of right answers, the rule in the other form; or (RU-f + RU-d)/2"),
-        "Rev": Measure("share of answers that are right by the old rule, all prompts", "lower"),
-        "IP-direct": Measure("share of right answers, instances asked at once", detail=True),
-        "IP-steps": Measure("share of right answers, instances worked out", detail=True),
-        "RU-f": Measure("share of right answers, the formula", detail=True),
-        "RU-d": Measure("share of right answers, the description", detail=True),
+        "Rel": _share("the edited prompts", PAPER, "efficacy"),
+        "Gen": _share("their rephrasings", PAPER, "paraphrase"),
+        "IP": _share("instances that were not written", PAPER, "instance"),
+        "RU": _share("the rule in the other form; or (RU-f + RU-d)/2", PAPER, "understanding"),
+        "Rev": Measure(
+            "share of answers that are right by the old rule, all prompts", "lower",
+            source=OURS, probes=ASKING,
+        ),
+        "IP-direct": _share("instances asked at once", OURS, "instance", detail=True),
+        "IP-steps": _share("instances worked out", OURS, "instance", detail=True),
+        "RU-f": _share("the formula", PAPER, "understanding", detail=True),
+        "RU-d": _share("the description", PAPER, "understanding", detail=True),
         "Undecided": Measure(
             "share of answers that the judge could not decide, all prompts; they count as wrong",
-            "lower", detail=True,
+            "lower", detail=True, source=OURS, probes=ASKING,
         ),
     }  # fmt: skip
 
@@ -142,20 +165,28 @@ class RuleLocality(Metric):
     What the replies are worth does not matter. There is no ``pre_`` value, which would be 1.
     """
 
+    citation = RULE_EDIT
     measures: ClassVar[Mapping[str, Measure]] = {
-        "Loc": Measure(
+        "Loc": _locality(
             "share of the first L words and symbols that are as before the edit, L those of the reply "
-            "before; prompts on other rules"
+            "before; prompts on other rules",
+            f"{PAPER}, whose values fit an overlap of tokens; EasyEdit's is of ids of tokens",
         ),
-        "Loc-exact": Measure("share of replies that are the same text, prompts on other rules"),
-        "Loc-sem": Measure("share of replies that say the same by the judge, prompts on other rules"),
-        "Loc-same-shape": Measure("Loc, rules of the same shape", detail=True),
-        "Loc-other-shape": Measure("Loc, rules of other shapes", detail=True),
-        "Loc-undecided": Measure(
-            "share of replies of which the judge could not tell; Loc-sem counts them as changed",
-            "lower", detail=True,
+        "Loc-exact": _locality("share of replies that are the same text, prompts on other rules"),
+        "Loc-sem": _locality(
+            "share of replies that say the same by the judge, prompts on other rules",
+            f"{PAPER}, whose text has a judge compare replies",
         ),
-    }  # fmt: skip
+        "Loc-same-shape": _locality("Loc, rules of the same shape", detail=True),
+        "Loc-other-shape": _locality("Loc, rules of other shapes", detail=True),
+        "Loc-undecided": replace(
+            _locality(
+                "share of replies of which the judge could not tell; Loc-sem counts them as changed",
+                detail=True,
+            ),
+            better="lower",
+        ),
+    }
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
@@ -215,12 +246,13 @@ class RuleHierarchy(Metric):
     Cases have different numbers of checks, which are stored beside their shares.
     """
 
+    citation = RULE_EDIT
     measures: ClassVar[Mapping[str, Measure]] = {
-        "HG": Measure("right answers / all checks of dependent rules, pooled over cases"),
-        "HG-f": Measure("HG, formulas", detail=True),
-        "HG-i": Measure("HG, instances", detail=True),
-        "HG-published": Measure("HG, dependences that the paper has", detail=True),
-        "HG-ours": Measure("HG, dependences that are ours", detail=True),
+        "HG": _checked("right answers / all checks of dependent rules, pooled over cases", PAPER),
+        "HG-f": _checked("HG, formulas", detail=True),
+        "HG-i": _checked("HG, instances", detail=True),
+        "HG-published": _checked("HG, dependences that the paper has", detail=True),
+        "HG-ours": _checked("HG, dependences that are ours", detail=True),
     }
 
     def measure(

@@ -16,3 +16,4 @@ EASYEDIT = (
     "Wang et al.: EasyEdit: An Easy-to-use Knowledge Editing Framework for Large Language Models. "
     "ACL 2024, system demonstrations"
 )
+RULE_EDIT = "RULE-EDIT (anonymous submission), Tables 1-3"

@@ -20,7 +20,7 @@ from edit_harness.cases import SUBJECT
 from edit_harness.files import known_sha256
 from edit_harness_plugins.tasks import records as reading
 from edit_harness_plugins.tasks.published import local
-from edit_harness_plugins.tasks.records import Record
+from edit_harness_plugins.tasks.records import Problem, Record
 from edit_harness_plugins.tasks.rule_edit.checks import problems, wrong, wrong_file
 
 BUNDLED = Path(__file__).with_name("rule_edit.json")
@@ -58,6 +58,12 @@ class RuleEdit(Task):
     version: ClassVar[str] = "0.1"
     metrics = ("rule-answers", "rule-locality")
     judge = "symbolic"
+    protocol = (
+        "Prompts are continued greedily, before the edit and after it alike: up to the end of the "
+        "first line and 64 tokens for a formula or a number, 128 for a description; up to an empty "
+        "line and 256 tokens for a worked solution. A judge reads the replies by the new rule and "
+        "the old one; of other rules it is asked whether the reply says the same as before."
+    )
     citation = (
         "RULE-EDIT (anonymous submission), Tables 4 and 5; its data are not published, and these "
         "are our own"
@@ -94,6 +100,17 @@ class RuleEdit(Task):
         """Say in a few words which data the cases come from."""
         return "our own rules" if self.data == "bundled" else Path(self.data).name
 
+    @classmethod
+    def dataset(cls) -> Mapping[str, str]:
+        """Say what is known of the data without reading them: records, address, size, checksum."""
+        return {
+            "default": "our own rules, which come with the package",
+            "records": "80 rules, 44 of the plane and 36 of space, with 320 instances",
+            "from": "plugins/tasks/rule_edit/rules.json, by the script build.py beside it",
+            "size": f"{BUNDLED.stat().st_size:,} bytes",
+            "sha256": known_sha256(BUNDLED),
+        }
+
     @property
     def digest(self) -> str:
         """The SHA-256 of the file that the cases come from."""
@@ -125,7 +142,8 @@ class RuleEdit(Task):
     @cached_property
     def _by_id(self) -> dict[str, Record]:
         path = self._file()
-        records = reading.read(path, lambda here, record: wrong(record))
+        entries = reading.read(path, lambda here, record: map(Problem, wrong(record)))
+        records = [entry.record for entry in entries]
         if found := list(wrong_file(records)):
             raise DataError(f"{path}: {'; '.join(found[: reading.SHOWN])}", f"{len(found)} in all")
         return {record["id"]: record for record in records}
