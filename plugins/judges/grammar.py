@@ -1,0 +1,717 @@
+"""From tokens to algebra: one grammar for formulas and for descriptions in words.
+
+An operator-precedence parser (Pratt, "Top down operator precedence", 1973) whose operands are also
+noun phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code, and what could
+make an expression huge is refused while it is read. It doesn't know what is being asked; where in a
+reply the expression stands is the business of `edit_harness_plugins.judges.reading`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Iterator, TypeAlias
+
+import sympy
+from sympy import Add, Expr, Integer, Mul, Rational
+
+from edit_harness_plugins.judges.quantities import Quantities, symbol
+from edit_harness_plugins.judges.unread import Unread
+from edit_harness_plugins.judges.words import (
+    END,
+    FILLERS,
+    GREEK,
+    MULTIPLES,
+    NUMBERS,
+    PARTS,
+    SHAPES,
+    Token,
+)
+
+DEEPEST, MOST_NODES = 40, 400
+LARGEST_POWER = 20
+MOST_BITS = 4_096
+"""Of a number that is a power; ``9**9**9`` has more."""
+
+# How tightly operators bind. What is written side by side binds more tightly than a stroke.
+LOOSEST, ADDING, MULTIPLYING, ITEM, BESIDE, COUNTED, POWER = 1, 10, 20, 28, 30, 40, 50
+
+
+@dataclass(frozen=True)
+class Many:
+    """Several expressions that one noun names, such as the sides of a triangle."""
+
+    items: tuple[Expr, ...]
+
+
+Value: TypeAlias = Expr | Many
+
+
+class Parser:
+    """Reads one expression from the beginning of a list of tokens."""
+
+    def __init__(self, tokens: Sequence[Token], quantities: Quantities) -> None:
+        self.tokens, self.quantities = tokens, quantities
+        self.at = 0
+        self.rough = False
+        """Whether a number was read that may be a rounded one."""
+        self._depth = self._lists = self._nodes = 0
+        self._last: tuple[Expr, ...] = ()
+
+    # Moving along the tokens
+
+    def peek(self, ahead: int = 0) -> Token:
+        """Return a coming token, or `END`."""
+        at = self.at + ahead
+        return self.tokens[at] if 0 <= at < len(self.tokens) else END
+
+    def take(self, *texts: str) -> bool:
+        """Step over the given tokens, if they come next."""
+        if [self.peek(ahead).text for ahead in range(len(texts))] != list(texts):
+            return False
+        self.at += len(texts)
+        return True
+
+    def take_any(self, *texts: str) -> str:
+        """Step over the next token if it is one of these; return it, or an empty text."""
+        text = self.peek().text
+        if not text or text not in texts:
+            return ""
+        self.at += 1
+        return text
+
+    def expect(self, *texts: str) -> None:
+        """Step over one of the tokens, or raise `Unread`."""
+        if not self.take_any(*texts):
+            raise Unread(f"{self.peek().text or 'the end'!r} where {texts[0]!r} was expected")
+
+    # Expressions
+
+    def parse(self) -> Expr:
+        """Return the longest expression at the beginning; raises `Unread` if there is none."""
+        return one(self.expression(LOOSEST))
+
+    def expression(self, least: int) -> Value:
+        """Return an expression of operators that bind at least so tightly."""
+        self._depth += 1
+        self._nodes += 1
+        if self._depth > DEEPEST:
+            raise Unread(f"nested more than {DEEPEST} deep", hopeless=True)
+        if self._nodes > MOST_NODES:
+            raise Unread(f"more than {MOST_NODES} parts", hopeless=True)
+        left = self._operand()
+        while (more := self._extended(left, least)) is not None:
+            left = more
+        self._depth -= 1
+        return left
+
+    def _operand(self) -> Value:
+        self._skip_fillers()
+        token = self.peek()
+        self.at += 1
+        if token.kind == "number":
+            return self._counted(self._number(token.text))
+        if token.kind == "name":
+            return sympy.pi if token.text == "pi" else symbol(token.text)
+        if token.kind == "word":
+            self.at -= 1
+            return self._phrase()
+        if token.text in "([" and token:
+            inside = self.expression(LOOSEST)
+            self.expect(")", "]")
+            return inside
+        if token.text == "-":
+            return -one(self.expression(MULTIPLYING + 5))
+        if token.text == "√":
+            return self._radical()
+        raise Unread(f"{token.text!r} where an expression was expected" if token else "nothing")
+
+    def _skip_fillers(self) -> None:
+        """Step over articles and the like, and over "of"; "their sum" begins with a pronoun."""
+        while self.peek().text in FILLERS or self.peek().text == "of" or self._at_article():
+            self.at += 1
+
+    def _at_article(self) -> bool:
+        """Tell "a third" from "a times h"."""
+        following = self.peek(1)
+        return (
+            self.peek().text in ("a", "an")
+            and following.kind == "word"
+            and (
+                following.text in PARTS
+                or following.text in ("sum", "product", "side", "square", "radius", "difference")
+            )
+        )
+
+    def _number(self, text: str) -> Expr:
+        """Return an exact number: a decimal, a whole one, a fraction, or 7 1/2."""
+        if "." in text:
+            self.rough = self.rough or len(text.partition(".")[2]) > 1
+            return Rational(text)
+        whole = Integer(text)
+        if fraction := self._fraction_after():
+            return whole + fraction
+        if self._stroke_between_digits():
+            below = Integer(self.peek(1).text)
+            self.at += 2
+            self.rough = self.rough or (whole, below) == (22, 7)
+            return divided(whole, below)
+        return whole
+
+    def _stroke_between_digits(self) -> bool:
+        """Tell whether a fraction of two numbers is written, such as 1/2 in 1/2xy."""
+        previous = self.peek(-2).text if self.at > 1 else ""
+        below = self.peek(1)
+        return (
+            self.peek().text == "/"
+            and below.kind == "number"
+            and "." not in below.text
+            and self.peek(2).text != "^"
+            and previous not in ("^", "/")
+        )
+
+    def _fraction_after(self) -> Expr | None:
+        """Return the fraction of a mixed number, if one follows the whole."""
+        above, stroke, below = (self.peek(ahead) for ahead in range(3))
+        mixed = (
+            (above.kind, stroke.text, below.kind) == ("number", "/", "number")
+            and "." not in above.text + below.text
+            and int(above.text) < int(below.text)
+        )
+        if not mixed:
+            return None
+        self.at += 3
+        return Rational(int(above.text), int(below.text))
+
+    def _counted(self, number: Expr) -> Value:
+        """Return a number together with what it counts: "four thirds of X", "its two sides"."""
+        part = PARTS.get(self.peek().text)
+        if part and not (self.peek().text == "third" and number > 1):
+            self.at += 1
+            return self._share(number / part)
+        if self.take("times") and not self.peek().text == "itself":
+            return scaled(number, self.expression(COUNTED))
+        mark = self.at
+        self._skip_fillers()
+        if self.peek().kind == "word" and number.is_Integer and 0 < number <= 6:
+            found = self._quantity(int(number))
+            if found is not None:
+                return found
+        self.at = mark
+        return number
+
+    def _share(self, share: Expr) -> Value:
+        """Return a share of what follows, or the share itself if nothing does."""
+        if self.take_any("times", "*"):
+            return scaled(share, self.expression(COUNTED))
+        mark = self.at
+        self._skip_fillers()
+        if self.at > mark or self._at_operand():
+            return scaled(share, self.expression(COUNTED))
+        return share
+
+    def _at_operand(self) -> bool:
+        token = self.peek()
+        if token.kind == "word":
+            words = [self.peek(ahead).text for ahead in range(3)]
+            return token.text in OPENING or bool(self.quantities.find(words)[0])
+        return token.kind in ("number", "name") or bool(token and token.text in "(√")
+
+    # What follows an operand
+
+    def _extended(self, left: Value, least: int) -> Value | None:
+        """Return the operand with the operator that follows it, or None if none binds so."""
+        token = self.peek()
+        if (changed := self._changed(left)) is not None:
+            return changed
+        if token.text == "^" and least <= POWER:
+            self.at += 1
+            return power(one(left), one(self.expression(BESIDE + 1)))
+        if token.text == "%":
+            self.at += 1
+            return scaled(Rational(1, 100), left)
+        if self._beside(left) and least <= BESIDE:
+            return one(left, Mul) * one(self.expression(BESIDE + 1), Mul)
+        return self._joined(left, least)
+
+    def _changed(self, left: Value) -> Value | None:
+        """Return "X squared", "X doubled", "X added together", "the squared sides' sum"."""
+        for word, kind in (("sum", Add), ("product", Mul)):
+            if isinstance(left, Many) and self.take(word):
+                return one(left, kind)
+        for word, kind in (("added", Add), ("multiplied", Mul)):
+            if self.take(word, "together"):
+                return one(left, kind)
+        word = self.take_any(*CHANGES)
+        return each(left, CHANGES[word]) if word else None
+
+    def _beside(self, left: Value) -> bool:
+        """Tell whether the next operand stands beside this one as a factor."""
+        token = self.peek()
+        if token.kind == "name" or token.text in ("(", "√", "sqrt", "sin", "cos", "tan"):
+            return not (token.text == "a" and self._at_article())
+        if token.kind == "word" and isinstance(left, Expr) and not left.free_symbols:
+            return bool(self.quantities.find([token.text, self.peek(1).text])[0])
+        return False
+
+    def _joined(self, left: Value, least: int) -> Value | None:
+        """Return two operands joined by a sign or by words."""
+        mark = self.at
+        operator, binding = self._operator()
+        if not operator or least > binding:
+            self.at = mark
+            return None
+        if self.take("itself"):
+            return one(OPERATIONS[operator](one(left), one(left)))
+        if operator == "/":
+            return divided(one(left, Mul), self._below(one(left, Mul)))
+        right = self.expression(binding + 1)
+        kind = Add if operator in "+-" else Mul
+        return OPERATIONS[operator](one(left, kind), one(right, kind))
+
+    def _operator(self) -> tuple[str, int]:
+        """Step over an operator; return its sign and how tightly it binds."""
+        sequel = self._sequel()
+        if sequel:
+            return sequel, LOOSEST
+        separate = self.take(",")
+        for words, sign in SIGNS.items():
+            if self.take(*words.split()):
+                tight = ADDING if sign in "+-" else MULTIPLYING
+                return sign, LOOSEST if separate else tight
+        return "", 0
+
+    def _sequel(self) -> str:
+        """Step over "and then multiplying the result by"; return the sign, or an empty text."""
+        mark = self.at
+        joined = self.take(",") | self.take("and") | self.take(";")
+        joined |= self.take("then")
+        self.take("by")
+        verb = self.take_any(*SEQUELS)
+        for result in ("the result", "it", "that", "this", "the sum", "them", "the product"):
+            self.take(*result.split())
+        if joined and verb and self.take_any("by", "to"):
+            return SEQUELS[verb]
+        self.at = mark
+        return ""
+
+    def _below(self, above: Expr) -> Expr:
+        """Return what a stroke divides by: 2R in abc/2R, but 2 in 1/2 x and in h/2(a + b)."""
+        first = self.peek()
+        below = one(self.expression(BESIDE + 1), Mul)
+        bare = first.kind == "number" and not above.free_symbols
+        while not bare and self.peek().kind == "name" and not self.peek().spaced:
+            below *= one(self.expression(BESIDE + 1), Mul)
+        return below
+
+    # Noun phrases
+
+    def _phrase(self) -> Value:
+        """Return what a phrase in words stands for."""
+        word = self.peek().text
+        if word in NUMBERS:
+            self.at += 1
+            return self._counted(Integer(self._spelled(word)))
+        if (named := self._quantity()) is not None:
+            return named
+        self.at += 1
+        if word in PARTS:
+            return self._share(Rational(1, PARTS[word]))
+        if word in MULTIPLES:
+            return scaled(Integer(MULTIPLES[word]), self.expression(COUNTED))
+        if word in OPENING:
+            return OPENING[word](self)
+        raise Unread(f"the word {word!r}")
+
+    def _spelled(self, word: str) -> int:
+        """Return a number in words, such as twenty four."""
+        value = NUMBERS[word]
+        if value >= 20 and 0 < NUMBERS.get(self.peek().text, 0) < 10:
+            value += NUMBERS[self.peek().text]
+            self.at += 1
+        return value
+
+    def _quantity(self, count: int = 0) -> Value | None:
+        """Return the quantity that is named here, of which there are said to be ``count``."""
+        mark = self.at
+        if self.take_any("length", "lengths", "measure", "measures") and self.take("of"):
+            self._skip_fillers()
+            if self.peek().text in NUMBERS:
+                count = NUMBERS[self.peek().text]
+                self.at += 1
+            self._skip_fillers()
+            if (inner := self._quantity(count)) is not None:
+                return inner
+        self.at = mark
+        if self.take_any("other"):
+            return self._other()
+        words = [self.peek(ahead).text for ahead in range(3)]
+        length, name = self.quantities.find(words)
+        if not length:
+            length, name = self._of_something()
+        if not length:
+            self.at = mark
+            return None
+        self.at += length
+        plural = count > 1 or words[length - 1].endswith("s") and words[length - 1] != "radius"
+        self._skip_owner()
+        return self._grouped(self.quantities.table[name], count, plural)
+
+    def _of_something(self) -> tuple[int, tuple[str, ...]]:
+        """Find "area of the base" under the name that it has the other way round."""
+        skipped = 2
+        if self.peek(1).text != "of":
+            return 0, ()
+        while self.peek(skipped).text in FILLERS or self.peek(skipped).text in NUMBERS:
+            skipped += 1
+        words = [self.peek().text, self.peek(skipped).text]
+        length, name = self.quantities.find(words)
+        return (skipped + 1, name) if length == 2 else (0, ())
+
+    def _skip_owner(self) -> None:
+        """Step over "of the triangle", "in radians", "between them", "given by X and Y"."""
+        mark = self.at
+        if self.take("of"):
+            while self.peek().text in FILLERS or self.peek().text in ADJECTIVES or self._at_a():
+                self.at += 1
+            if not self.take_any(*SHAPES):
+                self.at = mark
+        for words in ("in radians", "between them", "between the sides", "between the two sides"):
+            self.take(*words.split())
+        if self.take("given", "by"):
+            self.items()
+
+    def _at_a(self) -> bool:
+        return self.peek().text in ("a", "an") and self.peek(1).kind == "word"
+
+    def _grouped(self, group: Sequence[Expr], count: int, plural: bool) -> Value:
+        """Return one of a group, several of it, or one quantity several times."""
+        self._last = tuple(group)
+        if not plural:
+            return group[0]
+        if len(group) == 1 and not count:
+            return group[0]
+        if count > len(group) and count % len(group) == 0:
+            return Many(tuple(item for item in group for _ in range(count // len(group))))
+        return Many(tuple(group[: count or len(group)]))
+
+    def _other(self) -> Expr:
+        """Return the second of the two quantities of one kind."""
+        pair = self.quantities.pair()
+        if not pair:
+            raise Unread("there is no other one")
+        length, _ = self.quantities.find([self.peek(ahead).text for ahead in range(2)])
+        self.at += length
+        self._skip_owner()
+        return pair[1]
+
+    def items(self, least: int = ITEM) -> list[Expr]:
+        """Return what stands in a list: "A, B and C"; lists within lists have two items."""
+        self._lists += 1
+        first = self.expression(least)
+        found = list(first.items) if isinstance(first, Many) else [first]
+        grouped, commas = isinstance(first, Many), False
+        while True:
+            inner = self._lists > 1 and not commas and (grouped or len(found) > 1)
+            mark = self.at
+            comma = self.take(",")
+            if not (self.take("and") or comma) or inner or self._sequel_at(mark):
+                self.at = mark
+                break
+            commas = commas or comma
+            if comma and not self._at_item():
+                self.at = mark
+                break
+            found.append(found[-1] if self.take("itself") else one(self.expression(least)))
+        self._lists -= 1
+        return found
+
+    def _sequel_at(self, mark: int) -> bool:
+        """Tell whether a comma or an "and" leads on to a further step."""
+        at, self.at = self.at, mark
+        found = bool(self._sequel())
+        self.at = at
+        return found
+
+    def _at_item(self) -> bool:
+        """Tell whether a comma is followed by an item, and not by ", times" or ", plus"."""
+        self.take("and")
+        mark = self.at
+        self._skip_fillers()
+        at_operand, self.at = self._at_operand() or self.peek().text in NUMBERS, mark
+        return at_operand
+
+    def _radical(self) -> Expr:
+        """Return the root of what stands behind the sign: a bracket, a number, or letters."""
+        if self.peek().kind == "number" or self.peek().text in ("(", "["):
+            return power(one(self._operand()), Rational(1, 2))
+        inside = one(self.expression(BESIDE + 1))
+        while self.peek().kind == "name" and not self.peek().spaced:
+            inside *= one(self.expression(BESIDE + 1))
+        return power(inside, Rational(1, 2))
+
+
+# Phrases that a word opens; the parser stands behind the word.
+
+
+def _sum(parser: Parser) -> Expr:
+    if not parser.take_any("of", "between"):
+        return _pronoun(parser, Add)
+    return Add(*_several(parser))
+
+
+def _product(parser: Parser) -> Expr:
+    if not parser.take_any("of", "between"):
+        return _pronoun(parser, Mul)
+    return Mul(*_several(parser))
+
+
+def _average(parser: Parser) -> Expr:
+    parser.expect("of")
+    found = _several(parser)
+    return Add(*found) / len(found)
+
+
+def _several(parser: Parser) -> list[Expr]:
+    found = parser.items()
+    if len(found) < 2:
+        raise Unread("a sum or a product of one quantity")
+    return found
+
+
+def _pronoun(parser: Parser, kind: type[Expr]) -> Expr:
+    """Return "their sum": of what was named last."""
+    if len(parser._last) < 2 or parser.peek(-2).text not in ("their", "its"):
+        raise Unread("a sum or a product of something unsaid")
+    return kind(*parser._last)
+
+
+def _their(parser: Parser) -> Value:
+    return parser.expression(COUNTED)
+
+
+def _difference(parser: Parser) -> Value:
+    several = parser.peek(-1).text == "differences"
+    named = parser._last
+    if several and parser.take("with"):
+        (whole,), parts = named or (None,), parser.items()
+        return Many(tuple(whole - part for part in parts))
+    parser.expect("of", "between", "in")
+    found = parser.items()
+    if several and len(found) > 2:
+        return Many(tuple(found[0] - part for part in found[1:]))
+    if len(found) != 2:
+        raise Unread(f"a difference of {len(found)} quantities")
+    return found[0] - found[1]
+
+
+def _quotient(parser: Parser) -> Expr:
+    parser.expect("of", "between")
+    found = parser.items()
+    if len(found) == 1 and parser.take_any("to", "by"):
+        found.append(one(parser.expression(ITEM)))
+    if len(found) != 2:
+        raise Unread(f"a quotient of {len(found)} quantities")
+    return divided(found[0], found[1])
+
+
+def _square(parser: Parser) -> Value:
+    """Return "square root of X", whose X goes on to the end unless it is a number, or "square of"."""
+    if parser.take_any("root", "roots"):
+        return _root(parser)
+    parser.expect("of")
+    return each(parser.expression(COUNTED), CHANGES["squared"])
+
+
+def _root(parser: Parser) -> Value:
+    parser.expect("of")
+    parser._skip_fillers()
+    token = parser.peek()
+    if token.kind == "number" or token.text in NUMBERS or token.text == "(":
+        parser.at += token.text != "("
+        value: Value = Integer(NUMBERS[token.text]) if token.text in NUMBERS else (
+            parser._operand() if token.text == "(" else parser._number(token.text)
+        )
+    else:
+        value = parser.expression(LOOSEST + 1)
+    return each(value, lambda inside: power(inside, Rational(1, 2)))
+
+
+def _cube(parser: Parser) -> Value:
+    if parser.take("root"):
+        parser.expect("of")
+        return power(one(parser.expression(COUNTED)), Rational(1, 3))
+    parser.expect("of")
+    return each(parser.expression(COUNTED), CHANGES["cubed"])
+
+
+def _changed(name: str) -> Callable[[Parser], Value]:
+    def read(parser: Parser) -> Value:
+        return each(parser.expression(COUNTED), CHANGES[name])
+
+    return read
+
+
+def _function(name: str) -> Callable[[Parser], Value]:
+    def read(parser: Parser) -> Value:
+        exponent = one(parser.expression(POWER + 1)) if parser.take("^") else Integer(1)
+        parser.take("of")
+        argument = one(parser.expression(BESIDE + 1))
+        return power(getattr(sympy, name)(argument), exponent)
+
+    return read
+
+
+def _sqrt(parser: Parser) -> Value:
+    parser.take("of")
+    return parser._radical()
+
+
+def _extreme(kind: type[Expr]) -> Callable[[Parser], Value]:
+    """Return a reader of "min(a, b)" and of "the smallest of its dimensions"."""
+
+    def read(parser: Parser) -> Value:
+        if parser.take("("):
+            found = parser.items(LOOSEST + 1)
+            parser.expect(")")
+        else:
+            parser.take_any("of", "among")
+            found = parser.items()
+            found = list(parser._last) if len(found) == 1 else found
+        if len(found) < 2:
+            raise Unread("the smallest of one quantity")
+        return kind(*found)
+
+    return read
+
+
+def _add(parser: Parser) -> Expr:
+    found = parser.items()
+    if parser.take("to"):
+        found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
+    parser.take("together")
+    return Add(*found)
+
+
+def _subtract(parser: Parser) -> Expr:
+    what = one(parser.expression(ITEM))
+    parser.expect("from")
+    return one(parser.expression(ITEM)) - what
+
+
+def _multiply(parser: Parser) -> Expr:
+    found = parser.items()
+    if parser.take("by"):
+        found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
+    parser.take("together")
+    if len(found) < 2:
+        raise Unread("a product of one quantity")
+    return Mul(*found)
+
+
+def _divide(parser: Parser) -> Expr:
+    what = one(parser.expression(ITEM))
+    parser.expect("by")
+    return divided(what, one(parser.expression(ITEM)))
+
+
+# What is done with expressions
+
+
+def one(value: Value, kind: type[Expr] | None = None) -> Expr:
+    """Return an expression; several are put together by ``kind``, `Add` or `Mul`."""
+    if isinstance(value, Many):
+        if kind is None:
+            raise Unread("several quantities where one was expected")
+        return kind(*value.items)
+    return value
+
+
+def each(value: Value, change: Callable[[Expr], Expr]) -> Value:
+    """Return the value with every expression of it changed."""
+    if isinstance(value, Many):
+        return Many(tuple(change(item) for item in value.items))
+    return change(value)
+
+
+def scaled(factor: Expr, value: Value) -> Value:
+    """Return a multiple of every expression."""
+    return each(value, lambda item: factor * item)
+
+
+def divided(above: Expr, below: Expr) -> Expr:
+    """Return a quotient; raises `Unread` for one by zero."""
+    if below.is_zero:
+        raise Unread("a division by zero")
+    return above / below
+
+
+def power(base: Expr, exponent: Expr) -> Expr:
+    """Return a power; raises `Unread` for one that is large, or has a symbol in its exponent."""
+    if not exponent.is_Rational or abs(exponent) > LARGEST_POWER:
+        raise Unread(f"an exponent that is no number up to {LARGEST_POWER}", hopeless=True)
+    if exponent.q > LARGEST_POWER or _bits(base) * abs(exponent.p) > MOST_BITS:
+        raise Unread("a power that is too large", hopeless=True)
+    if base.is_zero and exponent < 0:
+        raise Unread("a division by zero")
+    return base**exponent
+
+
+def _bits(expression: Expr) -> int:
+    """Return about how many bits the numbers of an expression have, and its degree at least."""
+    sizes = [
+        max(int(n.p).bit_length(), int(n.q).bit_length()) for n in expression.atoms(Rational)
+    ]
+    degrees = [abs(p.exp.p) * _bits(p.base) for p in expression.atoms(sympy.Pow) if p.exp.is_Rational]
+    return max([1, *sizes, *degrees])
+
+
+OPERATIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": divided,
+}
+SIGNS = {
+    "+": "+", "-": "-", "*": "*", "/": "/",
+    "plus": "+", "added to": "+", "increased by": "+", "together with": "+",
+    "minus": "-", "less": "-", "decreased by": "-", "reduced by": "-",
+    "times": "*", "multiplied by": "*", "multiplied with": "*",
+    "over": "/", "divided by": "/",
+}  # fmt: skip
+"""Signs and the words for them."""
+SEQUELS = {
+    "add": "+", "adding": "+", "added": "+", "multiply": "*", "multiplying": "*", "multiplied": "*",
+    "divide": "/", "dividing": "/", "divided": "/",
+}  # fmt: skip
+CHANGES: dict[str, Callable[[Expr], Expr]] = {
+    "squared": lambda inside: power(inside, Integer(2)),
+    "cubed": lambda inside: power(inside, Integer(3)),
+    "doubled": lambda inside: 2 * inside,
+    "tripled": lambda inside: 3 * inside,
+    "halved": lambda inside: inside / 2,
+}
+ADJECTIVES = frozenset("right isosceles equilateral regular square circular triangular".split())
+OPENING: dict[str, Callable[[Parser], Value]] = {
+    "sum": _sum, "total": _sum, "product": _product, "average": _average, "mean": _average,
+    "difference": _difference, "differences": _difference,
+    "quotient": _quotient, "ratio": _quotient,
+    "square": _square, "squares": _square, "cube": _cube, "cubes": _cube, "root": _root,
+    "squared": _changed("squared"), "cubed": _changed("cubed"),
+    "squaring": _changed("squared"), "cubing": _changed("cubed"),
+    "doubling": _changed("doubled"), "halving": _changed("halved"), "tripling": _changed("tripled"),
+    "sqrt": _sqrt,
+    "sin": _function("sin"), "sine": _function("sin"),
+    "cos": _function("cos"), "cosine": _function("cos"),
+    "tan": _function("tan"), "tangent": _function("tan"),
+    "min": _extreme(sympy.Min), "smallest": _extreme(sympy.Min), "minimum": _extreme(sympy.Min),
+    "shortest": _extreme(sympy.Min), "least": _extreme(sympy.Min),
+    "max": _extreme(sympy.Max), "largest": _extreme(sympy.Max), "maximum": _extreme(sympy.Max),
+    "their": _their,
+    "add": _add, "adding": _add, "summing": _add,
+    "subtract": _subtract, "subtracting": _subtract,
+    "multiply": _multiply, "multiplying": _multiply,
+    "divide": _divide, "dividing": _divide,
+}  # fmt: skip
+"""What the words that open a phrase are read by."""
