@@ -19,9 +19,10 @@ from sympy import Add, Expr, Integer, Mul, Rational
 from edit_harness_plugins.judges.quantities import Quantities, symbol
 from edit_harness_plugins.judges.unread import Unread
 from edit_harness_plugins.judges.words import (
+    CONNECTING,
     END,
     FILLERS,
-    GREEK,
+    FUNCTIONS,
     MULTIPLES,
     NUMBERS,
     PARTS,
@@ -138,10 +139,7 @@ class Parser:
         return (
             self.peek().text in ("a", "an")
             and following.kind == "word"
-            and (
-                following.text in PARTS
-                or following.text in ("sum", "product", "side", "square", "radius", "difference")
-            )
+            and following.text not in NO_NOUNS
         )
 
     def _number(self, text: str) -> Expr:
@@ -223,7 +221,7 @@ class Parser:
     def _extended(self, left: Value, least: int) -> Value | None:
         """Return the operand with the operator that follows it, or None if none binds so."""
         token = self.peek()
-        if (changed := self._changed(left)) is not None:
+        if (changed := self._changed(left, least)) is not None:
             return changed
         if token.text == "^" and least <= POWER:
             self.at += 1
@@ -235,10 +233,10 @@ class Parser:
             return one(left, Mul) * one(self.expression(BESIDE + 1), Mul)
         return self._joined(left, least)
 
-    def _changed(self, left: Value) -> Value | None:
+    def _changed(self, left: Value, least: int) -> Value | None:
         """Return "X squared", "X doubled", "X added together", "the squared sides' sum"."""
         for word, kind in (("sum", Add), ("product", Mul)):
-            if isinstance(left, Many) and self.take(word):
+            if isinstance(left, Many) and least <= BESIDE and self.take(word):
                 return one(left, kind)
         for word, kind in (("added", Add), ("multiplied", Mul)):
             if self.take(word, "together"):
@@ -344,8 +342,9 @@ class Parser:
             if (inner := self._quantity(count)) is not None:
                 return inner
         self.at = mark
-        if self.take_any("other"):
+        if self.take("other"):
             return self._other()
+        every = bool(self.take_any("each", "every"))
         words = [self.peek(ahead).text for ahead in range(3)]
         length, name = self.quantities.find(words)
         if not length:
@@ -353,8 +352,9 @@ class Parser:
         if not length:
             self.at = mark
             return None
+        last = words[min(length, len(words)) - 1 if length <= 3 else 0]
         self.at += length
-        plural = count > 1 or words[length - 1].endswith("s") and words[length - 1] != "radius"
+        plural = every or count > 1 or (last.endswith("s") and last != "radius")
         self._skip_owner()
         return self._grouped(self.quantities.table[name], count, plural)
 
@@ -373,7 +373,7 @@ class Parser:
         """Step over "of the triangle", "in radians", "between them", "given by X and Y"."""
         mark = self.at
         if self.take("of"):
-            while self.peek().text in FILLERS or self.peek().text in ADJECTIVES or self._at_a():
+            while self.peek().text in FILLERS or self.peek().text in ADJECTIVES or self._at_article():
                 self.at += 1
             if not self.take_any(*SHAPES):
                 self.at = mark
@@ -381,9 +381,6 @@ class Parser:
             self.take(*words.split())
         if self.take("given", "by"):
             self.items()
-
-    def _at_a(self) -> bool:
-        return self.peek().text in ("a", "an") and self.peek(1).kind == "word"
 
     def _grouped(self, group: Sequence[Expr], count: int, plural: bool) -> Value:
         """Return one of a group, several of it, or one quantity several times."""
@@ -693,6 +690,8 @@ CHANGES: dict[str, Callable[[Expr], Expr]] = {
     "halved": lambda inside: inside / 2,
 }
 ADJECTIVES = frozenset("right isosceles equilateral regular square circular triangular".split())
+NO_NOUNS = CONNECTING | set(FUNCTIONS) | set(CHANGES) | {words.split()[0] for words in SIGNS}
+"""Words that a letter, and no article, stands before."""
 OPENING: dict[str, Callable[[Parser], Value]] = {
     "sum": _sum, "total": _sum, "product": _product, "average": _average, "mean": _average,
     "difference": _difference, "differences": _difference,

@@ -21,7 +21,7 @@ from edit_harness_plugins.judges.unread import Unread
 from edit_harness_plugins.judges.words import CONNECTING, LONGEST, UNITS, Token, tokens
 
 LONGEST_SOLUTION = 8_000
-ASIDE = re.compile(r"\((?:in|where|with|or|since|because|units?|see|using|i\.e)\b[^()]*\)", re.I)
+ASIDE = re.compile(r"\((?:in|where|with|or|since|because|units?|see|using|i\.e)\b(?:[^()]|\([^()]*\))*\)", re.I)
 NEXT_QUESTION = re.compile(
     r"\n\s*\n|\n\s*(?:Q|Question|Problem|Exercise|Example|Prompt|User|Human)\b[^\n]*|\bQ:|\bQuestion:"
 )

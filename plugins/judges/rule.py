@@ -18,7 +18,7 @@ from edit_harness_plugins.judges.quantities import Quantities, symbol
 from edit_harness_plugins.judges.unread import Unread
 from edit_harness_plugins.judges.words import Token, tokens
 
-CALLS = ("sqrt", "sin", "cos", "tan", "Min", "Max", "Rational")
+CALLS = ("sqrt", "sin", "cos", "tan", "min", "max")
 
 
 class BadKey(Exception):
@@ -77,8 +77,7 @@ def read_key(text: str, names: Collection[str]) -> Expr:
     Raises `BadKey` if there is anything in it that this syntax does not have.
     """
     try:
-        plain = re.sub(r"Rational\((\d+), *(\d+)\)", r"(\1/\2)", text)
-        found = tokens(plain, names)
+        found = tokens(text, names)
         for token in found:
             _check(token, names)
         parser = Parser(found, Quantities())
@@ -94,7 +93,7 @@ def _check(token: Token, names: Collection[str]) -> None:
     """Raise `Unread` for a symbol or a function that a key cannot have."""
     known = token.text in (*names, "pi") if token.kind == "name" else True
     if token.kind == "word":
-        known = token.text in [call.lower() for call in CALLS]
+        known = token.text in CALLS
     if not known:
         raise Unread(f"{token.text!r} is no symbol of it")
 

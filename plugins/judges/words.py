@@ -35,7 +35,7 @@ GREEK = (
     "mu", "tau",
 )  # fmt: skip
 FILLERS = frozenset(
-    "the its a an this that full whole both all respective given combined overall "
+    "the its this that full whole both all respective given combined overall "
     "corresponding individual different exactly simply just also entire".split()
 )
 """Words before a quantity that change nothing."""
@@ -63,6 +63,7 @@ TOKEN = re.compile(
     |(?P<other>\S)""",
     re.VERBOSE,
 )
+RATIONAL = re.compile(r"Rational\((\d+), *(\d+)\)")
 JOINED = re.compile(r"(?<=[A-Za-z]{3})-(?=[A-Za-z]{3})")
 POSSESSIVE = re.compile(r"(?<=[A-Za-z])'s?(?![A-Za-z])")
 
@@ -93,7 +94,7 @@ def tokens(text: str, names: Collection[str], units: bool = False) -> list[Token
     """
     if len(text) > LONGEST:
         raise Unread(f"longer than {LONGEST} characters", hopeless=True)
-    text = POSSESSIVE.sub("", JOINED.sub(" ", text))
+    text = POSSESSIVE.sub("", JOINED.sub(" ", RATIONAL.sub(r"(\1/\2)", text)))
     found: list[Token] = []
     for match in TOKEN.finditer(text):
         spaced = match.start() == 0 or text[match.start() - 1].isspace()
