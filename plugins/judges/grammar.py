@@ -59,6 +59,7 @@ class Parser:
         """Whether a number was read that may be a rounded one."""
         self._depth = self._lists = self._nodes = 0
         self._last: tuple[Expr, ...] = ()
+        self._factor: Expr | None = None
 
     # Moving along the tokens
 
@@ -102,6 +103,7 @@ class Parser:
         if self._nodes > MOST_NODES:
             raise Unread(f"more than {MOST_NODES} parts", hopeless=True)
         left = self._operand()
+        self._factor = None
         while (more := self._extended(left, least)) is not None:
             left = more
         self._depth -= 1
@@ -144,7 +146,7 @@ class Parser:
 
     def _number(self, text: str) -> Expr:
         """Return an exact number: a decimal, a whole one, a fraction, or 7 1/2."""
-        if "." in text:
+        if not text.isdecimal():
             self.rough = self.rough or len(text.partition(".")[2]) > 1
             return Rational(text)
         whole = Integer(text)
@@ -164,7 +166,7 @@ class Parser:
         return (
             self.peek().text == "/"
             and below.kind == "number"
-            and "." not in below.text
+            and below.text.isdecimal()
             and self.peek(2).text != "^"
             and previous not in ("^", "/")
         )
@@ -174,7 +176,7 @@ class Parser:
         above, stroke, below = (self.peek(ahead) for ahead in range(3))
         mixed = (
             (above.kind, stroke.text, below.kind) == ("number", "/", "number")
-            and "." not in above.text + below.text
+            and (above.text + below.text).isdecimal()
             and int(above.text) < int(below.text)
         )
         if not mixed:
@@ -198,6 +200,12 @@ class Parser:
                 return found
         self.at = mark
         return number
+
+    def at_number(self) -> bool:
+        """Tell whether a number comes next that counts nothing: not that of "two sides"."""
+        token = self.peek()
+        counted = self.quantities.find([self.peek(1).text, self.peek(2).text])[0]
+        return token.kind == "number" or (token.text in NUMBERS and not counted)
 
     def _share(self, share: Expr) -> Value:
         """Return a share of what follows, or the share itself if nothing does."""
@@ -241,8 +249,24 @@ class Parser:
         for word, kind in (("added", Add), ("multiplied", Mul)):
             if self.take(word, "together"):
                 return one(left, kind)
-        word = self.take_any(*CHANGES)
-        return each(left, CHANGES[word]) if word else None
+        if word := self.take_any(*CHANGES):
+            return each(left, CHANGES[word])
+        if exponent := self._spelled_power():
+            return each(left, lambda inside: power(inside, exponent))
+        return None
+
+    def _spelled_power(self) -> Expr | None:
+        """Step over "raised to the second power" or "to the power of two"; return the exponent."""
+        mark = self.at
+        self.take("raised")
+        if self.take("to", "the"):
+            ordinal = self.take_any(*ORDINALS)
+            if self.take("power") and ordinal:
+                return Integer(ORDINALS[ordinal])
+            if self.take("of") or self.peek(-1).text == "power":
+                return one(self.expression(POWER))
+        self.at = mark
+        return None
 
     def _beside(self, left: Value) -> bool:
         """Tell whether the next operand stands beside this one as a factor."""
@@ -261,12 +285,13 @@ class Parser:
             self.at = mark
             return None
         if self.take("itself"):
-            return one(OPERATIONS[operator](one(left), one(left)))
+            return OPERATIONS[operator](one(left), one(left) if self._factor is None else self._factor)
         if operator == "/":
             return divided(one(left, Mul), self._below(one(left, Mul)))
         right = self.expression(binding + 1)
         kind = Add if operator in "+-" else Mul
-        return OPERATIONS[operator](one(left, kind), one(right, kind))
+        self._factor = one(right, kind)
+        return OPERATIONS[operator](one(left, kind), self._factor)
 
     def _operator(self) -> tuple[str, int]:
         """Step over an operator; return its sign and how tightly it binds."""
@@ -342,8 +367,11 @@ class Parser:
             if (inner := self._quantity(count)) is not None:
                 return inner
         self.at = mark
-        if self.take("other"):
+        if self.take("other") and self.peek().text not in NUMBERS:
             return self._other()
+        if self.peek(-1).text == "other":
+            count = NUMBERS[self.peek().text]
+            self.at += 1
         every = bool(self.take_any("each", "every"))
         words = [self.peek(ahead).text for ahead in range(3)]
         length, name = self.quantities.find(words)
@@ -386,12 +414,23 @@ class Parser:
         """Return one of a group, several of it, or one quantity several times."""
         self._last = tuple(group)
         if not plural:
-            return group[0]
+            return self._lettered(group)
         if len(group) == 1 and not count:
             return group[0]
         if count > len(group) and count % len(group) == 0:
             return Many(tuple(item for item in group for _ in range(count // len(group))))
         return Many(tuple(group[: count or len(group)]))
+
+    def _lettered(self, group: Sequence[Expr]) -> Expr:
+        """Return one of a group, the one that a letter or a number tells: "side a", "base 2"."""
+        token = self.peek()
+        if len(group) > 1 and token.kind == "name" and token.text != "pi":
+            self.at += 1
+            return symbol(token.text)
+        if token.kind == "number" and token.text in map(str, range(1, len(group) + 1)):
+            self.at += 1
+            return group[int(token.text) - 1]
+        return group[0]
 
     def _other(self) -> Expr:
         """Return the second of the two quantities of one kind."""
@@ -420,7 +459,8 @@ class Parser:
             if comma and not self._at_item():
                 self.at = mark
                 break
-            found.append(found[-1] if self.take("itself") else one(self.expression(least)))
+            following = found[-1] if self.take("itself") else self.expression(least)
+            found.extend(following.items if isinstance(following, Many) else [following])
         self._lists -= 1
         return found
 
@@ -488,6 +528,12 @@ def _their(parser: Parser) -> Value:
     return parser.expression(COUNTED)
 
 
+def _result(parser: Parser) -> Value:
+    """Return "the result of X"."""
+    parser.expect("of")
+    return parser.expression(LOOSEST)
+
+
 def _difference(parser: Parser) -> Value:
     several = parser.peek(-1).text == "differences"
     named = parser._last
@@ -524,14 +570,8 @@ def _square(parser: Parser) -> Value:
 def _root(parser: Parser) -> Value:
     parser.expect("of")
     parser._skip_fillers()
-    token = parser.peek()
-    if token.kind == "number" or token.text in NUMBERS or token.text == "(":
-        parser.at += token.text != "("
-        value: Value = Integer(NUMBERS[token.text]) if token.text in NUMBERS else (
-            parser._operand() if token.text == "(" else parser._number(token.text)
-        )
-    else:
-        value = parser.expression(LOOSEST + 1)
+    alone = parser.peek().text == "(" or parser.at_number()
+    value = parser.expression(POWER) if alone else parser.expression(LOOSEST + 1)
     return each(value, lambda inside: power(inside, Rational(1, 2)))
 
 
@@ -584,6 +624,7 @@ def _extreme(kind: type[Expr]) -> Callable[[Parser], Value]:
 
 
 def _add(parser: Parser) -> Expr:
+    parser.take("together")
     found = parser.items()
     if parser.take("to"):
         found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
@@ -598,6 +639,7 @@ def _subtract(parser: Parser) -> Expr:
 
 
 def _multiply(parser: Parser) -> Expr:
+    parser.take("together")
     found = parser.items()
     if parser.take("by"):
         found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
@@ -682,6 +724,7 @@ SEQUELS = {
     "add": "+", "adding": "+", "added": "+", "multiply": "*", "multiplying": "*", "multiplied": "*",
     "divide": "/", "dividing": "/", "divided": "/",
 }  # fmt: skip
+ORDINALS = {"second": 2, "third": 3, "fourth": 4}
 CHANGES: dict[str, Callable[[Expr], Expr]] = {
     "squared": lambda inside: power(inside, Integer(2)),
     "cubed": lambda inside: power(inside, Integer(3)),
@@ -707,7 +750,7 @@ OPENING: dict[str, Callable[[Parser], Value]] = {
     "min": _extreme(sympy.Min), "smallest": _extreme(sympy.Min), "minimum": _extreme(sympy.Min),
     "shortest": _extreme(sympy.Min), "least": _extreme(sympy.Min),
     "max": _extreme(sympy.Max), "largest": _extreme(sympy.Max), "maximum": _extreme(sympy.Max),
-    "their": _their,
+    "their": _their, "result": _result,
     "add": _add, "adding": _add, "summing": _add,
     "subtract": _subtract, "subtracting": _subtract,
     "multiply": _multiply, "multiplying": _multiply,

@@ -63,7 +63,7 @@ def _vulgar(found: re.Match[str]) -> str:
 
 
 def _without_latex(text: str) -> str:
-    text = text.replace("{,}", ",").replace("\\%", "%").replace("\\$", "")
+    text = text.replace("{,}", ",").replace("\\{", "(").replace("\\}", ")").replace("\\%", "%").replace("\\$", "")
     text = re.sub(r"\\[()\[\],;:!> ]|\$", " ", text)
     text = re.sub(r"_\{(\w+)\}", r"_\1 ", text)
     return _Latex(text).whole()

@@ -21,7 +21,7 @@ from edit_harness_plugins.judges.unread import Unread
 from edit_harness_plugins.judges.words import CONNECTING, LONGEST, UNITS, Token, tokens
 
 LONGEST_SOLUTION = 8_000
-ASIDE = re.compile(r"\((?:in|where|with|or|since|because|units?|see|using|i\.e)\b(?:[^()]|\([^()]*\))*\)", re.I)
+ASIDE = re.compile(r"\((?:in|where|with|or|since|because|units?|see|using|i\.e|approx\w*|about|which|the|an?(?= [a-z]{3}))\b(?:[^()]|\([^()]*\))*\)", re.I)
 NEXT_QUESTION = re.compile(
     r"\n\s*\n|\n\s*(?:Q|Question|Problem|Exercise|Example|Prompt|User|Human)\b[^\n]*|\bQ:|\bQuestion:"
 )
@@ -34,7 +34,7 @@ LETTER_MEANS = re.compile(
 )
 LEADS = ("is", "are", "equals", "equal", "as", "by", "formula", "gives", "to", "be", ":")
 """Behind these, in the reply's own words, its answer may begin."""
-TAILS = CONNECTING | UNITS | frozenset("taken measured once only respectively using always".split())
+TAILS = CONNECTING - {"to", "of", "by", "per"} | UNITS | frozenset("taken measured once only respectively using always".split())
 SQUARE_OF = re.compile(r"(?<![A-Za-z])[A-Za-z]\s*(?:\^\s*\(?\s*2\s*\)?|2|squared)\s*$")
 RESULT = re.compile(r"=|≈|:|\b(?:is|are|equals?|about|approximately|gives|get|roughly|answer)\b")
 ANSWER = re.compile(r"\banswer\s*(?:is|:|=)?|####", re.I)
@@ -225,6 +225,7 @@ def _number_at_beginning(text: str) -> Reading | None:
     """Return the number that a text begins with, or None."""
     text = re.sub(r"^\s*(?:the|about|approximately|exactly|roughly|around)\b", " ", text, flags=re.I)
     text = re.sub(r"(?<=\d),(?=\d{1,2}(?!\d))", ".", text)
+    text = re.sub(r"(?<=\d)\s+\(", " ; (", text)
     try:
         parser = Parser(tokens(text, (), units=True), Quantities())
         value = parser.parse()

@@ -36,7 +36,8 @@ GREEK = (
 )  # fmt: skip
 FILLERS = frozenset(
     "the its this that full whole both all respective given combined overall "
-    "corresponding individual different exactly simply just also entire".split()
+    "corresponding individual different exactly simply just also entire "
+    "adjacent perpendicular opposite taking take finding".split()
 )
 """Words before a quantity that change nothing."""
 SHAPES = frozenset(
@@ -57,7 +58,8 @@ PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{2,4}|a[bcdhp]{1,3}", re.IGNORECASE)
 """Letters that stand side by side as factors and not as a word."""
 AROUND_FUNCTION = re.compile(r"([A-Za-z]{0,3})(sin|cos|tan|sqrt)([A-Za-z]?)")
 TOKEN = re.compile(
-    r"""(?P<number>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)
+    r"""(?P<number>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?
+        |(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,2}(?![\w.]))?)
     |(?P<run>[A-Za-z]+(?:_[A-Za-z0-9]+|(?<![A-Za-z]{2})\d{1,2}(?![\d.]))?)
     |(?P<op>\*\*|[-+*/^()=≈√,;:.?!%<>\[\]])
     |(?P<other>\S)""",
@@ -65,6 +67,9 @@ TOKEN = re.compile(
 )
 RATIONAL = re.compile(r"Rational\((\d+), *(\d+)\)")
 JOINED = re.compile(r"(?<=[A-Za-z]{3})-(?=[A-Za-z]{3})")
+DOTTED = re.compile(r"\b([A-Za-z])\.([A-Za-z])\b(?!\.)")
+CROSS = re.compile(r"(?<=[\w)])\s+[xX]\s+(?=[\w(√])")
+"""An x between spaces, which is a multiplication sign where no quantity is called x."""
 POSSESSIVE = re.compile(r"(?<=[A-Za-z])'s?(?![A-Za-z])")
 
 Kind = Literal["number", "name", "word", "op", "end"]
@@ -95,6 +100,9 @@ def tokens(text: str, names: Collection[str], units: bool = False) -> list[Token
     if len(text) > LONGEST:
         raise Unread(f"longer than {LONGEST} characters", hopeless=True)
     text = POSSESSIVE.sub("", JOINED.sub(" ", RATIONAL.sub(r"(\1/\2)", text)))
+    text = DOTTED.sub(r"\1*\2", text)
+    if "x" not in names:
+        text = CROSS.sub(" * ", text)
     found: list[Token] = []
     for match in TOKEN.finditer(text):
         spaced = match.start() == 0 or text[match.start() - 1].isspace()
