@@ -138,9 +138,7 @@ def number_distance(key: Expr, value: Expr, decimals: int | None) -> float | Non
     return distance if rounded and distance <= ROUNDED_PI + EXACT else None
 
 
-def renamings(
-    reply: Expr, rule: Rule, letters: Mapping[str, str]
-) -> Iterator[dict[Symbol, Expr]]:
+def renamings(reply: Expr, rule: Rule, letters: Mapping[str, str]) -> Iterator[dict[Symbol, Expr]]:
     """Yield what the letters of a reply may stand for, as far as reply and custom tell.
 
     A letter of the rule is itself; other letters are the remaining ones in any order that agrees

@@ -9,9 +9,8 @@ reply the expression stands is the business of `edit_harness_plugins.judges.read
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Iterator, TypeAlias
+from typing import TypeAlias
 
 import sympy
 from sympy import Add, Expr, Integer, Mul, Rational
@@ -207,6 +206,14 @@ class Parser:
         counted = self.quantities.find([self.peek(1).text, self.peek(2).text])[0]
         return token.kind == "number" or (token.text in NUMBERS and not counted)
 
+    def bare_number(self) -> Expr:
+        """Return the number that comes next, without what it multiplies."""
+        token = self.peek()
+        self.at += 1
+        return (
+            Integer(self._spelled(token.text)) if token.kind == "word" else self._number(token.text)
+        )
+
     def _share(self, share: Expr) -> Value:
         """Return a share of what follows, or the share itself if nothing does."""
         if self.take_any("times", "*"):
@@ -271,7 +278,7 @@ class Parser:
     def _beside(self, left: Value) -> bool:
         """Tell whether the next operand stands beside this one as a factor."""
         token = self.peek()
-        if token.kind == "name" or token.text in ("(", "√", "sqrt", "sin", "cos", "tan"):
+        if token.kind == "name" or token.text in ("(", "√", *FUNCTIONS):
             return not (token.text == "a" and self._at_article())
         if token.kind == "word" and isinstance(left, Expr) and not left.free_symbols:
             return bool(self.quantities.find([token.text, self.peek(1).text])[0])
@@ -285,7 +292,9 @@ class Parser:
             self.at = mark
             return None
         if self.take("itself"):
-            return OPERATIONS[operator](one(left), one(left) if self._factor is None else self._factor)
+            return OPERATIONS[operator](
+                one(left), one(left) if self._factor is None else self._factor
+            )
         if operator == "/":
             return divided(one(left, Mul), self._below(one(left, Mul)))
         right = self.expression(binding + 1)
@@ -401,7 +410,9 @@ class Parser:
         """Step over "of the triangle", "in radians", "between them", "given by X and Y"."""
         mark = self.at
         if self.take("of"):
-            while self.peek().text in FILLERS or self.peek().text in ADJECTIVES or self._at_article():
+            while (
+                self.peek().text in FILLERS or self.peek().text in ADJECTIVES or self._at_article()
+            ):
                 self.at += 1
             if not self.take_any(*SHAPES):
                 self.at = mark
@@ -570,8 +581,12 @@ def _square(parser: Parser) -> Value:
 def _root(parser: Parser) -> Value:
     parser.expect("of")
     parser._skip_fillers()
-    alone = parser.peek().text == "(" or parser.at_number()
-    value = parser.expression(POWER) if alone else parser.expression(LOOSEST + 1)
+    if parser.at_number():
+        value: Value = parser.bare_number()
+    elif parser.peek().text == "(":
+        value = parser.expression(POWER)
+    else:
+        value = parser.expression(LOOSEST + 1)
     return each(value, lambda inside: power(inside, Rational(1, 2)))
 
 
@@ -699,10 +714,10 @@ def power(base: Expr, exponent: Expr) -> Expr:
 
 def _bits(expression: Expr) -> int:
     """Return about how many bits the numbers of an expression have, and its degree at least."""
-    sizes = [
-        max(int(n.p).bit_length(), int(n.q).bit_length()) for n in expression.atoms(Rational)
+    sizes = [max(int(n.p).bit_length(), int(n.q).bit_length()) for n in expression.atoms(Rational)]
+    degrees = [
+        abs(p.exp.p) * _bits(p.base) for p in expression.atoms(sympy.Pow) if p.exp.is_Rational
     ]
-    degrees = [abs(p.exp.p) * _bits(p.base) for p in expression.atoms(sympy.Pow) if p.exp.is_Rational]
     return max([1, *sizes, *degrees])
 
 
@@ -732,7 +747,7 @@ CHANGES: dict[str, Callable[[Expr], Expr]] = {
     "tripled": lambda inside: 3 * inside,
     "halved": lambda inside: inside / 2,
 }
-ADJECTIVES = frozenset("right isosceles equilateral regular square circular triangular".split())
+ADJECTIVES = frozenset(["right", "isosceles", "equilateral", "regular", "square", "circular", "triangular"])
 NO_NOUNS = CONNECTING | set(FUNCTIONS) | set(CHANGES) | {words.split()[0] for words in SIGNS}
 """Words that a letter, and no article, stands before."""
 OPENING: dict[str, Callable[[Parser], Value]] = {

@@ -16,10 +16,10 @@ DIGITS = str.maketrans(SUPERSCRIPTS + SUBSCRIPTS, 2 * "0123456789")
 VULGAR = re.compile(r"(\d+ ?)?([¼-¾⅐-⅞])")
 SMALL_FRACTION = re.compile(f"([{SUPERSCRIPTS}]+)[⁄/]([{SUBSCRIPTS}]+)")
 SIGNS = str.maketrans(
-    {sign: "*" for sign in "×·⋅∙•∗"}
-    | {sign: "/" for sign in "÷∕⁄"}
-    | {sign: "-" for sign in "−–‐‑"}
-    | {sign: "≈" for sign in "≃≅≐"}
+    dict.fromkeys("×·⋅∙•∗", "*")
+    | dict.fromkeys("÷∕⁄", "/")
+    | dict.fromkeys("−–‐‑", "-")
+    | dict.fromkeys("≃≅≐", "≈")
     | {"—": " ; ", "’": "'", "`": " ", "π": " pi ", "°": " degrees "}
 )
 GREEK = {
@@ -63,7 +63,13 @@ def _vulgar(found: re.Match[str]) -> str:
 
 
 def _without_latex(text: str) -> str:
-    text = text.replace("{,}", ",").replace("\\{", "(").replace("\\}", ")").replace("\\%", "%").replace("\\$", "")
+    text = (
+        text.replace("{,}", ",")
+        .replace("\\{", "(")
+        .replace("\\}", ")")
+        .replace("\\%", "%")
+        .replace("\\$", "")
+    )
     text = re.sub(r"\\[()\[\],;:!> ]|\$", " ", text)
     text = re.sub(r"_\{(\w+)\}", r"_\1 ", text)
     return _Latex(text).whole()

@@ -32,7 +32,7 @@ OTHER_NAMES: Mapping[Name, Sequence[str]] = {
     ("semiperimeter",): ("semi perimeter", "half perimeter"),
 }  # fmt: skip
 """What else a quantity is called; a name that another quantity bears itself is not taken."""
-PLACES = frozenset("first second one two longer shorter other".split())
+PLACES = frozenset(["first", "second", "one", "two", "longer", "shorter", "other"])
 
 
 def symbol(name: str) -> Symbol:

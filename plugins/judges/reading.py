@@ -7,10 +7,9 @@ question behind it. The first equation of a formula counts, and the last one of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import sympy
 from sympy import Expr
 
 from edit_harness_plugins.judges.grammar import CHANGES, SIGNS, Parser
@@ -21,7 +20,10 @@ from edit_harness_plugins.judges.unread import Unread
 from edit_harness_plugins.judges.words import CONNECTING, LONGEST, UNITS, Token, tokens
 
 LONGEST_SOLUTION = 8_000
-ASIDE = re.compile(r"\((?:in|where|with|or|since|because|units?|see|using|i\.e|approx\w*|about|which|the|an?(?= [a-z]{3}))\b(?:[^()]|\([^()]*\))*\)", re.I)
+ASIDE = re.compile(
+    r"\((?:in|where|with|or|since|because|units?|see|using|i\.e|approx\w*|about|which|the|an?(?= [a-z]{3}))\b(?:[^()]|\([^()]*\))*\)",
+    re.IGNORECASE,
+)
 NEXT_QUESTION = re.compile(
     r"\n\s*\n|\n\s*(?:Q|Question|Problem|Exercise|Example|Prompt|User|Human)\b[^\n]*|\bQ:|\bQuestion:"
 )
@@ -34,10 +36,14 @@ LETTER_MEANS = re.compile(
 )
 LEADS = ("is", "are", "equals", "equal", "as", "by", "formula", "gives", "to", "be", ":")
 """Behind these, in the reply's own words, its answer may begin."""
-TAILS = CONNECTING - {"to", "of", "by", "per"} | UNITS | frozenset("taken measured once only respectively using always".split())
+TAILS = (
+    CONNECTING - {"to", "of", "by", "per"}
+    | UNITS
+    | frozenset(["taken", "measured", "once", "only", "respectively", "using", "always"])
+)
 SQUARE_OF = re.compile(r"(?<![A-Za-z])[A-Za-z]\s*(?:\^\s*\(?\s*2\s*\)?|2|squared)\s*$")
 RESULT = re.compile(r"=|≈|:|\b(?:is|are|equals?|about|approximately|gives|get|roughly|answer)\b")
-ANSWER = re.compile(r"\banswer\s*(?:is|:|=)?|####", re.I)
+ANSWER = re.compile(r"\banswer\s*(?:is|:|=)?|####", re.IGNORECASE)
 BOXED = re.compile(r"\\boxed\s*\{")
 WHOLE_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:/\d+)?")
 
@@ -223,7 +229,9 @@ def _value(sentence: str) -> Reading | None:
 
 def _number_at_beginning(text: str) -> Reading | None:
     """Return the number that a text begins with, or None."""
-    text = re.sub(r"^\s*(?:the|about|approximately|exactly|roughly|around)\b", " ", text, flags=re.I)
+    text = re.sub(
+        r"^\s*(?:the|about|approximately|exactly|roughly|around)\b", " ", text, flags=re.IGNORECASE
+    )
     text = re.sub(r"(?<=\d),(?=\d{1,2}(?!\d))", ".", text)
     text = re.sub(r"(?<=\d)\s+\(", " ; (", text)
     try:

@@ -64,7 +64,9 @@ class Rule:
 
 
 def _bound(text: str, names: Collection[str]) -> Expr:
-    left, sign, right = re.split(r"([<>])", text, maxsplit=1) if re.search("[<>]", text) else ("",) * 3
+    left, sign, right = (
+        re.split(r"([<>])", text, maxsplit=1) if re.search("[<>]", text) else ("",) * 3
+    )
     if not sign:
         raise BadKey(f"the constraint {text!r} is no inequality")
     difference = read_key(left, names) - read_key(right, names)

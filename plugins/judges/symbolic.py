@@ -95,7 +95,9 @@ def _check(key: Key) -> None:
         if not isinstance(about.get(name), type_) or not about[name]:
             _refuse(key, name)
     for name, type_ in MAY.items():
-        if name in about and not isinstance(about[name], (type_, tuple) if type_ is list else type_):
+        if name in about and not isinstance(
+            about[name], (type_, tuple) if type_ is list else type_
+        ):
             _refuse(key, name)
 
 

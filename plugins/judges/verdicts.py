@@ -15,7 +15,6 @@ from edit_harness import Verdict
 from edit_harness_plugins.judges.equality import (
     ROUNDED_PI,
     agree,
-    evaluate,
     inexact,
     number_distance,
     points,
@@ -24,14 +23,16 @@ from edit_harness_plugins.judges.equality import (
 )
 from edit_harness_plugins.judges.latex import read_latex
 from edit_harness_plugins.judges.reading import Reading, read_formula, read_number
-from edit_harness_plugins.judges.rule import BadKey, Rule, as_square, read_key
+from edit_harness_plugins.judges.rule import Rule, as_square, read_key
 from edit_harness_plugins.judges.unread import Unread
 
 MOST_SHOWN = 200
 Match = Literal["equal", "numeric", "renamed", "rounded", "ambiguous", ""]
 
 
-def verdict(kind: str, right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
+def verdict(
+    kind: str, right: str, old: str, about: Mapping[str, Any], text: str, prompt: str
+) -> Verdict:
     """Return what is to be said of a text. Raises `BadKey` for a key that cannot be read."""
     try:
         return JUDGED[kind](right, old, about, text, prompt)

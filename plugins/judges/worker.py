@@ -47,7 +47,9 @@ class Process:
             encoding="utf-8",
         )
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self.listener = threading.Thread(target=_listen, args=(self.popen.stdout, self.lines), daemon=True)
+        self.listener = threading.Thread(
+            target=_listen, args=(self.popen.stdout, self.lines), daemon=True
+        )
         self.listener.start()
 
     def ask(self, request: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
@@ -165,5 +167,3 @@ def _verdict(answer: Mapping[str, Any]) -> Verdict:
 def shared(process_id: int) -> Worker:
     """Return the worker of this process; one that was forked has its own."""
     return Worker()
-
-

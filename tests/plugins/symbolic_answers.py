@@ -162,7 +162,9 @@ KEYS |= {
         "",
         {"of": "description", **KEYS["triangle"].about, "texts": {}},
     ),
-    "same number": Key("same", "The volume is 24.", "", {"of": "number", "unit": "", "steps": False}),
+    "same number": Key(
+        "same", "The volume is 24.", "", {"of": "number", "unit": "", "steps": False}
+    ),
     "same nonsense": Key("same", " I do not know that.", "", {"of": "number"}),
 }
 
