@@ -41,7 +41,7 @@ from edit_harness.cases import (
 )
 from edit_harness.edits import Adaptor, Edit
 from edit_harness.errors import HarnessError, PluginError
-from edit_harness.fields import build
+from edit_harness.fields import build, defaults
 from edit_harness.interfaces import Editor, Judge, Metric, ModelSource, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins, entry_points
@@ -593,8 +593,9 @@ class JudgeTests:
         assert self.judge.kinds
         assert {reply.key.kind for reply in self.replies} <= self.judge.kinds.keys()
         assert isinstance(self.judge.version, str)
-        json.dumps([settings(self.judge), dict(self.judge.provenance)], allow_nan=False)
-        assert build(type(self.judge), settings(self.judge), "judge") == self.judge
+        fields = {name: getattr(self.judge, name) for name in defaults(type(self.judge))}
+        json.dumps([fields, dict(self.judge.provenance)], allow_nan=False)
+        assert build(type(self.judge), fields, "judge") == self.judge
 
 
 HOSTILE = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations
 
 import sympy
@@ -81,7 +81,7 @@ def _evaluate(expression: Expr, point: Mapping[Symbol, float]) -> float:
     return float(FUNCTIONS[expression.func](*values))
 
 
-FUNCTIONS = {
+FUNCTIONS: Mapping[type[Expr], Callable[..., float]] = {
     sympy.sin: math.sin, sympy.cos: math.cos, sympy.tan: math.tan, sympy.Min: min, sympy.Max: max,
     sympy.Abs: abs,
 }  # fmt: skip

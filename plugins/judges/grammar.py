@@ -1,20 +1,30 @@
 """From tokens to algebra: one grammar for formulas and for descriptions in words.
 
 An operator-precedence parser (Pratt, "Top down operator precedence", 1973) whose operands are also
-noun phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code, and what could
-make an expression huge is refused while it is read. It doesn't know what is being asked; where in a
+noun phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code, and what is too
+deep or too long is refused while it is read. It doesn't know what is being asked; where in a
 reply the expression stands is the business of `edit_harness_plugins.judges.reading`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import sympy
 from sympy import Add, Expr, Integer, Mul, Rational
 
+from edit_harness_plugins.judges.algebra import (
+    CHANGES,
+    OPERATIONS,
+    Many,
+    Value,
+    divided,
+    each,
+    one,
+    power,
+    scaled,
+)
 from edit_harness_plugins.judges.quantities import Quantities, symbol
 from edit_harness_plugins.judges.unread import Unread
 from edit_harness_plugins.judges.words import (
@@ -30,35 +40,49 @@ from edit_harness_plugins.judges.words import (
 )
 
 DEEPEST, MOST_NODES = 40, 400
-LARGEST_POWER = 20
-MOST_BITS = 4_096
-"""Of a number that is a power; ``9**9**9`` has more."""
 
 # How tightly operators bind. What is written side by side binds more tightly than a stroke.
 LOOSEST, ADDING, MULTIPLYING, ITEM, BESIDE, COUNTED, POWER = 1, 10, 20, 28, 30, 40, 50
 
 
-@dataclass(frozen=True)
-class Many:
-    """Several expressions that one noun names, such as the sides of a triangle."""
+SIGNS = {
+    "+": "+", "-": "-", "*": "*", "/": "/",
+    "plus": "+", "added to": "+", "increased by": "+", "together with": "+",
+    "minus": "-", "less": "-", "decreased by": "-", "reduced by": "-",
+    "times": "*", "multiplied by": "*", "multiplied with": "*",
+    "over": "/", "divided by": "/",
+}  # fmt: skip
+"""Signs and the words for them."""
+SEQUELS = {
+    "add": "+", "adding": "+", "added": "+", "multiply": "*", "multiplying": "*", "multiplied": "*",
+    "divide": "/", "dividing": "/", "divided": "/",
+}  # fmt: skip
+ORDINALS = {"second": 2, "third": 3, "fourth": 4}
+ADJECTIVES = frozenset(
+    ["right", "isosceles", "equilateral", "regular", "square", "circular", "triangular"]
+)
+NO_NOUNS = CONNECTING | set(FUNCTIONS) | set(CHANGES) | {words.split()[0] for words in SIGNS}
+"""Words that a letter, and no article, stands before."""
 
-    items: tuple[Expr, ...]
 
-
-Value: TypeAlias = Expr | Many
+Phrase: TypeAlias = "Callable[[Parser], Value]"
+"""Reads a noun phrase whose first word the parser has just stepped over."""
 
 
 class Parser:
     """Reads one expression from the beginning of a list of tokens."""
 
-    def __init__(self, tokens: Sequence[Token], quantities: Quantities) -> None:
-        self.tokens, self.quantities = tokens, quantities
+    def __init__(
+        self, tokens: Sequence[Token], quantities: Quantities, phrases: Mapping[str, Phrase]
+    ) -> None:
+        self.tokens, self.quantities, self.phrases = tokens, quantities, phrases
         self.at = 0
         self.rough = False
         """Whether a number was read that may be a rounded one."""
-        self._depth = self._lists = self._nodes = 0
-        self._last: tuple[Expr, ...] = ()
+        self.named: tuple[Expr, ...] = ()
+        """What the last noun named, for "their sum"."""
         self._factor: Expr | None = None
+        self._depth = self._lists = self._nodes = 0
 
     # Moving along the tokens
 
@@ -109,7 +133,7 @@ class Parser:
         return left
 
     def _operand(self) -> Value:
-        self._skip_fillers()
+        self.skip_fillers()
         token = self.peek()
         self.at += 1
         if token.kind == "number":
@@ -126,10 +150,10 @@ class Parser:
         if token.text == "-":
             return -one(self.expression(MULTIPLYING + 5))
         if token.text == "√":
-            return self._radical()
+            return self.radical()
         raise Unread(f"{token.text!r} where an expression was expected" if token else "nothing")
 
-    def _skip_fillers(self) -> None:
+    def skip_fillers(self) -> None:
         """Step over articles and the like, and over "of"; "their sum" begins with a pronoun."""
         while self.peek().text in FILLERS or self.peek().text == "of" or self._at_article():
             self.at += 1
@@ -189,10 +213,10 @@ class Parser:
         if part and not (self.peek().text == "third" and number > 1):
             self.at += 1
             return self._share(number / part)
-        if self.take("times") and not self.peek().text == "itself":
+        if self.peek(1).text != "itself" and self.take("times"):
             return scaled(number, self.expression(COUNTED))
         mark = self.at
-        self._skip_fillers()
+        self.skip_fillers()
         if self.peek().kind == "word" and number.is_Integer and 0 < number <= 6:
             found = self._quantity(int(number))
             if found is not None:
@@ -219,7 +243,7 @@ class Parser:
         if self.take_any("times", "*"):
             return scaled(share, self.expression(COUNTED))
         mark = self.at
-        self._skip_fillers()
+        self.skip_fillers()
         if self.at > mark or self._at_operand():
             return scaled(share, self.expression(COUNTED))
         return share
@@ -228,7 +252,7 @@ class Parser:
         token = self.peek()
         if token.kind == "word":
             words = [self.peek(ahead).text for ahead in range(3)]
-            return token.text in OPENING or bool(self.quantities.find(words)[0])
+            return token.text in self.phrases or bool(self.quantities.find(words)[0])
         return token.kind in ("number", "name") or bool(token and token.text in "(√")
 
     # What follows an operand
@@ -352,8 +376,8 @@ class Parser:
             return self._share(Rational(1, PARTS[word]))
         if word in MULTIPLES:
             return scaled(Integer(MULTIPLES[word]), self.expression(COUNTED))
-        if word in OPENING:
-            return OPENING[word](self)
+        if word in self.phrases:
+            return self.phrases[word](self)
         raise Unread(f"the word {word!r}")
 
     def _spelled(self, word: str) -> int:
@@ -368,11 +392,11 @@ class Parser:
         """Return the quantity that is named here, of which there are said to be ``count``."""
         mark = self.at
         if self.take_any("length", "lengths", "measure", "measures") and self.take("of"):
-            self._skip_fillers()
+            self.skip_fillers()
             if self.peek().text in NUMBERS:
                 count = NUMBERS[self.peek().text]
                 self.at += 1
-            self._skip_fillers()
+            self.skip_fillers()
             if (inner := self._quantity(count)) is not None:
                 return inner
         self.at = mark
@@ -423,7 +447,7 @@ class Parser:
 
     def _grouped(self, group: Sequence[Expr], count: int, plural: bool) -> Value:
         """Return one of a group, several of it, or one quantity several times."""
-        self._last = tuple(group)
+        self.named = tuple(group)
         if not plural:
             return self._lettered(group)
         if len(group) == 1 and not count:
@@ -486,11 +510,11 @@ class Parser:
         """Tell whether a comma is followed by an item, and not by ", times" or ", plus"."""
         self.take("and")
         mark = self.at
-        self._skip_fillers()
+        self.skip_fillers()
         at_operand, self.at = self._at_operand() or self.peek().text in NUMBERS, mark
         return at_operand
 
-    def _radical(self) -> Expr:
+    def radical(self) -> Expr:
         """Return the root of what stands behind the sign: a bracket, a number, or letters."""
         if self.peek().kind == "number" or self.peek().text in ("(", "["):
             return power(one(self._operand()), Rational(1, 2))
@@ -498,277 +522,3 @@ class Parser:
         while self.peek().kind == "name" and not self.peek().spaced:
             inside *= one(self.expression(BESIDE + 1))
         return power(inside, Rational(1, 2))
-
-
-# Phrases that a word opens; the parser stands behind the word.
-
-
-def _sum(parser: Parser) -> Expr:
-    if not parser.take_any("of", "between"):
-        return _pronoun(parser, Add)
-    return Add(*_several(parser))
-
-
-def _product(parser: Parser) -> Expr:
-    if not parser.take_any("of", "between"):
-        return _pronoun(parser, Mul)
-    return Mul(*_several(parser))
-
-
-def _average(parser: Parser) -> Expr:
-    parser.expect("of")
-    found = _several(parser)
-    return Add(*found) / len(found)
-
-
-def _several(parser: Parser) -> list[Expr]:
-    found = parser.items()
-    if len(found) < 2:
-        raise Unread("a sum or a product of one quantity")
-    return found
-
-
-def _pronoun(parser: Parser, kind: type[Expr]) -> Expr:
-    """Return "their sum": of what was named last."""
-    if len(parser._last) < 2 or parser.peek(-2).text not in ("their", "its"):
-        raise Unread("a sum or a product of something unsaid")
-    return kind(*parser._last)
-
-
-def _their(parser: Parser) -> Value:
-    return parser.expression(COUNTED)
-
-
-def _result(parser: Parser) -> Value:
-    """Return "the result of X"."""
-    parser.expect("of")
-    return parser.expression(LOOSEST)
-
-
-def _difference(parser: Parser) -> Value:
-    several = parser.peek(-1).text == "differences"
-    named = parser._last
-    if several and parser.take("with"):
-        (whole,), parts = named or (None,), parser.items()
-        return Many(tuple(whole - part for part in parts))
-    parser.expect("of", "between", "in")
-    found = parser.items()
-    if several and len(found) > 2:
-        return Many(tuple(found[0] - part for part in found[1:]))
-    if len(found) != 2:
-        raise Unread(f"a difference of {len(found)} quantities")
-    return found[0] - found[1]
-
-
-def _quotient(parser: Parser) -> Expr:
-    parser.expect("of", "between")
-    found = parser.items()
-    if len(found) == 1 and parser.take_any("to", "by"):
-        found.append(one(parser.expression(ITEM)))
-    if len(found) != 2:
-        raise Unread(f"a quotient of {len(found)} quantities")
-    return divided(found[0], found[1])
-
-
-def _square(parser: Parser) -> Value:
-    """Return "square root of X", whose X goes on to the end unless it is a number, or "square of"."""
-    if parser.take_any("root", "roots"):
-        return _root(parser)
-    parser.expect("of")
-    return each(parser.expression(COUNTED), CHANGES["squared"])
-
-
-def _root(parser: Parser) -> Value:
-    parser.expect("of")
-    parser._skip_fillers()
-    if parser.at_number():
-        value: Value = parser.bare_number()
-    elif parser.peek().text == "(":
-        value = parser.expression(POWER)
-    else:
-        value = parser.expression(LOOSEST + 1)
-    return each(value, lambda inside: power(inside, Rational(1, 2)))
-
-
-def _cube(parser: Parser) -> Value:
-    if parser.take("root"):
-        parser.expect("of")
-        return power(one(parser.expression(COUNTED)), Rational(1, 3))
-    parser.expect("of")
-    return each(parser.expression(COUNTED), CHANGES["cubed"])
-
-
-def _changed(name: str) -> Callable[[Parser], Value]:
-    def read(parser: Parser) -> Value:
-        return each(parser.expression(COUNTED), CHANGES[name])
-
-    return read
-
-
-def _function(name: str) -> Callable[[Parser], Value]:
-    def read(parser: Parser) -> Value:
-        exponent = one(parser.expression(POWER + 1)) if parser.take("^") else Integer(1)
-        parser.take("of")
-        argument = one(parser.expression(BESIDE + 1))
-        return power(getattr(sympy, name)(argument), exponent)
-
-    return read
-
-
-def _sqrt(parser: Parser) -> Value:
-    parser.take("of")
-    return parser._radical()
-
-
-def _extreme(kind: type[Expr]) -> Callable[[Parser], Value]:
-    """Return a reader of "min(a, b)" and of "the smallest of its dimensions"."""
-
-    def read(parser: Parser) -> Value:
-        if parser.take("("):
-            found = parser.items(LOOSEST + 1)
-            parser.expect(")")
-        else:
-            parser.take_any("of", "among")
-            found = parser.items()
-            found = list(parser._last) if len(found) == 1 else found
-        if len(found) < 2:
-            raise Unread("the smallest of one quantity")
-        return kind(*found)
-
-    return read
-
-
-def _add(parser: Parser) -> Expr:
-    parser.take("together")
-    found = parser.items()
-    if parser.take("to"):
-        found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
-    parser.take("together")
-    return Add(*found)
-
-
-def _subtract(parser: Parser) -> Expr:
-    what = one(parser.expression(ITEM))
-    parser.expect("from")
-    return one(parser.expression(ITEM)) - what
-
-
-def _multiply(parser: Parser) -> Expr:
-    parser.take("together")
-    found = parser.items()
-    if parser.take("by"):
-        found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
-    parser.take("together")
-    if len(found) < 2:
-        raise Unread("a product of one quantity")
-    return Mul(*found)
-
-
-def _divide(parser: Parser) -> Expr:
-    what = one(parser.expression(ITEM))
-    parser.expect("by")
-    return divided(what, one(parser.expression(ITEM)))
-
-
-# What is done with expressions
-
-
-def one(value: Value, kind: type[Expr] | None = None) -> Expr:
-    """Return an expression; several are put together by ``kind``, `Add` or `Mul`."""
-    if isinstance(value, Many):
-        if kind is None:
-            raise Unread("several quantities where one was expected")
-        return kind(*value.items)
-    return value
-
-
-def each(value: Value, change: Callable[[Expr], Expr]) -> Value:
-    """Return the value with every expression of it changed."""
-    if isinstance(value, Many):
-        return Many(tuple(change(item) for item in value.items))
-    return change(value)
-
-
-def scaled(factor: Expr, value: Value) -> Value:
-    """Return a multiple of every expression."""
-    return each(value, lambda item: factor * item)
-
-
-def divided(above: Expr, below: Expr) -> Expr:
-    """Return a quotient; raises `Unread` for one by zero."""
-    if below.is_zero:
-        raise Unread("a division by zero")
-    return above / below
-
-
-def power(base: Expr, exponent: Expr) -> Expr:
-    """Return a power; raises `Unread` for one that is large, or has a symbol in its exponent."""
-    if not exponent.is_Rational or abs(exponent) > LARGEST_POWER:
-        raise Unread(f"an exponent that is no number up to {LARGEST_POWER}", hopeless=True)
-    if exponent.q > LARGEST_POWER or _bits(base) * abs(exponent.p) > MOST_BITS:
-        raise Unread("a power that is too large", hopeless=True)
-    if base.is_zero and exponent < 0:
-        raise Unread("a division by zero")
-    return base**exponent
-
-
-def _bits(expression: Expr) -> int:
-    """Return about how many bits the numbers of an expression have, and its degree at least."""
-    sizes = [max(int(n.p).bit_length(), int(n.q).bit_length()) for n in expression.atoms(Rational)]
-    degrees = [
-        abs(p.exp.p) * _bits(p.base) for p in expression.atoms(sympy.Pow) if p.exp.is_Rational
-    ]
-    return max([1, *sizes, *degrees])
-
-
-OPERATIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "+": lambda left, right: left + right,
-    "-": lambda left, right: left - right,
-    "*": lambda left, right: left * right,
-    "/": divided,
-}
-SIGNS = {
-    "+": "+", "-": "-", "*": "*", "/": "/",
-    "plus": "+", "added to": "+", "increased by": "+", "together with": "+",
-    "minus": "-", "less": "-", "decreased by": "-", "reduced by": "-",
-    "times": "*", "multiplied by": "*", "multiplied with": "*",
-    "over": "/", "divided by": "/",
-}  # fmt: skip
-"""Signs and the words for them."""
-SEQUELS = {
-    "add": "+", "adding": "+", "added": "+", "multiply": "*", "multiplying": "*", "multiplied": "*",
-    "divide": "/", "dividing": "/", "divided": "/",
-}  # fmt: skip
-ORDINALS = {"second": 2, "third": 3, "fourth": 4}
-CHANGES: dict[str, Callable[[Expr], Expr]] = {
-    "squared": lambda inside: power(inside, Integer(2)),
-    "cubed": lambda inside: power(inside, Integer(3)),
-    "doubled": lambda inside: 2 * inside,
-    "tripled": lambda inside: 3 * inside,
-    "halved": lambda inside: inside / 2,
-}
-ADJECTIVES = frozenset(["right", "isosceles", "equilateral", "regular", "square", "circular", "triangular"])
-NO_NOUNS = CONNECTING | set(FUNCTIONS) | set(CHANGES) | {words.split()[0] for words in SIGNS}
-"""Words that a letter, and no article, stands before."""
-OPENING: dict[str, Callable[[Parser], Value]] = {
-    "sum": _sum, "total": _sum, "product": _product, "average": _average, "mean": _average,
-    "difference": _difference, "differences": _difference,
-    "quotient": _quotient, "ratio": _quotient,
-    "square": _square, "squares": _square, "cube": _cube, "cubes": _cube, "root": _root,
-    "squared": _changed("squared"), "cubed": _changed("cubed"),
-    "squaring": _changed("squared"), "cubing": _changed("cubed"),
-    "doubling": _changed("doubled"), "halving": _changed("halved"), "tripling": _changed("tripled"),
-    "sqrt": _sqrt,
-    "sin": _function("sin"), "sine": _function("sin"),
-    "cos": _function("cos"), "cosine": _function("cos"),
-    "tan": _function("tan"), "tangent": _function("tan"),
-    "min": _extreme(sympy.Min), "smallest": _extreme(sympy.Min), "minimum": _extreme(sympy.Min),
-    "shortest": _extreme(sympy.Min), "least": _extreme(sympy.Min),
-    "max": _extreme(sympy.Max), "largest": _extreme(sympy.Max), "maximum": _extreme(sympy.Max),
-    "their": _their, "result": _result,
-    "add": _add, "adding": _add, "summing": _add,
-    "subtract": _subtract, "subtracting": _subtract,
-    "multiply": _multiply, "multiplying": _multiply,
-    "divide": _divide, "dividing": _divide,
-}  # fmt: skip
-"""What the words that open a phrase are read by."""

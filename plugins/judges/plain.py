@@ -1,6 +1,6 @@
-"""From LaTeX, Unicode and Markdown to one plain way of writing formulas.
+r"""From LaTeX, Unicode and Markdown to one plain way of writing formulas.
 
-``\\frac{1}{2}πr²`` becomes ``((1)/(2)) pi r^(2)``. Only characters are replaced here: what the text
+``\frac{1}{2}πr²`` becomes ``((1)/(2)) pi r^(2)``. Only characters are replaced here: what the text
 means is found out by `edit_harness_plugins.judges.grammar`.
 """
 
@@ -15,17 +15,17 @@ SUPERSCRIPTS, SUBSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹", "₀₁₂₃₄₅₆
 DIGITS = str.maketrans(SUPERSCRIPTS + SUBSCRIPTS, 2 * "0123456789")
 VULGAR = re.compile(r"(\d+ ?)?([¼-¾⅐-⅞])")
 SMALL_FRACTION = re.compile(f"([{SUPERSCRIPTS}]+)[⁄/]([{SUBSCRIPTS}]+)")
-SIGNS = str.maketrans(
-    dict.fromkeys("×·⋅∙•∗", "*")
-    | dict.fromkeys("÷∕⁄", "/")
-    | dict.fromkeys("−–‐‑", "-")
-    | dict.fromkeys("≃≅≐", "≈")
-    | {"—": " ; ", "’": "'", "`": " ", "π": " pi ", "°": " degrees "}
+SIGNS = (
+    dict.fromkeys(map(ord, "×·⋅∙•∗"), "*")
+    | dict.fromkeys(map(ord, "÷∕⁄"), "/")
+    | dict.fromkeys(map(ord, "−–‐‑"), "-")
+    | dict.fromkeys(map(ord, "≃≅≐"), "≈")
+    | {ord("—"): " ; ", ord("’"): "'", ord("`"): " ", ord("π"): " pi ", ord("°"): " degrees "}
 )
 GREEK = {
-    chr(code): f" {unicodedata.name(chr(code)).split()[-1].lower()} "
+    code: f" {unicodedata.name(chr(code)).split()[-1].lower()} "
     for code in [*range(0x3B1, 0x3C0), *range(0x3C1, 0x3CA)]
-} | {"ϕ": " phi ", "ϑ": " theta "}
+} | {ord("ϕ"): " phi ", ord("ϑ"): " theta "}
 BOLD = re.compile(r"(?<!\S)\*\*(\S[^*]*)\*\*(?!\w)")
 
 LATEX_SIGNS = {
@@ -48,7 +48,7 @@ def plain(text: str) -> str:
     text = VULGAR.sub(_vulgar, text)
     text = re.sub(f"[{SUPERSCRIPTS}]+", lambda found: f"^({found[0].translate(DIGITS)})", text)
     text = re.sub(f"[{SUBSCRIPTS}]+", lambda found: f"_{found[0].translate(DIGITS)} ", text)
-    text = unicodedata.normalize("NFKC", text).translate(SIGNS).translate(str.maketrans(GREEK))
+    text = unicodedata.normalize("NFKC", text).translate(SIGNS).translate(GREEK)
     text = BOLD.sub(r"\1", text)
     return _without_latex(text) if re.search(r"[\\${}]", text) else text
 

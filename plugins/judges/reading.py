@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from sympy import Expr
 
-from edit_harness_plugins.judges.grammar import CHANGES, SIGNS, Parser
+from edit_harness_plugins.judges.algebra import CHANGES
+from edit_harness_plugins.judges.grammar import SIGNS, Parser
+from edit_harness_plugins.judges.phrases import parser as parser_of
 from edit_harness_plugins.judges.plain import plain
 from edit_harness_plugins.judges.quantities import Quantities, symbol
 from edit_harness_plugins.judges.rule import Rule
@@ -113,8 +115,8 @@ def _completed(line: str, prompt: str) -> str:
     return f"{plain(found[1])} = {line}" if found else line
 
 
-def _parser(text: str, rule: Rule, units: bool = False) -> Parser:
-    return Parser(tokens(text, tuple(rule.variables), units), rule.quantities)
+def _parser(text: str, rule: Rule) -> Parser:
+    return parser_of(tokens(text, tuple(rule.variables)), rule.quantities)
 
 
 def _equations(line: str, rule: Rule) -> Reading | None:
@@ -235,7 +237,7 @@ def _number_at_beginning(text: str) -> Reading | None:
     text = re.sub(r"(?<=\d),(?=\d{1,2}(?!\d))", ".", text)
     text = re.sub(r"(?<=\d)\s+\(", " ; (", text)
     try:
-        parser = Parser(tokens(text, (), units=True), Quantities())
+        parser = parser_of(tokens(text, (), units=True), Quantities())
         value = parser.parse()
     except Unread as error:
         if error.hopeless:

@@ -13,7 +13,8 @@ from typing import Any
 
 from sympy import Expr, Symbol
 
-from edit_harness_plugins.judges.grammar import Parser, power
+from edit_harness_plugins.judges.algebra import power
+from edit_harness_plugins.judges.phrases import parser as parser_of
 from edit_harness_plugins.judges.quantities import Quantities, symbol
 from edit_harness_plugins.judges.unread import Unread
 from edit_harness_plugins.judges.words import Token, tokens
@@ -82,7 +83,7 @@ def read_key(text: str, names: Collection[str]) -> Expr:
         found = tokens(text, names)
         for token in found:
             _check(token, names)
-        parser = Parser(found, Quantities())
+        parser = parser_of(found, Quantities())
         expression = parser.parse()
     except (Unread, TypeError, ValueError) as error:
         raise BadKey(f"the formula {text!r} cannot be read: {error}") from None

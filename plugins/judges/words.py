@@ -15,12 +15,36 @@ MOST_DIGITS = 30
 NUMBERS = {
     word: value
     for value, word in enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
+        ]
     )
 }
 NUMBERS |= {
     word: 10 * value
-    for value, word in enumerate(["thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 3)
+    for value, word in enumerate(
+        ["thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 3
+    )
 }
 PARTS = {
     "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourth": 4,
@@ -34,17 +58,163 @@ GREEK = (
     "mu", "tau",
 )  # fmt: skip
 FILLERS = frozenset(
-    ["the", "its", "this", "that", "full", "whole", "both", "all", "respective", "given", "combined", "overall", "corresponding", "individual", "different", "exactly", "simply", "just", "also", "entire", "adjacent", "perpendicular", "opposite", "taking", "take", "finding"]
+    [
+        "the",
+        "its",
+        "this",
+        "that",
+        "full",
+        "whole",
+        "both",
+        "all",
+        "respective",
+        "given",
+        "combined",
+        "overall",
+        "corresponding",
+        "individual",
+        "different",
+        "exactly",
+        "simply",
+        "just",
+        "also",
+        "entire",
+        "adjacent",
+        "perpendicular",
+        "opposite",
+        "taking",
+        "take",
+        "finding",
+    ]
 )
 """Words before a quantity that change nothing."""
 SHAPES = frozenset(
-    ["rectangle", "square", "triangle", "circle", "parallelogram", "rhombus", "diamond", "trapezoid", "trapezium", "sector", "cuboid", "box", "cube", "prism", "pyramid", "cone", "cylinder", "sphere", "shape", "figure", "solid", "ball"]
+    [
+        "rectangle",
+        "square",
+        "triangle",
+        "circle",
+        "parallelogram",
+        "rhombus",
+        "diamond",
+        "trapezoid",
+        "trapezium",
+        "sector",
+        "cuboid",
+        "box",
+        "cube",
+        "prism",
+        "pyramid",
+        "cone",
+        "cylinder",
+        "sphere",
+        "shape",
+        "figure",
+        "solid",
+        "ball",
+    ]
 )
 UNITS = frozenset(
-    ["cm", "mm", "m", "km", "in", "inch", "inches", "ft", "foot", "feet", "yd", "yards", "yard", "miles", "mile", "meter", "meters", "metre", "metres", "centimeter", "centimeters", "centimetre", "centimetres", "millimeter", "millimeters", "unit", "units", "sq", "square", "squares", "cubic", "cu", "radians", "rad", "radian", "degrees"]
+    [
+        "cm",
+        "mm",
+        "m",
+        "km",
+        "in",
+        "inch",
+        "inches",
+        "ft",
+        "foot",
+        "feet",
+        "yd",
+        "yards",
+        "yard",
+        "miles",
+        "mile",
+        "meter",
+        "meters",
+        "metre",
+        "metres",
+        "centimeter",
+        "centimeters",
+        "centimetre",
+        "centimetres",
+        "millimeter",
+        "millimeters",
+        "unit",
+        "units",
+        "sq",
+        "square",
+        "squares",
+        "cubic",
+        "cu",
+        "radians",
+        "rad",
+        "radian",
+        "degrees",
+    ]
 )
 CONNECTING = frozenset(
-    ["is", "are", "was", "be", "as", "by", "and", "or", "to", "of", "in", "on", "at", "an", "the", "it", "its", "if", "so", "we", "do", "no", "not", "i", "am", "has", "had", "have", "with", "for", "from", "that", "this", "then", "thus", "hence", "where", "when", "which", "since", "because", "let", "given", "get", "gives", "can", "all", "both", "per", "you", "my", "our", "us", "but", "how", "what", "who", "why"]
+    [
+        "is",
+        "are",
+        "was",
+        "be",
+        "as",
+        "by",
+        "and",
+        "or",
+        "to",
+        "of",
+        "in",
+        "on",
+        "at",
+        "an",
+        "the",
+        "it",
+        "its",
+        "if",
+        "so",
+        "we",
+        "do",
+        "no",
+        "not",
+        "i",
+        "am",
+        "has",
+        "had",
+        "have",
+        "with",
+        "for",
+        "from",
+        "that",
+        "this",
+        "then",
+        "thus",
+        "hence",
+        "where",
+        "when",
+        "which",
+        "since",
+        "because",
+        "let",
+        "given",
+        "get",
+        "gives",
+        "can",
+        "all",
+        "both",
+        "per",
+        "you",
+        "my",
+        "our",
+        "us",
+        "but",
+        "how",
+        "what",
+        "who",
+        "why",
+    ]
 )
 PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{2,4}|a[bcdhp]{1,3}", re.IGNORECASE)
 """Letters that stand side by side as factors and not as a word."""

@@ -36,7 +36,7 @@ class Process:
     """One process, and the lines that it has written."""
 
     def __init__(self) -> None:
-        self.errors = tempfile.TemporaryFile()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self.popen = subprocess.Popen(
             COMMAND,
             stdin=subprocess.PIPE,
