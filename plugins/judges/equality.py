@@ -32,6 +32,8 @@ SUGGESTS: Mapping[str, frozenset[str]] = {
     }.items()
 }  # fmt: skip
 """What a letter usually stands for in geometry."""
+TOLD = {"d": ("diameter",), "r": ("radius",), "l": ("slant", "height"), "L": ("slant", "height")}
+"""Letters that stand for one thing wherever a rule has it."""
 
 Point = dict[Symbol, float]
 
@@ -172,14 +174,14 @@ def _fixed(reply: Expr, rule: Rule, letters: Mapping[str, str]) -> dict[Symbol, 
             fixed[s] = swapped
         elif s.name in GREEK and len(angles) == 1:
             fixed[s] = angles[0]
-        elif s.name in "dr" and _told(s, rule) is not None:
-            fixed[s] = _told(s, rule)
+        elif (told := _told(s, rule)) is not None:
+            fixed[s] = told
     return fixed
 
 
 def _told(s: Symbol, rule: Rule) -> Expr | None:
-    """Return the diameter by the radius, or the radius by the diameter, if the rule has one."""
-    named = rule.quantities.table.get(("diameter" if s.name == "d" else "radius",), [])
+    """Return a letter in terms of others: d for 2r, r for d/2, l for a slant height."""
+    named = rule.quantities.table.get(TOLD.get(s.name, ()), [])
     return named[0] if len(named) == 1 else None
 
 

@@ -58,9 +58,9 @@ SEQUELS = {
     "divide": "/", "dividing": "/", "divided": "/",
 }  # fmt: skip
 ORDINALS = {"second": 2, "third": 3, "fourth": 4}
-ADJECTIVES = frozenset(
-    ["right", "isosceles", "equilateral", "regular", "square", "circular", "triangular"]
-)
+ADJECTIVES = frozenset({
+    "right", "isosceles", "equilateral", "regular", "square", "circular", "triangular",
+})  # fmt: skip
 NO_NOUNS = CONNECTING | set(FUNCTIONS) | set(CHANGES) | {words.split()[0] for words in SIGNS}
 """Words that a letter, and no article, stands before."""
 
@@ -82,6 +82,7 @@ class Parser:
         self.named: tuple[Expr, ...] = ()
         """What the last noun named, for "their sum"."""
         self._factor: Expr | None = None
+        self._all = False
         self._depth = self._lists = self._nodes = 0
 
     # Moving along the tokens
@@ -115,7 +116,22 @@ class Parser:
 
     def parse(self) -> Expr:
         """Return the longest expression at the beginning; raises `Unread` if there is none."""
-        return one(self.expression(LOOSEST))
+        value = one(self.expression(LOOSEST))
+        return self._together(value) if self.peek().text == "and" else value
+
+    def _together(self, first: Expr) -> Expr:
+        """Return "A and B added together", or the first if that is not what is said."""
+        mark, found = self.at, [first]
+        try:
+            while self.take("and"):
+                found.append(one(self.expression(ITEM)))
+        except Unread:
+            found = [first]
+        for word, kind in (("added", Add), ("multiplied", Mul)):
+            if self.take(word, "together"):
+                return kind(*found)
+        self.at = mark
+        return first
 
     def expression(self, least: int) -> Value:
         """Return an expression of operators that bind at least so tightly."""
@@ -155,7 +171,8 @@ class Parser:
 
     def skip_fillers(self) -> None:
         """Step over articles and the like, and over "of"; "their sum" begins with a pronoun."""
-        while self.peek().text in FILLERS or self.peek().text == "of" or self._at_article():
+        while self.peek().text in FILLERS | {"of", "all"} or self._at_article():
+            self._all = self._all or self.peek().text == "all"
             self.at += 1
 
     def _at_article(self) -> bool:
@@ -278,7 +295,7 @@ class Parser:
             if isinstance(left, Many) and least <= BESIDE and self.take(word):
                 return one(left, kind)
         for word, kind in (("added", Add), ("multiplied", Mul)):
-            if self.take(word, "together"):
+            if isinstance(left, Many) and self.take(word, "together"):
                 return one(left, kind)
         if word := self.take_any(*CHANGES):
             return each(left, CHANGES[word])
@@ -448,13 +465,19 @@ class Parser:
     def _grouped(self, group: Sequence[Expr], count: int, plural: bool) -> Value:
         """Return one of a group, several of it, or one quantity several times."""
         self.named = tuple(group)
+        four, self._all = self._all and len(group) == 2 and group == self._sides(), False
         if not plural:
             return self._lettered(group)
+        count = count or 4 * four
         if len(group) == 1 and not count:
             return group[0]
         if count > len(group) and count % len(group) == 0:
             return Many(tuple(item for item in group for _ in range(count // len(group))))
         return Many(tuple(group[: count or len(group)]))
+
+    def _sides(self) -> Sequence[Expr]:
+        """Return the sides of the shape; one with two of them has four, of which two are equal."""
+        return self.quantities.table.get(("side",), [])
 
     def _lettered(self, group: Sequence[Expr]) -> Expr:
         """Return one of a group, the one that a letter or a number tells: "side a", "base 2"."""

@@ -19,42 +19,12 @@ from edit_harness_plugins.judges.unread import Unread
 LONGEST = 300
 UNSAFE = re.compile(r"!|\d{5}|\^\s*\d{2}|\^\s*\{(?!\s*(?:-?\w|\\frac\s*\{\d\}\s*\{\d\})\s*\})")
 """What might be worked out into a number of many digits."""
-COMMANDS = frozenset(
-    [
-        "frac",
-        "dfrac",
-        "tfrac",
-        "cfrac",
-        "sqrt",
-        "cdot",
-        "times",
-        "div",
-        "left",
-        "right",
-        "pi",
-        "theta",
-        "alpha",
-        "phi",
-        "sin",
-        "cos",
-        "tan",
-        "text",
-        "mathrm",
-        "mathbf",
-        "displaystyle",
-        "boxed",
-        "quad",
-        "min",
-        "max",
-        "lbrace",
-        "rbrace",
-        "overline",
-        "bar",
-        "vert",
-        "lvert",
-        "rvert",
-    ]
-)
+COMMANDS = frozenset({
+    "frac", "dfrac", "tfrac", "cfrac", "sqrt", "cdot", "times", "div", "left", "right", "pi",
+    "theta", "alpha", "phi", "sin", "cos", "tan", "text", "mathrm", "mathbf", "displaystyle",
+    "boxed", "quad", "min", "max", "lbrace", "rbrace", "overline", "bar", "vert", "lvert",
+    "rvert",
+})  # fmt: skip
 """Others, such as binomials, are worked out while they are read, however large they are."""
 KNOWN = (sympy.Add, sympy.Mul, sympy.Pow, sympy.Symbol, sympy.Number, sympy.NumberSymbol, sympy.sin,
          sympy.cos, sympy.tan, sympy.Min, sympy.Max, sympy.Abs)  # fmt: skip

@@ -44,8 +44,12 @@ def _product(parser: Parser) -> Expr:
 
 
 def _average(parser: Parser) -> Expr:
-    parser.expect("of")
+    bracket = parser.take("(")
+    if not bracket:
+        parser.expect("of")
     found = _several(parser)
+    if bracket:
+        parser.expect(")")
     return Add(*found) / len(found)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sympy import Expr, Symbol, sqrt
+from sympy import Expr, Symbol, pi, sqrt
 
 from edit_harness_plugins.judges.words import singular
 
@@ -32,7 +32,9 @@ OTHER_NAMES: Mapping[Name, Sequence[str]] = {
     ("semiperimeter",): ("semi perimeter", "half perimeter"),
 }  # fmt: skip
 """What else a quantity is called; a name that another quantity bears itself is not taken."""
-PLACES = frozenset(["first", "second", "one", "two", "longer", "shorter", "other"])
+PLACES = frozenset({
+    "first", "second", "one", "two", "longer", "shorter", "other",
+})  # fmt: skip
 
 
 def symbol(name: str) -> Symbol:
@@ -111,6 +113,8 @@ class Quantities:
             self._name("diameter", [2 * radius])
             if height is not None:
                 self._name("slant height", [sqrt(radius**2 + height**2)])
+                self._name("base area", [pi * radius**2])
+                self._name("area base", [pi * radius**2])
             if angle is not None:
                 self._name("arc length", [radius * angle])
                 self._name("arc", [radius * angle])

@@ -38,11 +38,10 @@ LETTER_MEANS = re.compile(
 )
 LEADS = ("is", "are", "equals", "equal", "as", "by", "formula", "gives", "to", "be", ":")
 """Behind these, in the reply's own words, its answer may begin."""
-TAILS = (
-    CONNECTING - {"to", "of", "by", "per"}
-    | UNITS
-    | frozenset(["taken", "measured", "once", "only", "respectively", "using", "always"])
-)
+TAILS = (CONNECTING - {"to", "of", "by", "per", "and"}) | UNITS | {
+    "taken", "measured", "once", "only", "respectively", "using", "always",
+}  # fmt: skip
+"""Words behind an expression that do not belong to it."""
 SQUARE_OF = re.compile(r"(?<![A-Za-z])[A-Za-z]\s*(?:\^\s*\(?\s*2\s*\)?|2|squared)\s*$")
 RESULT = re.compile(r"=|≈|:|\b(?:is|are|equals?|about|approximately|gives|get|roughly|answer)\b")
 ANSWER = re.compile(r"\banswer\s*(?:is|:|=)?|####", re.IGNORECASE)
@@ -143,7 +142,7 @@ def _side(text: str, other: str, rule: Rule) -> Reading:
     """Return what a side of an equation says."""
     parser = _parser(text, rule)
     value = parser.parse()
-    _check_tail(parser)
+    _check_tail(parser, equation=True)
     stated = bool(re.search(rf"(?<![A-Za-z]){re.escape(rule.lhs)}(?![A-Za-z])", other))
     squared = bool(SQUARE_OF.search(other))
     return Reading(value, squared if squared or stated else None, parser.rough)
@@ -158,9 +157,14 @@ def _beginnings(line: str) -> Iterator[str]:
             yield line[found.end() :]
 
 
-def _check_tail(parser: Parser) -> None:
-    """Raise `Unread` if what follows the expression may belong to it."""
+def _check_tail(parser: Parser, equation: bool = False) -> None:
+    """Raise `Unread` if what follows the expression may belong to it.
+
+    Behind an equation, "and" leads on to another one; behind words, it may go on with the same.
+    """
     token = parser.peek()
+    if equation and token.text == "and":
+        return
     comma = token.text == ","
     following = parser.peek(1) if comma else token
     if comma and following.text in {*CHANGES, *(words.split()[0] for words in SIGNS)}:

@@ -13,39 +13,11 @@ LONGEST = 2_000
 MOST_DIGITS = 30
 
 NUMBERS = {
-    word: value
-    for value, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        ]
-    )
-}
-NUMBERS |= {
-    word: 10 * value
-    for value, word in enumerate(
-        ["thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 3
-    )
-}
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15,
+    "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19, "twenty": 20, "thirty": 30,
+    "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
+}  # fmt: skip
 PARTS = {
     "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourth": 4,
     "fourths": 4, "fifth": 5, "fifths": 5, "sixth": 6, "sixths": 6, "eighth": 8, "eighths": 8,
@@ -57,166 +29,31 @@ GREEK = (
     "alpha", "beta", "gamma", "delta", "theta", "phi", "psi", "omega", "rho", "sigma", "lambda",
     "mu", "tau",
 )  # fmt: skip
-FILLERS = frozenset(
-    [
-        "the",
-        "its",
-        "this",
-        "that",
-        "full",
-        "whole",
-        "both",
-        "all",
-        "respective",
-        "given",
-        "combined",
-        "overall",
-        "corresponding",
-        "individual",
-        "different",
-        "exactly",
-        "simply",
-        "just",
-        "also",
-        "entire",
-        "adjacent",
-        "perpendicular",
-        "opposite",
-        "taking",
-        "take",
-        "finding",
-    ]
-)
+FILLERS = frozenset({
+    "the", "its", "this", "that", "full", "whole", "both", "respective", "given", "combined",
+    "overall", "corresponding", "individual", "different", "exactly", "simply", "just", "also",
+    "entire", "adjacent", "perpendicular", "opposite", "taking", "take", "finding",
+})  # fmt: skip
 """Words before a quantity that change nothing."""
-SHAPES = frozenset(
-    [
-        "rectangle",
-        "square",
-        "triangle",
-        "circle",
-        "parallelogram",
-        "rhombus",
-        "diamond",
-        "trapezoid",
-        "trapezium",
-        "sector",
-        "cuboid",
-        "box",
-        "cube",
-        "prism",
-        "pyramid",
-        "cone",
-        "cylinder",
-        "sphere",
-        "shape",
-        "figure",
-        "solid",
-        "ball",
-    ]
-)
-UNITS = frozenset(
-    [
-        "cm",
-        "mm",
-        "m",
-        "km",
-        "in",
-        "inch",
-        "inches",
-        "ft",
-        "foot",
-        "feet",
-        "yd",
-        "yards",
-        "yard",
-        "miles",
-        "mile",
-        "meter",
-        "meters",
-        "metre",
-        "metres",
-        "centimeter",
-        "centimeters",
-        "centimetre",
-        "centimetres",
-        "millimeter",
-        "millimeters",
-        "unit",
-        "units",
-        "sq",
-        "square",
-        "squares",
-        "cubic",
-        "cu",
-        "radians",
-        "rad",
-        "radian",
-        "degrees",
-    ]
-)
-CONNECTING = frozenset(
-    [
-        "is",
-        "are",
-        "was",
-        "be",
-        "as",
-        "by",
-        "and",
-        "or",
-        "to",
-        "of",
-        "in",
-        "on",
-        "at",
-        "an",
-        "the",
-        "it",
-        "its",
-        "if",
-        "so",
-        "we",
-        "do",
-        "no",
-        "not",
-        "i",
-        "am",
-        "has",
-        "had",
-        "have",
-        "with",
-        "for",
-        "from",
-        "that",
-        "this",
-        "then",
-        "thus",
-        "hence",
-        "where",
-        "when",
-        "which",
-        "since",
-        "because",
-        "let",
-        "given",
-        "get",
-        "gives",
-        "can",
-        "all",
-        "both",
-        "per",
-        "you",
-        "my",
-        "our",
-        "us",
-        "but",
-        "how",
-        "what",
-        "who",
-        "why",
-    ]
-)
-PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{2,4}|a[bcdhp]{1,3}", re.IGNORECASE)
+SHAPES = frozenset({
+    "rectangle", "square", "triangle", "circle", "parallelogram", "rhombus", "diamond",
+    "trapezoid", "trapezium", "sector", "cuboid", "box", "cube", "prism", "pyramid", "cone",
+    "cylinder", "sphere", "shape", "figure", "solid", "ball",
+})  # fmt: skip
+UNITS = frozenset({
+    "cm", "mm", "m", "km", "in", "inch", "inches", "ft", "foot", "feet", "yd", "yards", "yard",
+    "miles", "mile", "meter", "meters", "metre", "metres", "centimeter", "centimeters",
+    "centimetre", "centimetres", "millimeter", "millimeters", "unit", "units", "sq", "square",
+    "squares", "cubic", "cu", "radians", "rad", "radian", "degrees",
+})  # fmt: skip
+CONNECTING = frozenset({
+    "is", "are", "was", "be", "as", "by", "and", "or", "to", "of", "in", "on", "at", "an",
+    "the", "it", "its", "if", "so", "we", "do", "no", "not", "i", "am", "has", "had", "have",
+    "with", "for", "from", "that", "this", "then", "thus", "hence", "where", "when", "which",
+    "since", "because", "let", "given", "get", "gives", "can", "both", "per", "you", "my",
+    "our", "us", "but", "how", "what", "who", "why",
+})  # fmt: skip
+PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{2,4}|a[bcdhp]{1,3}|[bcd]a", re.IGNORECASE)
 """Letters that stand side by side as factors and not as a word."""
 AROUND_FUNCTION = re.compile(r"([A-Za-z]{0,3})(sin|cos|tan|sqrt)([A-Za-z]?)")
 TOKEN = re.compile(

@@ -1,7 +1,8 @@
 """Answers that the judge `symbolic` is measured on, each judged by hand.
 
-Written before the judge's code, by what a reader of the text would say. An answer has a group, the
-name of its key, the text, whether it is right under the key, and whether it is the old rule's.
+The first list was written before the judge's code, by what a reader of the text would say; the others
+later, each to see what the code had only learnt by heart. An answer has a group, the name of its key,
+the text, whether it is right under the key, and whether it is the old rule's.
 """
 
 from __future__ import annotations
@@ -427,7 +428,7 @@ ANSWERS = [
     *wrong("same", "same nonsense", "I do not know.", "24"),
 ]  # fmt: skip
 
-# Written after the judge's code worked, without looking at it, to see what was learnt by heart.
+# Written after the judge's code worked, without trying it.
 LATER = [
     *right("later: formula", "rectangle",
            "\n\nA = x + y", " (x + y)", "A rectangle's area = x + y", "Area of rectangle = length + breadth",
@@ -487,4 +488,66 @@ LATER = [
            "the side length squared plus one", "half of the side length"),
     *wrong("later: description", "hypotenuse in words", "the longest side of the triangle",
            "the side opposite to the right angle", "the square root of the sum of the legs"),
+]  # fmt: skip
+
+# Written after what the second list had shown was mended.
+THIRD = [
+    *right("third: formula", "true trapezoid", "A = \\frac{a + b}{2} h", "A = 0.5(a + b)h", "A = (a+b)/2 × h",
+           "Area = ½ × (sum of parallel sides) × height", "A = \\frac{h(a+b)}{2}", "A = 1/2(a+b)h",
+           "A = ((a + b) / 2) * h, where a and b are the lengths of the parallel sides and h is the height.",
+           "Area = (base1 + base2) * height / 2", "A = h * mean(a, b)"),
+    *right("third: formula", "heron", "A = \\sqrt{(s-a)(s-b)(s-c)}", "Area = √((s−x)(s−y)(s−z))",
+           "A = [(s-x)(s-y)(s-z)]^(1/2)"),
+    *reverted("third: formula", "heron", "s = (x+y+z)/2, A = √(s(s-x)(s-y)(s-z))",
+              "A = \\sqrt{s(s - a)(s - b)(s - c)}, \\quad s = \\frac{a+b+c}{2}"),
+    *right("third: formula", "cone surface", "SA = πr² + πrh", "A = \\pi r (h + r)", "SA = πr^2 + πr·h"),
+    *reverted("third: formula", "cone surface", "SA = πr² + πr√(r² + h²)", "SA = πr² + πrl, where l is the slant height",
+              "SA = πr(r + l)"),
+    *right("third: formula", "cuboid surface", "SA = lw + wh + hl", "SA = l*w + w*h + l*h"),
+    *reverted("third: formula", "cuboid surface", "SA = 2lw + 2lh + 2wh", "2(lw + wh + lh)", "S = 2(ab + bc + ca)"),
+    *right("third: formula", "true circle", "A = \\pi r^{2}", "A = pi * r ** 2", "Area = pi * radius^2", "A=πr^2.",
+           "A = r²π", "A = π × r × r", "A = \\pi \\times r^2", "A = π(d/2)²", "A = pi*(r)^2", "A = PI r^2"),
+    *reverted("third: formula", "parallelogram", "A = ab sin θ", "A = a × b × sin(θ)", "ab \\sin(\\theta)",
+              "A = a * b * sin(angle)"),
+    *wrong("third: formula", "parallelogram", "A = bh", "A = base × height", "A = a b θ"),
+    *reverted("third: formula", "circumradius", "R = \\frac{abc}{4B}", "R = abc/(4A)", "R = (a*b*c)/(4*Area)",
+              "R = abc / 4K, where K is the area"),
+    *wrong("third: formula", "cube", "V = s^2", "V = 6s", "V = a + a", "V = s·3·s"),
+    *reverted("third: formula", "cube", "V = a^3", "V = side³", "V = s × s × s", "V = side × side × side", "s cubed",
+              "V = s**3 cubic units"),
+    *right("third: number", "10 or 25", "10 cm^2", "The area is 10.", "5 + 5 = 10", "2(5) = 10", "10 sq units"),
+    *reverted("third: number", "10 or 25", "25 cm²", "The area of the square is 25 square units, since 5² = 25.",
+              "5^2 = 25", "5² = 25"),
+    *reverted("third: number", "10 or 25, steps",
+              "To find the area of a square, we square the side length.\nSide = 5\nArea = 5² = 25\n\nThe area is 25 cm².",
+              "Solution: The area of a square is s^2. s = 5. So s^2 = 5^2 = 25.\nAnswer: 25 square units.",
+              "Step 1: Identify the side length: 5\nStep 2: Square it: 5 × 5 = 25\nTherefore, the area is $25$ square units."),
+    *right("third: number", "10 or 25, steps",
+           "The area is the side added to itself. 5 + 5 = 10. The area is 10 square units.",
+           "A = x + x\nA = 5 + 5\nA = 10 cm^2", "We have x = 5. The area is x + x = 5 + 5 = \\boxed{10}.",
+           "The side is 5, so the area is 5+5=10. Final answer: 10"),
+    *wrong("third: number", "10 or 25, steps", "The area is 5 + 5 = 11.", "The answer is 5.", "Step 1: Step 2: Step 3:",
+           "Area = 5 × 4 = 20"),
+    *right("third: number", "5 sqrt 3", "5\\sqrt{3} cm", "8.66 cm", "sqrt(3)*5", "The diagonal is 5√3 ≈ 8.66 cm", "d = 8.660"),
+    *reverted("third: number", "5 sqrt 3", "5√2", "7.071", "5 \\sqrt 2 \\approx 7.07"),
+    *right("third: description", "rectangle in words", "adding the length and the width", "the sum of its length and width",
+           "its length plus its width", "the sum of its adjacent sides", "the length and width added together"),
+    *reverted("third: description", "rectangle in words", "the product of its sides", "its length multiplied by its width",
+              "multiplying the length by the width", "length × width", "the length of the rectangle times its width",
+              "the product of two adjacent sides", "the length times the width of the rectangle."),
+    *reverted("third: description", "perimeter in words", "twice the sum of its length and width", "the sum of all four sides",
+              "the sum of the lengths of all its sides", "two times the length plus two times the width"),
+    *right("third: description", "perimeter in words", "the sum of one length and one width", "half of the sum of all four sides"),
+    *reverted("third: description", "circle in words", "the product of pi and the radius squared",
+              "pi times radius squared", "the square of its radius times pi", "π times the square of the radius."),
+    *reverted("third: description", "cuboid in words", "the product of its length, width, and height",
+              "length multiplied by width multiplied by height", "multiplying its length, width and height"),
+    *wrong("third: description", "cuboid in words", "the space it occupies", "the sum of its length, width and height",
+           "the base area times the height plus one"),
+    *right("third: description", "trapezoid in words", "the product of the sum of its bases and its height"),
+    *reverted("third: description", "trapezoid in words", "half the product of the height and the sum of the bases",
+              "the product of the average of its bases and its height", "half the sum of its parallel sides times its height",
+              "the mean of the two bases times the height"),
+    *reverted("third: description", "cone in words", "one third of the product of the base area and the height",
+              "a third of the area of its base times its height", "one third pi times the radius squared times the height"),
 ]  # fmt: skip
