@@ -26,9 +26,9 @@ MOST_SIMPLIFIED = 60
 SUGGESTS: Mapping[str, frozenset[str]] = {
     letter: frozenset(words.split())
     for letter, words in {
-        "a": "side equal", "b": "base breadth", "c": "leg", "d": "diameter diagonal", "e": "edge side",
-        "h": "height", "l": "length slant", "p": "perimeter diagonal", "r": "radius",
-        "s": "side semiperimeter", "w": "width",
+        "a": "side equal area", "b": "base breadth side", "c": "leg side angle",
+        "d": "diameter diagonal side", "e": "edge side", "h": "height", "l": "length slant",
+        "p": "perimeter diagonal", "r": "radius", "s": "side semiperimeter", "w": "width",
     }.items()
 }  # fmt: skip
 """What a letter usually stands for in geometry."""
@@ -144,7 +144,8 @@ def renamings(reply: Expr, rule: Rule, letters: Mapping[str, str]) -> Iterator[d
     """Yield what the letters of a reply may stand for, as far as reply and custom tell.
 
     A letter of the rule is itself; other letters are the remaining ones in any order that agrees
-    best with what the reply says of them and with what such letters usually mean.
+    best with what the reply says of them and with what such letters usually mean. Beside letters of
+    the rule, a letter stands only for what it usually means.
     """
     fixed = _fixed(reply, rule, letters)
     strange = sorted(reply.free_symbols - rule.symbols - set(fixed), key=str)
@@ -155,6 +156,8 @@ def renamings(reply: Expr, rule: Rule, letters: Mapping[str, str]) -> Iterator[d
         return
     options = [dict(zip(strange, p, strict=True)) for p in permutations(left, len(strange))]
     best = max(_support(option, rule) for option in options)
+    if reply.free_symbols & rule.symbols and best < len(strange):
+        return
     for option in options:
         if _support(option, rule) == best:
             yield fixed | option

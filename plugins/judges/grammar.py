@@ -29,13 +29,13 @@ from edit_harness_plugins.judges.quantities import Quantities, symbol
 from edit_harness_plugins.judges.unread import Unread
 from edit_harness_plugins.judges.words import (
     CONNECTING,
-    END,
     FILLERS,
     FUNCTIONS,
     MULTIPLES,
     NUMBERS,
     PARTS,
     SHAPES,
+    Cursor,
     Token,
 )
 
@@ -69,14 +69,14 @@ Phrase: TypeAlias = "Callable[[Parser], Value]"
 """Reads a noun phrase whose first word the parser has just stepped over."""
 
 
-class Parser:
+class Parser(Cursor):
     """Reads one expression from the beginning of a list of tokens."""
 
     def __init__(
         self, tokens: Sequence[Token], quantities: Quantities, phrases: Mapping[str, Phrase]
     ) -> None:
-        self.tokens, self.quantities, self.phrases = tokens, quantities, phrases
-        self.at = 0
+        super().__init__(tokens)
+        self.quantities, self.phrases = quantities, phrases
         self.rough = False
         """Whether a number was read that may be a rounded one."""
         self.named: tuple[Expr, ...] = ()
@@ -84,33 +84,6 @@ class Parser:
         self._factor: Expr | None = None
         self._all = False
         self._depth = self._lists = self._nodes = 0
-
-    # Moving along the tokens
-
-    def peek(self, ahead: int = 0) -> Token:
-        """Return a coming token, or `END`."""
-        at = self.at + ahead
-        return self.tokens[at] if 0 <= at < len(self.tokens) else END
-
-    def take(self, *texts: str) -> bool:
-        """Step over the given tokens, if they come next."""
-        if [self.peek(ahead).text for ahead in range(len(texts))] != list(texts):
-            return False
-        self.at += len(texts)
-        return True
-
-    def take_any(self, *texts: str) -> str:
-        """Step over the next token if it is one of these; return it, or an empty text."""
-        text = self.peek().text
-        if not text or text not in texts:
-            return ""
-        self.at += 1
-        return text
-
-    def expect(self, *texts: str) -> None:
-        """Step over one of the tokens, or raise `Unread`."""
-        if not self.take_any(*texts):
-            raise Unread(f"{self.peek().text or 'the end'!r} where {texts[0]!r} was expected")
 
     # Expressions
 
@@ -126,7 +99,7 @@ class Parser:
             while self.take("and"):
                 found.append(one(self.expression(ITEM)))
         except Unread:
-            found = [first]
+            found, self._depth = [first], 0
         for word, kind in (("added", Add), ("multiplied", Mul)):
             if self.take(word, "together"):
                 return kind(*found)
@@ -319,7 +292,7 @@ class Parser:
     def _beside(self, left: Value) -> bool:
         """Tell whether the next operand stands beside this one as a factor."""
         token = self.peek()
-        if token.kind == "name" or token.text in ("(", "√", *FUNCTIONS):
+        if token.kind == "name" or token.text in ("(", "[", "√", *FUNCTIONS):
             return not (token.text == "a" and self._at_article())
         if token.kind == "word" and isinstance(left, Expr) and not left.free_symbols:
             return bool(self.quantities.find([token.text, self.peek(1).text])[0])
@@ -417,9 +390,9 @@ class Parser:
             if (inner := self._quantity(count)) is not None:
                 return inner
         self.at = mark
-        if self.take("other") and self.peek().text not in NUMBERS:
-            return self._other()
-        if self.peek(-1).text == "other":
+        if self.take("other"):
+            if self.peek().text not in NUMBERS:
+                return self._other()
             count = NUMBERS[self.peek().text]
             self.at += 1
         every = bool(self.take_any("each", "every"))
@@ -430,8 +403,8 @@ class Parser:
         if not length:
             self.at = mark
             return None
-        last = words[min(length, len(words)) - 1 if length <= 3 else 0]
         self.at += length
+        last = words[0 if length > len(words) else length - 1]
         plural = every or count > 1 or (last.endswith("s") and last != "radius")
         self._skip_owner()
         return self._grouped(self.quantities.table[name], count, plural)

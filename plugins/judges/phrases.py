@@ -81,7 +81,10 @@ def _difference(parser: Parser) -> Value:
     several = parser.peek(-1).text == "differences"
     named = parser.named
     if several and parser.take("with"):
-        (whole,), parts = named or (None,), parser.items()
+        parts = parser.items()
+        if len(named) != 1:
+            raise Unread("differences of something unsaid")
+        whole = named[0]
         return Many(tuple(whole - part for part in parts))
     parser.expect("of", "between", "in")
     found = parser.items()

@@ -38,6 +38,7 @@ LETTER_MEANS = re.compile(
 )
 LEADS = ("is", "are", "equals", "equal", "as", "by", "formula", "gives", "to", "be", ":")
 """Behind these, in the reply's own words, its answer may begin."""
+GOES_ON = re.compile(r"(?::|\b(?:is|by|formula|as|using))\s*$", re.IGNORECASE)
 TAILS = (CONNECTING - {"to", "of", "by", "per", "and"}) | UNITS | {
     "taken", "measured", "once", "only", "respectively", "using", "always",
 }  # fmt: skip
@@ -92,7 +93,7 @@ def _without_equation(line: str, rule: Rule) -> Reading:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line with anything in it, in plain writing; one that ends in a colon goes on.
+    """Return the first line with anything in it, in plain writing; one such as "It is:" goes on.
 
     Raises `Unread`.
     """
@@ -101,7 +102,7 @@ def _first_line(text: str) -> str:
         if len(part) > LONGEST:
             raise Unread(f"longer than {LONGEST} characters", hopeless=True)
         line = f"{line} {plain(part)}"
-        if re.search(r"\w", line) and not line.rstrip().endswith(":"):
+        if re.search(r"\w", line) and not GOES_ON.search(line):
             return line
     if not line.strip(" .?!:"):
         raise Unread("nothing is said")
@@ -119,14 +120,22 @@ def _parser(text: str, rule: Rule) -> Parser:
 
 
 def _equations(line: str, rule: Rule) -> Reading | None:
-    """Return the first equation that is not the definition of a variable, or None."""
+    """Return the first equation that is not the definition of a variable, or None.
+
+    A member that cannot be read is left out where the same equation goes on behind it.
+    """
     sides = re.split(r"(?<![<>!])=", line.replace("≈", "="))
     if len(sides) < 2:
         return None
     starts = [at for at in range(1, len(sides)) if not _defines(sides[at - 1], rule)]
     first = starts[0] if starts else 1
     for at in range(first, len(sides)):
-        reading = _side(sides[at], sides[at - 1], rule)
+        try:
+            reading = _side(sides[at], sides[at - 1], rule)
+        except Unread as error:
+            if error.hopeless or at == len(sides) - 1 or re.search("[,;.]", sides[at]):
+                raise
+            continue
         if reading.value != symbol(rule.lhs):
             return reading
     return _side(sides[first - 1], sides[first], rule)

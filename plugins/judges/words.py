@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -160,3 +160,35 @@ def singular(word: str) -> str:
     if word in ("radius", "radii"):
         return "radius"
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+class Cursor:
+    """A place in a list of tokens."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens, self.at = tokens, 0
+
+    def peek(self, ahead: int = 0) -> Token:
+        """Return a coming token, or `END`."""
+        at = self.at + ahead
+        return self.tokens[at] if 0 <= at < len(self.tokens) else END
+
+    def take(self, *texts: str) -> bool:
+        """Step over the given tokens, if they come next."""
+        if [self.peek(ahead).text for ahead in range(len(texts))] != list(texts):
+            return False
+        self.at += len(texts)
+        return True
+
+    def take_any(self, *texts: str) -> str:
+        """Step over the next token if it is one of these; return it, or an empty text."""
+        text = self.peek().text
+        if not text or text not in texts:
+            return ""
+        self.at += 1
+        return text
+
+    def expect(self, *texts: str) -> None:
+        """Step over one of the tokens, or raise `Unread`."""
+        if not self.take_any(*texts):
+            raise Unread(f"{self.peek().text or 'the end'!r} where {texts[0]!r} was expected")

@@ -551,3 +551,32 @@ THIRD = [
     *reverted("third: description", "cone in words", "one third of the product of the base area and the height",
               "a third of the area of its base times its height", "one third pi times the radius squared times the height"),
 ]  # fmt: skip
+
+# Mostly near misses, to see whether something wrong is called right.
+FOURTH = [
+    *wrong("fourth: near", "rectangle", "A = x + y + z", "A = x + y²", "A = x + y - 1", "A ≠ x + y", "A = not x + y",
+           "A = x + y * 2", "A < x + y", "the sum of x", "A = x + w", "A = 2(x + y)/3", "A = |x| - |y|", "A = (x + y", "x + y = 2A"),
+    *right("fourth: near", "rectangle", "A = (x + y)", "A = x+y, i.e. the sum of both sides", "It is x + y.", "A = \\left(x+y\\right)",
+           "Area = the sum of the two sides", "= x + y", "A = x + y and P = 2x + 2y", "A = Σ sides = x + y"),
+    *wrong("fourth: near", "perimeter in words", "the sum of its sides squared", "the sum of its side lengths minus one",
+           "the sum of its length and its height and its width"),
+    *wrong("fourth: near", "square in words", "the side length added to one", "the side length added to the perimeter",
+           "two plus the side length", "the side length", "two times the perimeter", "twice", "the side length times two times two"),
+    *wrong("fourth: near", "circle in words", "two pi times the radius", "two times the squared radius", "pi squared times the radius",
+           "two pi times the squared diameter", "pi times twice the radius squared minus the radius"),
+    *wrong("fourth: near", "isosceles", "P = a + b", "P = 3x", "P = 2(x + y)", "P = 2b"),
+    *wrong("fourth: near", "cone", "V = 1/2 π r h²", "V = π r² h", "V = 1/2 r² h", "V = (1/2π) r² h", "V = 1/2 π r² h³"),
+    *wrong("fourth: near", "12 or 35", "12%", "12,000", "1.2", "12 * 2", "12 + 1", "12/5", "√12", "12²"),
+    *right("fourth: near", "12 or 35", "5 + 7", "12/1", "√144", "24/2", "3 × 4", "12.000 cm", "the answer: 12 square cm."),
+    *wrong("fourth: near", "25 pi or 50 pi", "25 + π", "π/25", "25π²", "25 π r", "5π", "-25π", "78"),
+    *reverted("fourth: near", "25 pi or 50 pi", "157", "100π/2", "2 × 25 × π", "50 pi cm^2", "π·50"),
+    *wrong("fourth: near", "5 sqrt 3", "5 + √3", "√5·3", "5^3", "15", "sqrt(15)"),
+    *reverted("fourth: near", "sector", "A = ½ r² θ", "A = θr²/2", "A = (1/2) r^2 θ", "A = r²θ ÷ 2", "A = \\frac{\\theta}{2} r^2", "A = 0.5 r^2 theta"),
+    *wrong("fourth: near", "sector", "A = θ/360 × πr²", "A = rθ", "A = θ²r"),
+    *right("fourth: near", "true perimeter", "P = 2·(x+y)", "twice the sum of x and y", "P = (x + y) × 2", "x + y + x + y", "P = 2x+2y.",
+           "P=2(x+y)=2x+2y", "\\(P = 2(x+y)\\)", "P = 2 (length + width)", "2 times (x + y)", "P = (x+y)+(x+y)", "P = 2[x + y]"),
+    *reverted("fourth: near", "true perimeter", "P = x + y", "x+y"),
+    *right("fourth: near", "pyramid", "V = Bh/2", "V = (B × h)/2", "V = 0.5Bh", "V = \\frac{1}{2} B h", "half the base area times the height"),
+    *reverted("fourth: near", "pyramid", "V = 1/3 Bh", "V = (1/3)Bh", "V = Bh/3", "V = 1/3 × base area × height", "V = 0.333Bh", "V = \\frac{Bh}{3}",
+              "one third of the base area times the height"),
+]  # fmt: skip
