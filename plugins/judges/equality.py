@@ -89,10 +89,12 @@ FUNCTIONS: Mapping[type[Expr], Callable[..., float]] = {
 }  # fmt: skip
 
 
-def agree(one: Expr, two: Expr, at: Sequence[Point], within: float = EXACT) -> bool:
-    """Tell whether two expressions have the same values, relative to their size."""
-    return all(
-        math.isclose(evaluate(one, point), evaluate(two, point), rel_tol=within) for point in at
+def agree(one: Expr, key: Expr, at: Sequence[Point], within: float = EXACT) -> bool:
+    """Tell whether an expression has a key's values, relative to their size, wherever it has any."""
+    wanted = [(point, evaluate(key, point)) for point in at]
+    defined = [(point, value) for point, value in wanted if not math.isnan(value)]
+    return bool(defined) and all(
+        math.isclose(evaluate(one, point), value, rel_tol=within) for point, value in defined
     )
 
 

@@ -27,7 +27,7 @@ from edit_harness_plugins.judges.rule import Rule, as_square, read_key
 from edit_harness_plugins.judges.unread import Unread
 
 MOST_SHOWN = 200
-Match = Literal["equal", "numeric", "renamed", "rounded", "ambiguous", ""]
+Match = Literal["equal", "numeric", "renamed", "rounded", ""]
 
 
 def verdict(
@@ -43,7 +43,7 @@ def verdict(
 def _formula(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
     """Judge a formula, or a description in words."""
     rule = Rule.of(about)
-    keys = [read_key(key, rule.variables) for key in (right, old) if key]
+    keys = [read_key(key, rule.variables) for key in ((right, old) if old else (right,))]
     texts = about.get("texts", {})
     for name, score in (("right", 1.0), ("old", 0.0)):
         if texts.get(name) and _words(text) == _words(texts[name]):
@@ -93,8 +93,9 @@ def _decided(reading: Reading, matches: list[Match]) -> Verdict:
     """Return the verdict on a reply, of how it agrees with the right formula and with the old."""
     raw = str(reading.value)[:MOST_SHOWN]
     right, old = [*matches, ""][:2]
-    if right and old and right == old == "renamed":
-        return Verdict("undecided", 0.0, note="not read: its letters fit both rules", raw=raw)
+    if right == old and right in ("renamed", "rounded"):
+        why = "letters" if right == "renamed" else "decimals"
+        return Verdict("undecided", 0.0, note=f"not read: its {why} fit both rules", raw=raw)
     if right and (not old or right != "rounded"):
         return Verdict("decided", 1.0, note=right, raw=raw)
     return Verdict("decided", 0.0, bool(old), old or "different", raw)
@@ -102,7 +103,7 @@ def _decided(reading: Reading, matches: list[Match]) -> Verdict:
 
 def _number(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
     """Judge the value that a reply ends at; of two values that it is near to, the nearer counts."""
-    keys = [read_key(key, ()) for key in (right, old) if key]
+    keys = [read_key(key, ()) for key in ((right, old) if old else (right,))]
     reading = read_number(text, bool(about.get("steps")))
     raw = str(reading.value)[:MOST_SHOWN]
     distances = [number_distance(key, reading.value, reading.decimals) for key in keys]

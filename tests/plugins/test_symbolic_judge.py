@@ -194,6 +194,12 @@ def test_letters_that_fit_both_rules_are_undecided():
     assert said("x + 2*y", "2*x + y", "P = 2m + n", about).status == "undecided"
 
 
+def test_decimals_that_fit_both_rules_are_undecided():
+    told = said("pi*x", "sqrt(10)*x", "A = 3.15x")
+    assert (told.status, told.score) == ("undecided", 0.0)
+    assert said("pi*x", "3*x", "A = 3.15x").note == "rounded"
+
+
 def test_letters_of_the_rule_are_never_renamed():
     assert said("x/y", "", "R = y/x").score == 0
     assert said("x/y", "", "R = a/b").note == "renamed"
@@ -256,6 +262,12 @@ def test_what_has_no_value_agrees_with_nothing():
     bad = read_key("sqrt(x - 100)", ("x", "y"))
     assert not agree(bad, bad, at)
     assert said("x + y", "", "sqrt(-1)*x").score == 0
+
+
+def test_only_points_where_the_key_has_a_value_count():
+    """1 - x is negative at some of them; the reply may not lack a value where the key has one."""
+    assert said("sqrt(1 - x)", "", "A = (1 - x)^(1/2)").score == 1
+    assert said("sqrt(x)", "", "A = sqrt(x*(1 - y))/sqrt(1 - y)").score == 0
 
 
 # Random expressions, written in random ways
@@ -364,6 +376,8 @@ def test_a_number_is_itself_however_it_is_written(number, form):
         (Key("formula", "x", "", XY | {"variables": "x"}), PluginError, "variables"),
         (Key("formula", "x", "", XY | {"constraints": "x > y"}), PluginError, "constraints"),
         (Key("formula", "x +", "", XY), DataError, r"x \+"),
+        (Key("formula", "", "x", XY), DataError, "''"),
+        (Key("number", "", "12"), DataError, "''"),
         (Key("formula", "x + z", "", XY), DataError, "z"),
         (Key("formula", "x", "y y)", XY), DataError, "y y"),
         (Key("formula", "x", "", XY | {"constraints": ["x + y"]}), DataError, r"x \+ y"),
