@@ -251,7 +251,8 @@ def _difference(metric: Metric) -> stats.Summary:
             metric.summarize({k[2:]: v for k, v in both.items() if k.startswith(when)})
             for when in ("0 ", "1 ")
         )
-        return {name: now[name] - then[name] for name in now if name in then}
+        after = (name for name in now if name.startswith("post_") and name in then)
+        return {name: now[name] - then[name] for name in after}
 
     return difference
 

@@ -10,10 +10,29 @@ import torch
 from _pytest.outcomes import Failed, Skipped
 from builders import REQUEST
 
-from edit_harness import Case, Choose, Measure, Metric, Probe, Task, hookimpl
+from edit_harness import (
+    Case,
+    Choose,
+    Judge,
+    Key,
+    Measure,
+    Metric,
+    Probe,
+    Reply,
+    Task,
+    Verdict,
+    hookimpl,
+)
 from edit_harness.edits import Dense, Edit
-from edit_harness.errors import PluginError
-from edit_harness.testing import EditorTests, MetricTests, PluginTests, TaskTests, tiny_model
+from edit_harness.errors import PluginError, UsageError
+from edit_harness.testing import (
+    EditorTests,
+    JudgeTests,
+    MetricTests,
+    PluginTests,
+    TaskTests,
+    tiny_model,
+)
 from edit_harness_plugins.editors.ft import FineTuning
 
 FAILURES = (AssertionError, Failed, Exception)
@@ -314,6 +333,96 @@ def test_a_bad_metric_is_found(kind, found):
 def test_a_metric_of_nans_is_found():
     suite = type("Suite", (MetricTests,), {"metric": NotANumber(), "task": Listed()})()
     assert "test_values_are_finite_floats" in failing(suite, cases=lambda: list(Listed().cases()))
+
+
+@dataclass
+class Literal(Judge):
+    """A text is right if it is the key's."""
+
+    kinds = {"words": "nothing"}  # noqa: RUF012
+
+    def judge(self, replies):
+        if any(reply.key.kind not in self.kinds for reply in replies):
+            raise UsageError("a key of another kind")
+        return [self.say(reply) for reply in replies]
+
+    def say(self, reply):
+        return Verdict("decided", float(reply.text == reply.key.right))
+
+
+class Generous(Literal):
+    def say(self, reply):
+        return Verdict("decided", 1.0)
+
+
+class PendingWithScore(Literal):
+    def say(self, reply):
+        return Verdict("pending", 0.0)
+
+
+class OutOfRange(Literal):
+    def say(self, reply):
+        return Verdict("decided", 100.0 * (reply.text == reply.key.right))
+
+
+class Tosses(Literal):
+    def say(self, reply):
+        return Verdict("decided", random.random())
+
+
+class ComparesReplies(Literal):
+    def judge(self, replies):
+        return [Verdict("decided", 1.0 - at / len(replies)) for at in range(len(replies))]
+
+
+class WantsEncodable(Literal):
+    def say(self, reply):
+        reply.text.encode()
+        return super().say(reply)
+
+
+class TakesAnyKind(Literal):
+    def judge(self, replies):
+        return [self.say(reply) for reply in replies]
+
+
+class Unsaid(Literal):
+    kinds = {}  # noqa: RUF012
+
+    def judge(self, replies):
+        if any(reply.key.kind != "words" for reply in replies):
+            raise UsageError("a key of another kind")
+        return [self.say(reply) for reply in replies]
+
+
+class ReportsNaN(Literal):
+    def judge(self, replies):
+        return [Verdict("decided", v.score, raw=float("nan")) for v in super().judge(replies)]
+
+
+REPLIES = tuple(Reply("", text, Key("words", "a")) for text in ("a", "b", "a", "c"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (Literal, set()),
+        (Generous, {"test_tells_replies_apart"}),
+        (PendingWithScore, {"test_verdicts_are_sound", "test_tells_replies_apart"}),
+        (OutOfRange, {"test_verdicts_are_sound"}),
+        (Tosses, {"test_is_deterministic"}),
+        (ComparesReplies, {"test_verdicts_do_not_depend_on_the_other_replies"}),
+        (WantsEncodable, {"test_bears_any_text"}),
+        (TakesAnyKind, {"test_refuses_a_kind_that_it_does_not_know"}),
+        (Unsaid, {"test_says_what_it_is"}),
+        (ReportsNaN, {"test_verdicts_are_json", "test_verdicts_are_sound"}),
+    ],
+)
+def test_a_bad_judge_is_found(kind, found):
+    suite = type("Suite", (JudgeTests,), {"judge": kind(), "replies": REPLIES})()
+    failed = failing(suite)
+    assert failed >= found
+    assert bool(failed) is bool(found)
 
 
 def plugin(name, factory, summary="What it is", kind="metric"):

@@ -2,7 +2,7 @@
 
 Subclass the suite of your kind, name the component, and pytest does the rest::
 
-    from edit_harness.testing import EditorTests, MetricTests, PluginTests, TaskTests
+    from edit_harness.testing import EditorTests, JudgeTests, MetricTests, PluginTests, TaskTests
 
     import my_package
     from my_package.editor import Mine
@@ -20,14 +20,25 @@ Subclass the suite of your kind, name the component, and pytest does the rest::
         metric = Punctuality()
         task = Agenda("agenda.jsonl")
 
+    class TestMyJudge(JudgeTests):
+        judge = Strict()
+        replies = (Reply("2 + 2 =", "4", Key("number", "4")), Reply("2 + 2 =", "5", Key("number", "4")))
+
     class TestMyPlugin(PluginTests):
         plugin = my_package
 
 The suites need pytest, but neither a GPU nor a download: editors are tried on `tiny_model`, a
-model of two layers with random weights; metrics are given made-up answers.
+model of two layers with random weights; metrics are given made-up answers, and
+judges are given the replies that you name.
 """
 
-from edit_harness.testing.suites import EditorTests, MetricTests, PluginTests, TaskTests
+from edit_harness.testing.suites import (
+    EditorTests,
+    JudgeTests,
+    MetricTests,
+    PluginTests,
+    TaskTests,
+)
 from edit_harness.testing.tiny import tiny_model
 
-__all__ = ["EditorTests", "MetricTests", "PluginTests", "TaskTests", "tiny_model"]
+__all__ = ["EditorTests", "JudgeTests", "MetricTests", "PluginTests", "TaskTests", "tiny_model"]

@@ -29,9 +29,11 @@ from edit_harness.cases import (
     Divergence,
     Drift,
     Generate,
+    Key,
     NextToken,
     Probe,
     Query,
+    Reply,
     Request,
     Scores,
     Text,
@@ -39,8 +41,8 @@ from edit_harness.cases import (
 )
 from edit_harness.edits import Adaptor, Edit
 from edit_harness.encoding import finite
-from edit_harness.errors import PluginError
-from edit_harness.fields import build, settings
+from edit_harness.errors import HarnessError, PluginError
+from edit_harness.fields import build, defaults, settings
 from edit_harness.interfaces import Editor, Judge, Metric, ModelSource, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins, entry_points
@@ -572,6 +574,89 @@ def _invent(query: Query, rng: random.Random) -> Answer:
     return Text(" ".join(rng.choice(["the", "city", "of", "Ann", "is", "."]) for _ in range(20)))
 
 
+class JudgeTests:
+    """What every judge must do."""
+
+    judge: Judge
+    replies: Sequence[Reply]
+    """Replies that it can judge, to which it gives different scores."""
+
+    def test_verdicts_are_sound(self) -> None:
+        """There is one for each reply, with a score in [0, 1] unless it is pending."""
+        verdicts = self.judge.judge(self.replies)
+        assert len(verdicts) == len(self.replies)
+        for verdict in verdicts:
+            assert_sound(verdict)
+        assert self.judge.judge([]) == []
+
+    def test_tells_replies_apart(self) -> None:
+        """Not everything is right, and not everything is wrong."""
+        verdicts = self.judge.judge(self.replies)
+        assert len({verdict.score for verdict in verdicts if verdict.status == "decided"}) > 1
+
+    def test_verdicts_do_not_depend_on_the_other_replies(self) -> None:
+        """A verdict is filled in later for single replies, in any order."""
+        together = self.judge.judge(self.replies)
+        assert self.judge.judge(self.replies[::-1]) == together[::-1]
+        assert [self.judge.judge([reply])[0] for reply in self.replies] == together
+
+    def test_is_deterministic(self) -> None:
+        """A fresh judge says the same, whatever the global random state, which it leaves alone."""
+        first = self.judge.judge(self.replies)
+        state = random.getstate()
+        try:
+            random.seed(1)
+            seeded = random.getstate()
+            assert copy.deepcopy(self.judge).judge(self.replies) == first
+            assert random.getstate() == seeded
+        finally:
+            random.setstate(state)
+
+    def test_bears_any_text(self) -> None:
+        """A model may write anything; that is a verdict, not an error."""
+        keys = {reply.key.kind: reply.key for reply in self.replies}.values()
+        hostile = [Reply("", text, key) for key in keys for text in HOSTILE]
+        for verdict in self.judge.judge(hostile):
+            assert_sound(verdict)
+
+    def test_verdicts_are_json(self) -> None:
+        """Verdicts are stored with the answers, in strict JSON."""
+        for verdict in self.judge.judge(self.replies):
+            assert Verdict(**json.loads(json.dumps(asdict(verdict), allow_nan=False))) == verdict
+
+    def test_refuses_a_kind_that_it_does_not_know(self) -> None:
+        """That is the task's mistake, so it must not look like a model's."""
+        with pytest.raises(HarnessError):
+            self.judge.judge([Reply("", "", Key("no-such-kind"))])
+
+    def test_says_what_it_is(self) -> None:
+        """The record of a run identifies the judge; tasks find the kinds that it knows."""
+        assert self.judge.kinds
+        assert {reply.key.kind for reply in self.replies} <= self.judge.kinds.keys()
+        assert isinstance(self.judge.version, str)
+        fields = {name: getattr(self.judge, name) for name in defaults(type(self.judge))}
+        json.dumps([fields, dict(self.judge.provenance)], allow_nan=False)
+        assert build(type(self.judge), fields, "judge") == self.judge
+
+
+HOSTILE = (
+    "", " \n\t ", "\0", "\ud800", "é" * 5_000, "(" * 5_000, "9**9**9**9", "1/0", "{" * 500, "\\frac{",
+    "\\" * 500, "x^" * 500, "import os", "__import__('os')", "'\"`$" * 100, "nan", "-inf", "1e999",
+)  # fmt: skip
+
+
+def assert_sound(verdict: Verdict) -> None:
+    """Fail unless a verdict has the types and the range that metrics rely on."""
+    assert verdict.status in ("decided", "undecided", "pending")
+    assert (verdict.score is None) is (verdict.status == "pending")
+    if verdict.score is not None:
+        assert isinstance(verdict.score, float)
+        assert 0 <= verdict.score <= 1
+    assert isinstance(verdict.reverted, bool)
+    assert isinstance(verdict.note, str)
+    assert isinstance(verdict.raw, str)
+
+
 class PluginTests:
     """What every plugin module must do."""
 
@@ -625,4 +710,4 @@ class PluginTests:
             assert component.kind != "adaptor" or is_dataclass(component.load()), component.name
 
 
-__all__ = ["EditorTests", "MetricTests", "PluginTests", "TaskTests"]
+__all__ = ["EditorTests", "JudgeTests", "MetricTests", "PluginTests", "TaskTests"]

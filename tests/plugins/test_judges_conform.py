@@ -1,0 +1,21 @@
+"""The bundled judges pass the suite that third parties run."""
+
+from symbolic_answers import ANSWERS, KEYS
+
+from edit_harness import Reply
+from edit_harness.testing import JudgeTests
+from edit_harness_plugins.judges.symbolic import Symbolic
+
+
+class TestSymbolic(JudgeTests):
+    judge = Symbolic()
+    replies = tuple(Reply("", answer.text, KEYS[answer.key]) for answer in ANSWERS[::6])
+
+
+def test_every_judge_is_tested(request):
+    """A judge that is added to the table is added here too."""
+    from edit_harness_plugins import judges
+
+    names = []
+    judges.edit_harness_register_judges(lambda name, *_: names.append(name))
+    assert names == ["symbolic"]
