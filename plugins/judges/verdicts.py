@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any, Literal
 
 from sympy import Expr
@@ -134,22 +135,24 @@ def _same(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str
 
 
 def _say_the_same(one: Reading, two: Reading, rule: Rule) -> bool:
-    """Tell whether two replies agree, each in the letters that it may mean."""
+    """Tell whether two replies agree, each in the letters that it may mean.
+
+    Where both use the same letters, these mean the same.
+    """
     values = [
         as_square(a.value) if b.squared and not a.squared and not rule.squared else a.value
         for a, b in ((one, two), (two, one))
     ]
     if values[0] == values[1]:
         return True
-    own = [_in_own_letters(v, r, rule) for v, r in zip(values, (one, two), strict=True)]
+    first, second = (
+        list(renamings(value, rule, reading.letters))
+        for value, reading in zip(values, (one, two), strict=True)
+    )
+    alike = values[0].free_symbols == values[1].free_symbols
+    pairs = zip(first, first, strict=True) if alike else product(first, second)
     at = points(rule)
-    return any(agree(a, b, at) for a in own[0] for b in own[1])
-
-
-def _in_own_letters(value: Expr, reading: Reading, rule: Rule) -> list[Expr]:
-    if value.free_symbols <= rule.symbols:
-        return [value]
-    return [value.xreplace(option) for option in renamings(value, rule, reading.letters)]
+    return any(agree(values[0].xreplace(a), values[1].xreplace(b), at) for a, b in pairs)
 
 
 def _words(text: str) -> str:

@@ -267,7 +267,24 @@ def test_what_has_no_value_agrees_with_nothing():
 def test_only_points_where_the_key_has_a_value_count():
     """1 - x is negative at some of them; the reply may not lack a value where the key has one."""
     assert said("sqrt(1 - x)", "", "A = (1 - x)^(1/2)").score == 1
-    assert said("sqrt(x)", "", "A = sqrt(x*(1 - y))/sqrt(1 - y)").score == 0
+    assert said("sqrt((x - 1)*(y - 1))", "", "A = sqrt(x - 1)*sqrt(y - 1)").score == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("P = 2a + b", "2a + b", 1),
+        ("P = 2a + b", "P = b + a + a", 1),
+        ("P = 2a + b", "P = a + 2b", 0),  # whatever the letters mean, they mean the same in both
+        ("P = 2s + b", "P = 2x + y", 1),
+        ("P = 2s + b", "P = x + 2y", 0),
+        ("P = pqrs", "P = srqp", 1),
+        ("P = pqrs", "P = pqr", 0),
+    ],
+)
+def test_two_replies_say_the_same_if_their_letters_can_mean_it(one, two, same):
+    about = {"of": "formula", "lhs": "P", "variables": {"x": "equal sides", "y": "base"}}
+    assert said(one, "", two, about, "same").score == same
 
 
 # Random expressions, written in random ways
