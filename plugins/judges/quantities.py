@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sympy import Expr, Symbol, pi, sqrt
 
-from edit_harness_plugins.judges.words import singular
+from edit_harness_plugins.judges.words import FILLERS, singular
 
 Name = tuple[str, ...]
 OTHER_NAMES: Mapping[Name, Sequence[str]] = {
@@ -33,7 +33,7 @@ OTHER_NAMES: Mapping[Name, Sequence[str]] = {
 }  # fmt: skip
 """What else a quantity is called; a name that another quantity bears itself is not taken."""
 PLACES = frozenset({
-    "first", "second", "one", "two", "longer", "shorter", "other",
+    "first", "second", "third", "fourth", "one", "two", "longer", "shorter", "other",
 })  # fmt: skip
 
 
@@ -57,6 +57,11 @@ class Quantities:
         made = cls(meanings={name: _noun(text) for name, text in variables.items()})
         for name, noun in made.meanings.items():
             made.table.setdefault(noun, []).append(symbol(name))
+        for name, text in variables.items():
+            whole = _singulars(text)
+            made._name(" ".join(whole), [symbol(name)])
+            # A parser has stepped over what changes nothing before it asks for a quantity.
+            made._name(" ".join(word for word in whole if word not in FILLERS), [symbol(name)])
         own = dict(made.table)
         for noun, symbols in own.items():
             for other in OTHER_NAMES.get(noun, ()):
@@ -132,6 +137,10 @@ class Quantities:
 
 def _noun(meaning: str) -> Name:
     """Return what a variable is, without brackets and without what tells it from its like."""
-    words = re.sub(r"\(.*?\)", " ", meaning.lower()).split()
-    noun = tuple(singular(word) for word in words if word not in PLACES)
+    noun = tuple(word for word in _singulars(meaning) if word not in PLACES)
     return ("side",) if noun == ("side", "length") else noun
+
+
+def _singulars(meaning: str) -> list[str]:
+    """Return the words of what a variable is called, such as "first side", without brackets."""
+    return [singular(word) for word in re.sub(r"\(.*?\)", " ", meaning.lower()).split()]
