@@ -51,8 +51,10 @@ from edit_harness.interfaces import (
 
 if TYPE_CHECKING:
     from edit_harness.api import edit, evaluate, load_model, save_model
+    from edit_harness.outcome import Run
 
 _LAZY = {
+    "Run": "edit_harness.outcome",
     "edit": "edit_harness.api",
     "evaluate": "edit_harness.api",
     "load_model": "edit_harness.api",
@@ -88,6 +90,7 @@ __all__ = [
     "Reply",
     "Request",
     "ResourceError",
+    "Run",
     "RunFolderError",
     "Scores",
     "Task",
@@ -104,7 +107,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch when it is first asked for."""
+    """Import what needs torch or numpy when it is first asked for."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)
