@@ -92,9 +92,16 @@ def _verdict(answer: Text) -> str:
     return f"   [{'; '.join(words)}]"
 
 
+def printable(text: str) -> str:
+    """Return a text with escapes for what a model may write and a terminal must not obey."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 def _rows(rows: Sequence[tuple[str, str]]) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(width=8)
     for label, text in rows:
-        grid.add_row(Styled(label, style="dim"), Styled(text))
+        grid.add_row(Styled(label, style="dim"), Styled(printable(text)))
     out.print(grid)

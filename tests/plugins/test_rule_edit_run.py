@@ -1,0 +1,199 @@
+"""RULE-EDIT from the command to the numbers, on a tiny model and with the real judge."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import edit_harness as eh
+from edit_harness import Key, Reply
+from edit_harness.cli import main
+from edit_harness.plugins import Plugins
+from edit_harness.records import RunFolder
+from edit_harness.testing.tiny import tiny_model
+from edit_harness_plugins.judges.symbolic import Symbolic
+from edit_harness_plugins.tasks.rule_edit.task import BUNDLED, RuleEditDescription
+
+FORMS = ("rule-edit", "rule-edit-description", "rule-edit-instance", "rule-edit-hierarchy")
+RECORDS = json.loads(BUNDLED.read_text(encoding="utf-8"))
+PLACE = ("lhs", "variables", "derived", "constraints")
+
+
+@pytest.fixture
+def tell(monkeypatch, tmp_path):
+    """Run a command in an empty folder, with a tiny random model in ``tiny``."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+    model = tiny_model()
+    model.module.save_pretrained(tmp_path / "tiny")
+    model.tokens.tokenizer.save_pretrained(tmp_path / "tiny")
+
+    def tell(*args):
+        return CliRunner().invoke(main, [str(arg) for arg in args])
+
+    return tell
+
+
+def run(tell, *args, code=0):
+    result = tell(
+        "-m", "tiny", "-e", "ft-l", "--editor-args", "layer=0,steps=2,lr=0.01,epsilon=0.1",
+        "-o", "out", "-L", 2, *args,
+    )  # fmt: skip
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize("task", FORMS)
+def test_every_form_runs(tell, tmp_path, task):
+    result = run(tell, "-t", task)
+    names = {line.split()[0] for line in result.stdout.splitlines()}
+    expected = {
+        "rule-edit": {"Rel", "Gen", "IP", "RU", "Rev", "Loc", "Loc-exact", "Loc-sem"},
+        "rule-edit-hierarchy": {"Rel", "Rev", "HG"},
+    }
+    assert expected.get(task, expected["rule-edit"]) <= names
+    (folder,) = tmp_path.glob("out/*")
+    for record in RunFolder(folder).records():
+        verdicts = [a["verdict"] for a in record.after if a.get("verdict")]
+        assert len(verdicts) == len(record.after)
+        assert {v["status"] for v in verdicts} <= {"decided", "undecided"}
+
+
+def test_instances_are_written_one_after_the_other(tell, tmp_path):
+    result = run(tell, "-t", "rule-edit-instance")
+    assert "a case's requests in turn" in " ".join(result.stderr.split())
+
+
+def test_verdicts_can_wait(tell, tmp_path):
+    """Without a judge the run ends with 1 and counts nothing; score fills it in, once."""
+    whole = run(tell, "-t", "rule-edit")
+    del whole
+    (judged,) = tmp_path.glob("out/*")
+    expected = json.loads((judged / "results.json").read_text())["results"]
+    result = run(tell, "-t", "rule-edit", "--judge", "none", code=1)
+    (folder,) = set(tmp_path.glob("out/*")) - {judged}
+    assert f"edit-harness score out/{folder.name}" in " ".join(result.stderr.split())
+    results = json.loads((folder / "results.json").read_text())
+    assert results["pending"] > 0
+    assert not [name for name in results["results"] if name.startswith("post_Rel")]
+    assert "post_Loc,single" in results["results"], "which asks no judge"
+
+    missing = tell("score", folder)
+    assert missing.exit_code == 2
+    assert "name one: --judge NAME" in missing.stderr
+
+    lines = (folder / "samples.jsonl").read_text().splitlines()
+    filled = tell("score", folder, "--judge", "symbolic")
+    assert filled.exit_code == 0, filled.output
+    assert "Rel" in filled.stdout
+    results = json.loads((folder / "results.json").read_text())
+    assert (results["pending"], results["results"]) == (0, expected)
+    kept = (folder / "samples.jsonl").read_text().splitlines()
+    assert kept[: len(lines)] == lines, "what was written stays"
+    assert len(kept) == 2 * len(lines)
+
+    again = tell("score", folder, "--judge", "symbolic")
+    assert again.exit_code == 2
+    assert "waits for a judge" in again.stderr
+    assert tell("score", folder).stdout == filled.stdout
+    # The same command reads the run back, verdicts and all.
+    assert run(tell, "-t", "rule-edit", "--judge", "none").stdout == filled.stdout
+
+
+def test_one_run_has_one_judge(tell, tmp_path, monkeypatch):
+    run(tell, "-t", "rule-edit", "--judge", "none", code=1)
+    (folder,) = tmp_path.glob("out/*")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    other = {"name": "symbolic", "version": "0", "fields": {}, "provenance": {"sympy": "1.0"}}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "judged_by": other}))
+    result = tell("score", folder, "--judge", "symbolic")
+    assert result.exit_code == 7
+    assert "is judged by symbolic 0 (sympy 1.0)" in " ".join(result.stderr.split())
+
+
+def test_other_metrics_are_scored_without_touching_the_results(tell, tmp_path):
+    run(tell, "-t", "rule-edit")
+    (folder,) = tmp_path.glob("out/*")
+    before = (folder / "results.json").read_text()
+    result = tell("score", folder, "--metrics", "rule-locality")
+    assert [line.split()[0] for line in result.stdout.splitlines()][1:] == [
+        "Loc", "Loc-exact", "Loc-sem",
+    ]  # fmt: skip
+    assert (folder / "results.json").read_text() == before
+
+
+def test_a_case_is_shown_with_replies_and_verdicts(tell, tmp_path):
+    run(tell, "-t", "rule-edit")
+    (folder,) = tmp_path.glob("out/*")
+    result = tell("case", folder, "rectangle_area")
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    assert "-> A = x + y" in text
+    for role in ("efficacy", "paraphrase", "neighborhood", "instance", "understanding"):
+        assert role in text
+    assert "[direct]" in text
+    assert "[same_shape]" in text
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    data = json.loads(tell("case", folder, "rectangle_area", "--json").stdout)
+    assert data["case"]["id"] == "rectangle_area"
+    assert len(data["records"][0]["after"]) == len(data["case"]["probes"])
+    missing = tell("case", folder, "circle")
+    assert missing.exit_code == 2
+    assert "has no case 'circle'" in missing.stderr
+
+
+@pytest.mark.parametrize("name", ["none", "missing"])
+def test_what_is_no_run_folder(tell, tmp_path, name):
+    for command in (("score", name), ("case", name, "0")):
+        result = tell(*command)
+        assert result.exit_code == 2
+        assert f"{name} is no run folder" in result.stderr
+        assert "edit-harness ls runs" in result.stderr
+
+
+def test_a_rule_that_cannot_be_read_is_a_case_of_its_own(tell, tmp_path):
+    broken = [dict(record) for record in RECORDS]
+    broken[0] = broken[0] | {"formula_new": "x + ("}
+    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", code=1)
+    told = " ".join(result.stderr.split())
+    assert "case rectangle_area: invalid_case: rules.json: rule 'rectangle_area'" in told
+
+
+def test_the_judge_reads_what_the_data_say():
+    """All formulas, descriptions and numbers: as the new rule, as the old one, and as the same."""
+    judge, replies, expected = Symbolic(), [], []
+
+    def ask(text, key, score, reverted=False):
+        replies.append(Reply("", text, key))
+        expected.append((score, reverted))
+
+    for record in RuleEditDescription()._by_id.values():
+        about = {name: record[name] for name in PLACE}
+        texts = record["description_new"], record["description"]
+        formulas = record["formula_new"], record["formula"]
+        for kind, said in (("description", texts), ("formula", formulas)):
+            key, like = Key(kind, *formulas, about), Key("same", said[0], "", {"of": kind, **about})
+            ask(f" {said[0]}.", key, 1.0)
+            ask(f" {said[1]}.", key, 0.0, True)
+            ask(f" The {said[0].removeprefix('the ')}.", like, 1.0)
+            ask(f" {said[1]}.", like, 0.0)
+        for each in record["instances"]:
+            key = Key(
+                "number", each["answer_new"], each["answer_true"], {"unit": "", "steps": False}
+            )
+            ask(f" {each['answer_new']}.", key, 1.0)
+            ask(f" {each['answer_true']}.", key, 0.0, True)
+    for reply, verdict, (score, reverted) in zip(
+        replies, judge.judge(replies), expected, strict=True
+    ):
+        assert (verdict.status, verdict.score, verdict.reverted) == ("decided", score, reverted), (
+            reply
+        )
+
+
+def test_all_forms_are_there():
+    names = {component.name for component in Plugins.installed().of_kind("task")}
+    assert set(FORMS) <= names
+    assert eh.Regime(in_turn=True) == Plugins.installed().find("task", FORMS[2]).load().regime
