@@ -7,6 +7,7 @@ from edit_harness import Regime
 from edit_harness.moments import collect, save
 from edit_harness.testing import tiny_model
 
+TEXTS = [f"Text {i} says that number {i * i} is the square of {i}." for i in range(80)]
 EDITORS = {
     "rome": {"layer": 0, "steps": 2, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
              "context_count": 1},
@@ -30,7 +31,16 @@ def test_the_authors_files_go_through(task, editor, regime, request, tmp_path):
     model, fields = tiny_model(), EDITORS[editor]
     if editor == "memit":
         moments = tmp_path / "moments.safetensors"
-        save(collect(model, ["Ada lives in Rome", "Bob lives in Paris"], (0, 1)), moments)
+        save(
+            collect(
+                model,
+                ["Ada lives in Rome", "Bob lives in Paris"],
+                (0, 1),
+                corpus="two texts",
+                max_tokens=100,
+            ),
+            moments,
+        )
         fields = fields | {"moments": str(moments)}
     run = eh.evaluate(
         editor, task, model, editor_args=fields, task_args=settings, limit=3,
@@ -40,6 +50,6 @@ def test_the_authors_files_go_through(task, editor, regime, request, tmp_path):
     names = ("ES", "PS", "NS", "GE") if task == "counterfact" else ("ET", "PT", "NT", "NU")
     for name in names:
         assert run[name].n == 3
-        assert 0 <= run[name].value
+        assert run[name].value >= 0
     assert len(run.everything) == {"single": 3, "batch": 5, "sequential": 9}[regime]
     assert len(run.curve) == (3 if regime == "sequential" else 0)
