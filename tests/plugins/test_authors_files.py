@@ -31,16 +31,7 @@ def test_the_authors_files_go_through(task, editor, regime, request, tmp_path):
     model, fields = tiny_model(), EDITORS[editor]
     if editor == "memit":
         moments = tmp_path / "moments.safetensors"
-        save(
-            collect(
-                model,
-                ["Ada lives in Rome", "Bob lives in Paris"],
-                (0, 1),
-                corpus="two texts",
-                max_tokens=100,
-            ),
-            moments,
-        )
+        save(collect(model, TEXTS, (0, 1), corpus="texts", max_tokens=10_000), moments)
         fields = fields | {"moments": str(moments)}
     run = eh.evaluate(
         editor, task, model, editor_args=fields, task_args=settings, limit=3,
