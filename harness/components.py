@@ -50,11 +50,8 @@ def make_task(
     return Named(component.name, made.version, made.bind(source))
 
 
-def make_judge(plugins: Plugins, name: str, seed: int) -> Named | None:
-    """Build a judge; None if there is no name, or the name is ``none``."""
-    if name in ("", "none"):
-        return None
-    component = plugins.find("judge", name)
+def make_judge(component: Component, seed: int) -> Named:
+    """Build a judge."""
     made = build_component(component, {}, seed)
     return Named(component.name, made.version, made)
 

@@ -189,7 +189,8 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
         for record in records[:SHOWN_FAILURES]:
             yield "", f"case {record.case}: {record.status}: {record.message}"[: 3 * err.width]
     if run.pending:
-        yield "pending", f"{run.pending} texts: edit-harness score {run.folder.path}"
+        who = "" if run.judge else " --judge NAME"
+        yield "pending", f"{run.pending} texts: edit-harness score {run.folder.path}{who}"
     if noop := sum(record.noop for record in run.records):
         yield "no-op", f"{noop} edits changed no answer"
     yield "saved", f"{run.folder.path}/"

@@ -250,9 +250,14 @@ def assemble(
         metrics=measuring,
         seed=seed,
         regime=regime or task.regime,
-        judge=make_judge(plugins, judge or task.judge, seed),
+        judge=_judge(plugins, judge or task.judge, seed),
         data_digest=benchmark.digest,
     )
+
+
+def _judge(plugins: Plugins, name: str, seed: int) -> Named | None:
+    """Return the judge of that name; None if there is no name, or the name is ``none``."""
+    return make_judge(plugins.find("judge", name), seed) if name not in ("", "none") else None
 
 
 def slug(text: str) -> str:

@@ -37,8 +37,11 @@ class Run:
 
     @classmethod
     def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
-        """Return the run that lies in a folder. Raises `RunFolderError`."""
-        return cls(folder, metrics, folder.manifest(), folder.records())
+        """Return the run that lies in a folder, as it was planned last. Raises `RunFolderError`."""
+        manifest = folder.manifest()
+        planned = {*manifest["cases"], control.ID}
+        kept = [record for record in folder.records() if record.case in planned]
+        return cls(folder, metrics, manifest, kept)
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -181,6 +184,21 @@ class Run:
     def pending(self) -> int:
         """How many texts wait for a judge."""
         return sum(record.pending for record in self.everything)
+
+    @property
+    def judge(self) -> Mapping[str, Any] | None:
+        """What judged the texts, or is to judge what waits; None if nobody is named yet."""
+        return self.manifest["identity"]["judge"] or self.manifest.get("judged_by")
+
+    @property
+    def missing(self) -> int:
+        """How many records a run that was interrupted lacks."""
+        cases = [case for case in self.cases if not case.problem]
+        watched = Case(control.ID, (), ()) if self.regime.mode != "single" else None
+        steps = plan.steps(cases, self.regime, watched)
+        planned = {visit for step in steps for visit in step.visits}
+        planned |= {(case.id, 0) for case in self.cases if case.problem}
+        return len(planned - {record.visit for record in self.everything})
 
     @property
     def measures(self) -> dict[str, Measure]:

@@ -121,14 +121,13 @@ def chunks(
             _check_clean(model, before)
         for start in range(0, len(todo), size):
             piece = todo[start : start + size]
-            wanted = [(c, i) for c, i in piece if (c.id, group[i].state) not in done]
+            missing = [n for n, (c, i) in enumerate(piece) if (c.id, group[i].state) not in done]
             records = []
-            if wanted:
+            if missing:
                 before.turn_to(number)
                 measured = _measure(before, [(case, edited[i]) for case, i in piece], ledger)
                 _check_clean(model, before)
-                asked = [m for m, pair in zip(measured, piece, strict=True) if pair in wanted]
-                records = _records(asked, metrics, judge, ledger)
+                records = _records([measured[n] for n in missing], metrics, judge, ledger)
             number += 1
             yield records
 

@@ -49,17 +49,23 @@ def score(plugins: Plugins, flags: Flags) -> int:
             console.finished(run, quiet=flags.quiet, verbose=flags.verbose, named=len(runs) > 1)
         for table in console.summary(runs) if len(runs) > 1 else ():
             console.out.print(table)
-    return SOME_FAILED if any(run.failures or run.pending for run in runs) else DONE
+    incomplete = any(run.failures or run.pending or run.missing for run in runs)
+    return SOME_FAILED if incomplete else DONE
 
 
 def _score(plugins: Plugins, folder: RunFolder, flags: Flags) -> Run:
     """Return the run with what is pending judged, and all its values computed anew."""
     run = Run.read(folder, _metrics(plugins, _own(folder)))
-    if run.pending:
-        _fill(plugins, run, flags.judge)
-        run = Run.read(folder, run.metrics)
-    elif flags.judge:
+    if flags.judge and not run.pending:
         raise UsageError(f"no text in {folder.path} waits for a judge", "leave --judge out")
+    judge = flags.judge or (run.judge["name"] if run.judge else "")
+    if run.pending and judge:
+        _fill(plugins, run, judge)
+        run = Run.read(folder, run.metrics)
+    if missing := run.missing:
+        console.err.print(
+            f"note     the run is not finished: {missing} answers are missing", markup=False
+        )
     if flags.metrics:
         metrics = _metrics(plugins, flags.metrics)
         return replace(run, metrics=metrics, everything=_valued(run, metrics))
@@ -94,21 +100,17 @@ def _valued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
 def _fill(plugins: Plugins, run: Run, name: str) -> None:
     """Give what is pending to a judge, and write down what it says.
 
-    Raises `UsageError` if nobody says which judge, `RunFolderError` if another has spoken already.
+    Raises `RunFolderError` if another judge has spoken already.
     """
-    manifest = run.manifest
-    known = manifest["identity"]["judge"] or manifest.get("judged_by")
-    judge = make_judge(plugins, name or (known or {}).get("name", ""), manifest["identity"]["seed"])
-    if judge is None:
-        raise UsageError(
-            f"{run.pending} texts in {run.folder.path} wait for a judge", "name one: --judge NAME"
-        )
-    if known and known != described(judge):
+    component = plugins.find("judge", name)
+    judge = make_judge(component, run.manifest["identity"]["seed"])
+    if run.judge and run.judge != described(judge):
         raise RunFolderError(
-            f"{run.folder.path} is judged by {_short(known)}, this is {_short(described(judge))}",
+            f"{run.folder.path} is judged by {_short(run.judge)}, "
+            f"this is {_short(described(judge))}",
             "one run has one judge: install that one, or run anew with this one",
         )
-    run.folder.write_manifest({**manifest, "judged_by": described(judge)})
+    run.folder.write_manifest({**run.manifest, "judged_by": described(judge)})
     by_id = {case.id: case for case in run.cases}
     waiting = [record for record in run.everything if record.pending]
     asked = [(by_id[record.case], _answers(record)) for record in waiting]

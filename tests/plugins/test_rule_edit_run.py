@@ -79,9 +79,10 @@ def test_verdicts_can_wait(tell, tmp_path):
     assert not [name for name in results["results"] if name.startswith("post_Rel")]
     assert "post_Loc,single" in results["results"], "which asks no judge"
 
-    missing = tell("score", folder)
-    assert missing.exit_code == 2
-    assert "name one: --judge NAME" in missing.stderr
+    unjudged = tell("score", folder)
+    assert unjudged.exit_code == 1
+    assert unjudged.stdout == result.stdout
+    assert "--judge NAME" in unjudged.stderr
 
     lines = (folder / "samples.jsonl").read_text().splitlines()
     filled = tell("score", folder, "--judge", "symbolic")
@@ -110,6 +111,26 @@ def test_one_run_has_one_judge(tell, tmp_path, monkeypatch):
     result = tell("score", folder, "--judge", "symbolic")
     assert result.exit_code == 7
     assert "is judged by symbolic 0 (sympy 1.0)" in " ".join(result.stderr.split())
+
+
+def test_a_run_that_was_interrupted_is_said_to_be_unfinished(tell, tmp_path):
+    run(tell, "-t", "rule-edit", "--edit-mode", "sequential", "--eval-at", "each")
+    (folder,) = tmp_path.glob("out/*")
+    assert tell("score", folder).exit_code == 0
+    lines = (folder / "samples.jsonl").read_text().splitlines(keepends=True)
+    (folder / "samples.jsonl").write_text("".join(lines[:-2]))
+    result = tell("score", folder)
+    assert result.exit_code == 1
+    assert "the run is not finished: 2 answers are missing" in result.stderr
+
+
+def test_cases_beyond_the_limit_are_left_alone(tell, tmp_path):
+    run(tell, "-t", "rule-edit", "--judge", "none", code=1)
+    run(tell, "-t", "rule-edit", "--judge", "none", "--limit", 1, code=1)
+    (folder,) = tmp_path.glob("out/*")
+    result = tell("score", folder, "--judge", "symbolic")
+    assert result.exit_code == 0, result.output
+    assert {line.split()[-1] for line in result.stdout.splitlines()[1:]} == {"1"}
 
 
 def test_other_metrics_are_scored_without_touching_the_results(tell, tmp_path):
