@@ -36,7 +36,7 @@ class Before:
 
     def __init__(self, model: Model, folder: Path | None = None) -> None:
         self.model = model
-        self.clean = state(model.module)
+        self.untouched = state(model.module)
         hooked = any(module._forward_hooks for module in model.module.modules())
         # A hook of the user's own is in no digest.
         self.folder = folder / model.digest if folder and not hooked else None
@@ -66,13 +66,15 @@ class Before:
             self._answers |= dict(zip(missing, answers, strict=False))
             self._store(cases)
         after = iter(answers[len(missing) :])
-        return [
-            (
-                [self._answers[case.id, i] for i in range(len(case.probes))],
-                [next(after) for _ in case.probes],
-            )
-            for case, _ in edited
-        ]
+        return [(self._of(case), [next(after) for _ in case.probes]) for case, _ in edited]
+
+    def clean(self, case: Case) -> list[Answer]:
+        """Return what a case's probes answer before any edit. Raises what `Model.answer` raises."""
+        self.ask([case], [])
+        return self._of(case)
+
+    def _of(self, case: Case) -> list[Answer]:
+        return [self._answers[case.id, i] for i in range(len(case.probes))]
 
     def _recall(self, cases: Sequence[Case]) -> None:
         """Read from disk what is not in memory and need not be computed anyway."""

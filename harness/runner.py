@@ -147,7 +147,7 @@ def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[b
 def _check_clean(model: Model, before: Before) -> None:
     """Raise `LeakError` if the model is not as it was before the first edit of any editor."""
     now = state(model.module)
-    if changed := [name for name, found in now.items() if found != before.clean.get(name)]:
+    if changed := [name for name, found in now.items() if found != before.untouched.get(name)]:
         raise LeakError(
             f"the editor changed the model itself: {changed[0]} is not as it was",
             "an edit is returned as data; nothing of this chunk was kept",
@@ -236,12 +236,21 @@ def _measure(before: Before, todo: Sequence[tuple[Case, Edited]], ledger: Ledger
     except Exception:
         LOG.debug("asking %d cases together failed", len(todo), exc_info=True)
     found = []
-    for item in todo:
+    for case, edited in todo:
         try:
-            found += _ask(before, [item], ledger)
+            found += _ask(before, [(case, edited)], ledger)
         except Exception as error:  # an adaptor or a patch is the editor's own code
-            found.append(Measured(*item, error=error))
+            found.append(Measured(case, edited, _unedited(before, case), error=error))
     return found
+
+
+def _unedited(before: Before, case: Case) -> Sequence[Answer]:
+    """Return what the unedited model answers; nothing if it cannot be asked either."""
+    try:
+        return before.clean(case)
+    except Exception:
+        LOG.debug("asking the unedited model failed", exc_info=True)
+        return ()
 
 
 def _ask(before: Before, todo: Sequence[tuple[Case, Edited]], ledger: Ledger) -> list[Measured]:

@@ -235,6 +235,17 @@ def test_a_prompt_that_is_too_long_is_a_failure_and_stops_nobody(model):
     assert "tokens are more than" in records[2].message
 
 
+def test_what_only_the_edit_makes_too_long_has_its_answers_before(model):
+    class Verbose(Editor):
+        def edit(self, model, requests):
+            return Edit(prefix="Ada " * 1000)
+
+    (record,) = ran(model, Verbose(), CASES[:1])
+    (expected,) = ran(model, Push(), CASES[:1])
+    assert (record.status, record.after) == ("too_long", [])
+    assert record.before == expected.before
+
+
 def test_a_metric_that_fails_is_named(model):
     class Broken(Metric):
         def measure(self, case, before, after):
