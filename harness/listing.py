@@ -147,8 +147,9 @@ def _counts(title: str, rows: Sequence[Row]) -> Table:
     """Return a table with a heading for each name of a cell; numbers stand to the right."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    for i, name in enumerate(names):
-        table.add_column(name, justify="right" if i else "left", overflow="fold")
+    for name in names:
+        texts = any(isinstance(row.get(name), str) for row in rows)
+        table.add_column(name, justify="left" if texts else "right", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in names))
     return table
