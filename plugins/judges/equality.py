@@ -26,7 +26,7 @@ MOST_SIMPLIFIED = 60
 SUGGESTS: Mapping[str, frozenset[str]] = {
     letter: frozenset(words.split())
     for letter, words in {
-        "a": "side equal area", "b": "base breadth side", "c": "leg side angle",
+        "a": "side equal area", "b": "base breadth side width", "c": "leg side angle",
         "d": "diameter diagonal side", "e": "edge side", "h": "height", "l": "length slant",
         "p": "perimeter diagonal", "r": "radius", "s": "side semiperimeter", "w": "width",
     }.items()

@@ -63,6 +63,8 @@ ADJECTIVES = frozenset({
 })  # fmt: skip
 NO_NOUNS = CONNECTING | set(FUNCTIONS) | set(CHANGES) | {words.split()[0] for words in SIGNS}
 """Words that a letter, and no article, stands before."""
+BETWEEN = FILLERS | {"a", "an", "all", "of"}
+"""Words that may stand between "area of" and the noun."""
 
 
 Phrase: TypeAlias = "Callable[[Parser], Value]"
@@ -81,6 +83,8 @@ class Parser(Cursor):
         """Whether a number was read that may be a rounded one."""
         self.named: tuple[Expr, ...] = ()
         """What the last noun named, for "their sum"."""
+        self.in_angle = False
+        """Whether what is read is an angle, whose degrees count."""
         self._factor: Expr | None = None
         self._all = False
         self._depth = self._lists = self._nodes = 0
@@ -100,6 +104,7 @@ class Parser(Cursor):
                 found.append(one(self.expression(ITEM)))
         except Unread:
             found, self._depth = [first], 0
+        self.take("are")
         for word, kind in (("added", Add), ("multiplied", Mul)):
             if self.take(word, "together"):
                 return kind(*found)
@@ -126,7 +131,10 @@ class Parser(Cursor):
         token = self.peek()
         self.at += 1
         if token.kind == "number":
-            return self._counted(self._number(token.text))
+            number = self._number(token.text)
+            if self.in_angle and self.take_any("degrees", "degree"):
+                return number * sympy.pi / 180
+            return self._counted(number)
         if token.kind == "name":
             return sympy.pi if token.text == "pi" else symbol(token.text)
         if token.kind == "word":
@@ -159,10 +167,9 @@ class Parser(Cursor):
 
     def _number(self, text: str) -> Expr:
         """Return an exact number: a decimal, a whole one, a fraction, or 7 1/2."""
+        whole = self._digits(text)
         if not text.isdecimal():
-            self.rough = self.rough or len(text.partition(".")[2]) > 1
-            return Rational(text)
-        whole = Integer(text)
+            return whole
         if fraction := self._fraction_after():
             return whole + fraction
         if self._stroke_between_digits():
@@ -171,6 +178,13 @@ class Parser(Cursor):
             self.rough = self.rough or (whole, below) == (22, 7)
             return divided(whole, below)
         return whole
+
+    def _digits(self, text: str) -> Expr:
+        """Return the number that the digits write, whole or decimal."""
+        if text.isdecimal():
+            return Integer(text)
+        self.rough = self.rough or len(text.partition(".")[2]) > 1
+        return Rational(text)
 
     def _stroke_between_digits(self) -> bool:
         """Tell whether a fraction of two numbers is written, such as 1/2 in 1/2xy."""
@@ -205,6 +219,8 @@ class Parser(Cursor):
             return self._share(number / part)
         if self.peek(1).text != "itself" and self.take("times"):
             return scaled(number, self.expression(COUNTED))
+        if not number.is_Integer and self.peek().text == "of":
+            return self._share(number)
         mark = self.at
         self.skip_fillers()
         if self.peek().kind == "word" and number.is_Integer and 0 < number <= 6:
@@ -292,15 +308,34 @@ class Parser(Cursor):
     def _beside(self, left: Value) -> bool:
         """Tell whether the next operand stands beside this one as a factor."""
         token = self.peek()
+        if self._at_cross():
+            return False
         if token.kind == "name" or token.text in ("(", "[", "√", *FUNCTIONS):
             return not (token.text == "a" and self._at_article())
         if token.kind == "word" and isinstance(left, Expr) and not left.free_symbols:
             return bool(self.quantities.find([token.text, self.peek(1).text])[0])
         return False
 
+    def _at_cross(self) -> bool:
+        """Tell the sign in "base x height" from a letter: before a noun, and not behind a letter."""
+        here = self.peek().text in ("x", "X") and self.peek().spaced
+        words = [self.peek(ahead).text for ahead in (1, 2, 3)]
+        return here and self.peek(-1).kind != "name" and bool(self.quantities.find(words)[0])
+
+    def _at_ratio(self) -> bool:
+        """Tell the colon of "x : y", spaced alike on both sides, from that of "the formula: x"."""
+        before, colon, after = (self.peek(ahead) for ahead in (-1, 0, 1))
+        named = all(
+            token.text in self.quantities.meanings or self.quantities.find([token.text])[0]
+            for token in (before, after)
+        )
+        return colon.text == ":" and colon.spaced == after.spaced and named
+
     def _joined(self, left: Value, least: int) -> Value | None:
         """Return two operands joined by a sign or by words."""
         mark = self.at
+        if least <= ADDING and self.take("subtracted", "from"):
+            return one(self.expression(ADDING + 1), Add) - one(left, Add)
         operator, binding = self._operator()
         if not operator or least > binding:
             self.at = mark
@@ -321,7 +356,12 @@ class Parser(Cursor):
         sequel = self._sequel()
         if sequel:
             return sequel, LOOSEST
+        if self._at_cross() or self._at_ratio():
+            self.at += 1
+            return "/" if self.peek(-1).text == ":" else "*", MULTIPLYING
         separate = self.take(",")
+        if self.peek(1).text in SEQUELS:
+            self.take_any("is", "are")
         for words, sign in SIGNS.items():
             if self.take(*words.split()):
                 tight = ADDING if sign in "+-" else MULTIPLYING
@@ -391,34 +431,49 @@ class Parser(Cursor):
                 return inner
         self.at = mark
         if self.take("other"):
-            if self.peek().text not in NUMBERS:
+            if self.peek().text in NUMBERS:
+                count = NUMBERS[self.peek().text]
+                self.at += 1
+            elif count < 2:
                 return self._other()
-            count = NUMBERS[self.peek().text]
-            self.at += 1
         every = bool(self.take_any("each", "every"))
         words = [self.peek(ahead).text for ahead in range(3)]
-        length, name = self.quantities.find(words)
+        length, name, counted = self._of_something()
         if not length:
-            length, name = self._of_something()
+            length, name = self.quantities.find(words)
         if not length:
             self.at = mark
             return None
+        count = counted or count
         self.at += length
         last = words[0 if length > len(words) else length - 1]
         plural = every or count > 1 or (last.endswith("s") and last != "radius")
+        self._skip_letter(self.quantities.table[name])
         self._skip_owner()
         return self._grouped(self.quantities.table[name], count, plural)
 
-    def _of_something(self) -> tuple[int, tuple[str, ...]]:
-        """Find "area of the base" under the name that it has the other way round."""
-        skipped = 2
+    def _of_something(self) -> tuple[int, tuple[str, ...], int]:
+        """Find "area of the base" under the name that it has the other way round.
+
+        Returns how many words it has, its name, and how many there are said to be.
+        """
+        skipped, count = 2, 0
         if self.peek(1).text != "of":
-            return 0, ()
-        while self.peek(skipped).text in FILLERS or self.peek(skipped).text in NUMBERS:
+            return 0, (), 0
+        while (text := self.peek(skipped).text) in BETWEEN or text in NUMBERS:
+            count = NUMBERS.get(text, count)
             skipped += 1
         words = [self.peek().text, self.peek(skipped).text]
         length, name = self.quantities.find(words)
-        return (skipped + 1, name) if length == 2 else (0, ())
+        return (skipped + 1, name, count) if length == 2 else (0, (), 0)
+
+    def _skip_letter(self, group: Sequence[Expr]) -> None:
+        """Step over the letter in "the radius r" or "the length (l)", which is no factor."""
+        bracket, letter, end = (self.peek(ahead) for ahead in range(3))
+        if (bracket.text, letter.kind, end.text) == ("(", "name", ")"):
+            self.at += 3
+        elif bracket.kind == "name" and not self._at_cross():
+            self.at += list(group) == [symbol(bracket.text)]
 
     def _skip_owner(self) -> None:
         """Step over "of the triangle", "in radians", "between them", "given by X and Y"."""
@@ -438,9 +493,11 @@ class Parser(Cursor):
     def _grouped(self, group: Sequence[Expr], count: int, plural: bool) -> Value:
         """Return one of a group, several of it, or one quantity several times."""
         self.named = tuple(group)
-        four, self._all = self._all and len(group) == 2 and group == self._sides(), False
-        if not plural:
+        four, self._all = self._all and self._two_of_four(group), False
+        if not plural or count == 1:
             return self._lettered(group)
+        if self.quantities.around and not count and not four and self._two_of_four(group):
+            raise Unread("it may mean two of its sides or all four")
         count = count or 4 * four
         if len(group) == 1 and not count:
             return group[0]
@@ -448,9 +505,9 @@ class Parser(Cursor):
             return Many(tuple(item for item in group for _ in range(count // len(group))))
         return Many(tuple(group[: count or len(group)]))
 
-    def _sides(self) -> Sequence[Expr]:
-        """Return the sides of the shape; one with two of them has four, of which two are equal."""
-        return self.quantities.table.get(("side",), [])
+    def _two_of_four(self, group: Sequence[Expr]) -> bool:
+        """Tell whether these are the sides of a shape that has four, of which two are equal."""
+        return len(group) == 2 and group == self.quantities.table.get(("side",))
 
     def _lettered(self, group: Sequence[Expr]) -> Expr:
         """Return one of a group, the one that a letter or a number tells: "side a", "base 2"."""
@@ -473,14 +530,18 @@ class Parser(Cursor):
         self._skip_owner()
         return pair[1]
 
-    def items(self, least: int = ITEM) -> list[Expr]:
-        """Return what stands in a list: "A, B and C"; lists within lists have two items."""
+    def items(self, least: int = ITEM, whole: bool = False) -> list[Expr]:
+        """Return what stands in a list: "A, B and C".
+
+        Lists within lists have two items, unless ``whole`` says that this one goes on to its end.
+        """
         self._lists += 1
         first = self.expression(least)
         found = list(first.items) if isinstance(first, Many) else [first]
         grouped, commas = isinstance(first, Many), False
         while True:
-            inner = self._lists > 1 and not commas and (grouped or len(found) > 1)
+            paired = len(found) > 1 and not whole
+            inner = self._lists > 1 and not commas and (grouped or paired)
             mark = self.at
             comma = self.take(",")
             if not (self.take("and") or comma) or inner or self._sequel_at(mark):
@@ -512,7 +573,11 @@ class Parser(Cursor):
 
     def radical(self) -> Expr:
         """Return the root of what stands behind the sign: a bracket, a number, or letters."""
-        if self.peek().kind == "number" or self.peek().text in ("(", "["):
+        if self.peek().kind == "number":
+            self.at += 1
+            # The number alone: √3/2 is no root of 3/2, nor "√3 times x" one of 3x.
+            return power(self._digits(self.peek(-1).text), Rational(1, 2))
+        if self.peek().text in ("(", "["):
             return power(one(self._operand()), Rational(1, 2))
         inside = one(self.expression(BESIDE + 1))
         while self.peek().kind == "name" and not self.peek().spaced:

@@ -17,6 +17,7 @@ from edit_harness_plugins.judges.grammar import (
     COUNTED,
     ITEM,
     LOOSEST,
+    MULTIPLYING,
     POWER,
     Parser,
     Phrase,
@@ -34,7 +35,13 @@ def parser(tokens: Sequence[Token], quantities: Quantities) -> Parser:
 def _sum(parser: Parser) -> Expr:
     if not parser.take_any("of", "between"):
         return _pronoun(parser, Add)
-    return Add(*_several(parser))
+    mark = parser.at
+    found = parser.items()
+    if len(found) < 2:
+        # "The sum of l times w, l times h and w times h": the items are products.
+        parser.at = mark
+        found = _several(parser, MULTIPLYING)
+    return Add(*found)
 
 
 def _product(parser: Parser) -> Expr:
@@ -53,8 +60,27 @@ def _average(parser: Parser) -> Expr:
     return Add(*found) / len(found)
 
 
-def _several(parser: Parser) -> list[Expr]:
-    found = parser.items()
+def _products(parser: Parser) -> Value:
+    """Return "the products of A and B, C and D, and E and F"."""
+    parser.expect("of")
+    found: list[Expr] = []
+    while not found or parser.take(","):
+        parser.take("and")
+        first = parser.expression(ITEM)
+        parser.expect("and")
+        found.append(one(first) * one(parser.expression(ITEM)))
+    return Many(tuple(found))
+
+
+def _geometric(parser: Parser) -> Expr:
+    parser.expect("mean")
+    parser.expect("of")
+    found = _several(parser)
+    return power(Mul(*found), Rational(1, len(found)))
+
+
+def _several(parser: Parser, least: int = ITEM) -> list[Expr]:
+    found = parser.items(least)
     if len(found) < 2:
         raise Unread("a sum or a product of one quantity")
     return found
@@ -109,8 +135,15 @@ def _square(parser: Parser) -> Value:
     """Return "square root of X", whose X goes on to the end unless it is a number, or "square of"."""
     if parser.take_any("root", "roots"):
         return _root(parser)
+    several = parser.peek(-1).text == "squares"
     parser.expect("of")
-    return each(parser.expression(COUNTED), CHANGES["squared"])
+    return each(_whole_list(parser) if several else parser.expression(COUNTED), CHANGES["squared"])
+
+
+def _whole_list(parser: Parser) -> Value:
+    """Return all that a plural is of: "the squares of A and B" are those of both."""
+    found = parser.items(COUNTED, whole=True)
+    return found[0] if len(found) == 1 else Many(tuple(found))
 
 
 def _root(parser: Parser) -> Value:
@@ -129,8 +162,9 @@ def _cube(parser: Parser) -> Value:
     if parser.take("root"):
         parser.expect("of")
         return power(one(parser.expression(COUNTED)), Rational(1, 3))
+    several = parser.peek(-1).text == "cubes"
     parser.expect("of")
-    return each(parser.expression(COUNTED), CHANGES["cubed"])
+    return each(_whole_list(parser) if several else parser.expression(COUNTED), CHANGES["cubed"])
 
 
 def _changed(name: str) -> Phrase:
@@ -144,7 +178,9 @@ def _function(name: str) -> Phrase:
     def read(parser: Parser) -> Value:
         exponent = one(parser.expression(POWER + 1)) if parser.take("^") else Integer(1)
         parser.take("of")
+        outer, parser.in_angle = parser.in_angle, True
         argument = one(parser.expression(BESIDE + 1))
+        parser.in_angle = outer
         return power(getattr(sympy, name)(argument), exponent)
 
     return read
@@ -206,7 +242,8 @@ def _divide(parser: Parser) -> Expr:
 
 
 PHRASES: Mapping[str, Phrase] = {
-    "sum": _sum, "total": _sum, "product": _product, "average": _average, "mean": _average,
+    "sum": _sum, "total": _sum, "product": _product, "products": _products,
+    "average": _average, "mean": _average, "geometric": _geometric,
     "difference": _difference, "differences": _difference,
     "quotient": _quotient, "ratio": _quotient,
     "square": _square, "squares": _square, "cube": _cube, "cubes": _cube, "root": _root,

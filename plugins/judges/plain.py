@@ -26,6 +26,12 @@ GREEK = {
     code: f" {unicodedata.name(chr(code)).split()[-1].lower()} "
     for code in [*range(0x3B1, 0x3C0), *range(0x3C1, 0x3CA)]
 } | {ord("ϕ"): " phi ", ord("ϑ"): " theta "}
+COUNTED_PI = re.compile(r"(?<=\d)(?<!_\d)(?:π|\\pi(?![A-Za-z]))")
+"""As 2π in θ/2π, where no space must come between."""
+RAISED_RING = re.compile(r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})")
+"""LaTeX's way of writing °."""
+MODULE = re.compile(r"\b(?:math|np|numpy)\.(?=[a-z])", re.IGNORECASE)
+"""Before a name of Python's or JavaScript's, as in ``math.pi``."""
 BOLD = re.compile(r"(?<!\S)\*\*(\S[^*]*)\*\*(?!\w)")
 
 LATEX_SIGNS = {
@@ -48,8 +54,9 @@ def plain(text: str) -> str:
     text = VULGAR.sub(_vulgar, text)
     text = re.sub(f"[{SUPERSCRIPTS}]+", lambda found: f"^({found[0].translate(DIGITS)})", text)
     text = re.sub(f"[{SUBSCRIPTS}]+", lambda found: f"_{found[0].translate(DIGITS)} ", text)
-    text = unicodedata.normalize("NFKC", text).translate(SIGNS).translate(GREEK)
-    text = BOLD.sub(r"\1", text)
+    text = COUNTED_PI.sub("pi ", unicodedata.normalize("NFKC", text))
+    text = RAISED_RING.sub("°", text).translate(SIGNS).translate(GREEK)
+    text = MODULE.sub("", BOLD.sub(r"\1", text))
     return _without_latex(text) if re.search(r"[\\${}]", text) else text
 
 

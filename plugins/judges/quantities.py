@@ -29,6 +29,9 @@ OTHER_NAMES: Mapping[Name, Sequence[str]] = {
     ("lateral", "area"): ("lateral surface area", "lateral surface", "side area"),
     ("slant", "height"): ("slant",),
     ("diagonal",): ("diagonal length",),
+    ("central", "angle"): ("angle",),
+    ("included", "angle"): ("angle",),
+    ("opposite", "angle"): ("angle",),
     ("semiperimeter",): ("semi perimeter", "half perimeter"),
 }  # fmt: skip
 """What else a quantity is called; a name that another quantity bears itself is not taken."""
@@ -50,11 +53,13 @@ class Quantities:
     """By the words of the noun in the singular; "side" of a triangle has three expressions."""
     meanings: dict[str, Name] = field(default_factory=dict)
     """What each variable is, by its name."""
+    around: bool = False
+    """Whether the rule is of a perimeter, where "its sides" may be two of them or all four."""
 
     @classmethod
-    def of(cls, variables: Mapping[str, str]) -> Quantities:
+    def of(cls, variables: Mapping[str, str], around: bool = False) -> Quantities:
         """Return the quantities of a rule, of what its variables are called."""
-        made = cls(meanings={name: _noun(text) for name, text in variables.items()})
+        made = cls(meanings={name: _noun(text) for name, text in variables.items()}, around=around)
         for name, noun in made.meanings.items():
             made.table.setdefault(noun, []).append(symbol(name))
         for name, text in variables.items():
@@ -103,13 +108,25 @@ class Quantities:
         bases = self.table.get(("base",), [])
         if len(bases) == 2:
             self._name("parallel side", bases)
+        if len(bases) == len(legs) == 2:
+            self.table["side",] = [*bases, *legs]
         box = [self.table[(n,)][0] for n in ("length", "width", "height") if (n,) in self.table]
         if len(box) >= 2:
             self._name("dimension", box)
+            self._name("side", box)
         if len(box) == 3:
             length, width, height = box
-            self._name("face", [length * width, length * height, width * height])
-            self._name("area face", self.table["face",])
+            self._name_faces([length * width, length * height, width * height] * 2)
+            for name in ("base area", "area base"):
+                self._name(name, [length * width])
+        if len(variables) == len(sides) == 1:
+            # Of the shapes with one side length, it is the cube that has faces.
+            self._name_faces([sides[0] ** 2] * 6)
+
+    def _name_faces(self, areas: Sequence[Expr]) -> None:
+        """Name the faces of a solid, which stand for their areas."""
+        for name in ("face", "area face"):
+            self._name(name, areas)
 
     def _add_theorems(self) -> None:
         radius, height = self._one("radius"), self._one("height")
@@ -120,6 +137,8 @@ class Quantities:
                 self._name("slant height", [sqrt(radius**2 + height**2)])
                 self._name("base area", [pi * radius**2])
                 self._name("area base", [pi * radius**2])
+                self._name("circumference", [2 * pi * radius])
+                self._name("circumference base", [2 * pi * radius])
             if angle is not None:
                 self._name("arc length", [radius * angle])
                 self._name("arc", [radius * angle])

@@ -36,8 +36,12 @@ LETTER_MEANS = re.compile(
     r"\b([A-Za-z](?:_?\d)?|theta|phi|alpha) (?:is|are|=|represents?|denotes?|stands for|being) "
     r"(?:the |its |an? )?((?:[a-z]+ ?){1,3})"
 )
-LEADS = ("is", "are", "equals", "equal", "as", "by", "formula", "gives", "to", "be", ":")
+LEADS = ("is", "are", "equals", "equal", "as", "by", "formula", "gives", "to", "be", "return", ":")
 """Behind these, in the reply's own words, its answer may begin."""
+INSIDE = re.compile(
+    rf"\b(?:{'|'.join(words for words in SIGNS if ' ' in words)}|subtracted from)$", re.IGNORECASE
+)
+"""The end of "divided by", behind which no answer begins, but the rest of one."""
 GOES_ON = re.compile(r"(?::|\b(?:is|by|formula|as|using))\s*$", re.IGNORECASE)
 TAILS = (CONNECTING - {"to", "of", "by", "per", "and"}) | UNITS | {
     "taken", "measured", "once", "only", "respectively", "using", "always",
@@ -47,6 +51,8 @@ SQUARE_OF = re.compile(r"(?<![A-Za-z])[A-Za-z]\s*(?:\^\s*\(?\s*2\s*\)?|2|squared
 RESULT = re.compile(r"=|≈|:|\b(?:is|are|equals?|about|approximately|gives|get|roughly|answer)\b")
 ANSWER = re.compile(r"\banswer\s*(?:is|:|=)?|####", re.IGNORECASE)
 BOXED = re.compile(r"\\boxed\s*\{")
+RATIO = re.compile(r"(?<!step \d)(?<=\d)(?::| : )(?=\d)", re.IGNORECASE)
+"""The colon of 5:4 or 5 : 4, but not that of "Step 1: 5"."""
 WHOLE_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:/\d+)?")
 
 
@@ -77,18 +83,27 @@ def read_formula(text: str, rule: Rule, prompt: str = "") -> Reading:
 
 
 def _without_equation(line: str, rule: Rule) -> Reading:
-    """Return the first expression that stands alone, or behind a word such as "is"."""
-    problem = Unread("nothing is said")
+    """Return the first expression that stands alone, or behind a word such as "is".
+
+    What stands before "is" is told of, as in "the diameter is twice the radius", and is the answer
+    only where nothing behind it is.
+    """
+    problem, subject = Unread("nothing is said"), None
     for at, tail in enumerate(_beginnings(line)):
         try:
             parser = _parser(tail, rule)
             value = parser.parse()
             _check_tail(parser)
-            return Reading(value, None, parser.rough)
+            reading = Reading(value, None, parser.rough)
+            if parser.peek().text not in ("is", "equals"):
+                return reading
+            subject = subject or reading
         except Unread as error:
             if error.hopeless:
                 raise
             problem = problem if at else error
+    if subject:
+        return subject
     raise problem
 
 
@@ -116,7 +131,10 @@ def _completed(line: str, prompt: str) -> str:
 
 
 def _parser(text: str, rule: Rule) -> Parser:
-    return parser_of(tokens(text, tuple(rule.variables)), rule.quantities)
+    """Return a parser for a formula, in which degrees can only be those of an angle."""
+    made = parser_of(tokens(text, tuple(rule.variables)), rule.quantities)
+    made.in_angle = True
+    return made
 
 
 def _equations(line: str, rule: Rule) -> Reading | None:
@@ -162,7 +180,7 @@ def _beginnings(line: str) -> Iterator[str]:
     yield line
     sentence = SENTENCE_END.split(line, maxsplit=1)[0]
     for found in re.finditer(r"[A-Za-z]+|:", sentence):
-        if found[0].lower() in LEADS:
+        if found[0].lower() in LEADS and not INSIDE.search(sentence[: found.end()]):
             yield line[found.end() :]
 
 
@@ -233,7 +251,7 @@ def _last_value(text: str) -> Reading:
 
 def _value(sentence: str) -> Reading | None:
     """Return the last value that a sentence states, or the last number in it; None without one."""
-    line = ASIDE.sub(" ", plain(sentence))
+    line = RATIO.sub("/", ASIDE.sub(" ", plain(sentence)))
     for part in RESULT.split(line)[::-1]:
         reading = _number_at_beginning(part)
         if reading:

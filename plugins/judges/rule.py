@@ -49,7 +49,8 @@ class Rule:
         return cls(
             lhs=lhs[:-1] if squared else lhs,
             squared=squared,
-            quantities=Quantities.of(variables),
+            # By custom, P is a perimeter.
+            quantities=Quantities.of(variables, around=lhs == "P"),
             variables=variables,
             derived={
                 symbol(name): read_key(text, variables)
