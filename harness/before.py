@@ -1,9 +1,8 @@
 """What the unedited model answers to a chunk of cases: asked once for all editors of a run.
 
-Scores and texts are also kept on disk, under the digest of the weights and all else that a bit of
-them depends on, and whole chunks at a time, so that what is read back is what would be computed.
-Distributions are too large for that: a chunk that asks for them runs the clean pass anyway, which
-then answers its scores too, and only its texts come from disk.
+Texts are also kept on disk, under the digest of the weights and all else that a bit of them depends
+on, and whole chunks at a time, so that what is read back is what would be computed. The rest is not:
+the clean pass is what edited passes begin with, and without it their last bits would be others.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 
 from edit_harness.base import Base
-from edit_harness.cases import Answer, Case, Drift, Generate, NextToken, is_finite
+from edit_harness.cases import Answer, Case, Generate, is_finite
 from edit_harness.digests import of_config, state
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.encoding import decode_answer, dumps, encode_answer
@@ -77,8 +76,8 @@ class Before:
         return [self._answers[case.id, i] for i in range(len(case.probes))]
 
     def _recall(self, cases: Sequence[Case]) -> None:
-        """Read from disk what is not in memory and need not be computed anyway."""
-        places = _places(cases)
+        """Read the texts from disk that are not in memory."""
+        places = list(_asked(cases))
         path = self._path(cases)
         if path is None or all(place in self._answers for place in places):
             return
@@ -87,13 +86,10 @@ class Before:
                 self._answers.setdefault(place, answer)
 
     def _store(self, cases: Sequence[Case]) -> None:
-        path, kinds = self._path(cases), _kinds(cases)
+        path = self._path(cases)
         if path is None or not all(map(is_finite, self._answers.values())):
             return
-        kept = [
-            encode_answer(self._answers[place]) if kind in _storable(kinds) else None
-            for place, kind in zip(_places(cases), kinds, strict=True)
-        ]
+        kept = [encode_answer(self._answers[place]) for place in _asked(cases)]
         partial = path.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(OSError):  # a run does not fail for want of a cache
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,14 +97,13 @@ class Before:
             partial.replace(path)
 
     def _path(self, cases: Sequence[Case]) -> Path | None:
-        """Return the file of a chunk, named by all that its answers' bits depend on; or None."""
-        if self.folder is None or not _storable(_kinds(cases)):
+        """Return the file of a chunk, named by all that its texts' bits depend on; None without any."""
+        queries = list(_asked(cases).values())
+        if self.folder is None or not queries:
             return None
         model = self.model
         depends = {
-            "queries": [
-                [type(p.query).__name__, asdict(p.query)] for case in cases for p in case.probes
-            ],
+            "queries": [asdict(query) for query in queries],
             "config": of_config(model.module.config),
             "tokenizer": model.tokens.digest,
             "precision": model.precision,
@@ -138,11 +133,11 @@ def _places(cases: Sequence[Case]) -> list[Place]:
     return [(case.id, i) for case in cases for i in range(len(case.probes))]
 
 
-def _kinds(cases: Sequence[Case]) -> list[type]:
-    return [type(probe.query) for case in cases for probe in case.probes]
-
-
-def _storable(kinds: Sequence[type]) -> set[type]:
-    """Return the kinds of queries whose answers are kept on disk."""
-    asked = set(kinds)
-    return asked if asked.isdisjoint((Drift, NextToken)) else asked.intersection((Generate,))
+def _asked(cases: Sequence[Case]) -> dict[Place, Generate]:
+    """Return the queries whose answers are kept on disk, those for texts."""
+    return {
+        (case.id, i): probe.query
+        for case in cases
+        for i, probe in enumerate(case.probes)
+        if isinstance(probe.query, Generate)
+    }

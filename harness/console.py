@@ -27,6 +27,7 @@ from rich.text import Text
 
 from edit_harness import report
 from edit_harness.control import COLLAPSE
+from edit_harness.errors import HarnessError, LeakError
 from edit_harness.fields import settings
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import LEVEL, Run
@@ -79,6 +80,20 @@ def _line(label: str, text: str) -> None:
     lines: Iterable[Text] = Text(text).wrap(err, width) if text else []
     for i, line in enumerate(lines):
         err.print(Text.assemble((f"{label if i == 0 else '':9}", "bold cyan"), line))
+
+
+@contextmanager
+def tolerated(codes: list[int], several: bool) -> Iterator[None]:
+    """Where there are several combinations, report the one that fails, and go on with the others."""
+    try:
+        yield
+    except HarnessError as error:
+        if not several or isinstance(error, LeakError):
+            raise
+        codes.append(error.code)
+        err.print(f"error: {error.cause}", markup=False)
+        if error.remedy:
+            err.print(f"       {error.remedy}", markup=False)
 
 
 @contextmanager
@@ -191,6 +206,8 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     if run.pending:
         who = "" if run.judge else " --judge NAME"
         yield "pending", f"{run.pending} texts: edit-harness score {run.folder.path}{who}"
+    if undecided := run.undecided:
+        yield "judged", f"{undecided} of {run.judged} texts undecided; they count as wrong"
     if noop := sum(record.noop for record in run.records):
         yield "no-op", f"{noop} edits changed no answer"
     yield "saved", f"{run.folder.path}/"

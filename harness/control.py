@@ -7,6 +7,7 @@ every point of a sequence at which cases are measured. Nothing is said of single
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,16 @@ door. Nobody hurries. The last ferry goes back at six, and whoever misses it has
 inn by the harbour, where the landlady keeps two small rooms and a good stove."""
 
 
-def control(source: ModelSource) -> Case:
-    """Return the case of the text, without a request; a model may bring a text of its own kind."""
+def control(source: ModelSource, fits: Callable[[str], bool] = lambda text: True) -> Case:
+    """Return the case of the text, without a request; a model may bring a text of its own kind.
+
+    As many words of it are taken as ``fits`` says that the model has room for, and two at least.
+    """
     file = source.data.get("text")
-    text = Path(file).read_text(encoding="utf-8") if file else TEXT
-    first, *rest = text.split()
+    words = (Path(file).read_text(encoding="utf-8") if file else TEXT).split()
+    while len(words) > 2 and not fits(" ".join(words)):
+        words.pop()
+    first, *rest = words
     return Case(ID, (), (Probe("control", Choose(first, (" ".join(rest),))),))
 
 

@@ -16,12 +16,11 @@ from typing import Any
 import torch
 import transformers
 
-from edit_harness import digests, plan, precision, records, runner
+from edit_harness import control, digests, plan, precision, records, runner
 from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.before import Before
 from edit_harness.cases import Case, Visit
 from edit_harness.components import Named, described, make_judge
-from edit_harness.control import control
 from edit_harness.errors import CaseError
 from edit_harness.fields import settings
 from edit_harness.files import cache_folder
@@ -32,6 +31,7 @@ from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
 from edit_harness.records import INVALID, OK, Record, RunFolder
+from edit_harness.tokens import TooLongError
 
 Advance = Callable[[Record], None]
 
@@ -66,7 +66,17 @@ class Evaluation:
     @cached_property
     def _control(self) -> Case | None:
         """What shows whether the model survives, where many edits share it."""
-        return None if self.regime.mode == "single" else control(self.model.source)
+        return (
+            None if self.regime.mode == "single" else control.control(self.model.source, self._fits)
+        )
+
+    def _fits(self, text: str) -> bool:
+        """Tell whether a text takes half of the model's room at most, and leaves the rest to edits."""
+        tokens = self.model.tokens
+        try:
+            return tokens.limit is None or 2 * len(tokens.encode(text).ids) <= tokens.limit
+        except TooLongError:
+            return False
 
     @property
     def visits(self) -> list[Visit]:
@@ -177,7 +187,7 @@ def run_beside(
             write[evaluation](record)
             known[evaluation][record.visit] = record
             advance(evaluation, record)
-            if stop and record.status != OK:
+            if stop and record.status != OK and record.case != control.ID:
                 raise CaseError(
                     f"case {record.case} failed ({record.status}): {record.message}",
                     "go on with the same command and --on-error skip",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from edit_harness.cases import Answer, Case, Reply, Request, Verdict
+from edit_harness.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -184,7 +185,10 @@ class Editor(ABC):
 
 @dataclass(frozen=True)
 class Regime:
-    """How edits share a model. It is carried out by `edit_harness.plan`; plugins do not know it."""
+    """How edits share a model. It is carried out by `edit_harness.plan`; plugins do not know it.
+
+    Raises `UsageError` for what does not fit the mode.
+    """
 
     mode: Literal["single", "batch", "sequential"] = "single"
     """single: every case on the unedited model; batch: so many at once; sequential: on top of those
@@ -197,6 +201,21 @@ class Regime:
     """In a sequence: whether every case is also measured right after its own edit."""
     checkpoints: tuple[int, ...] = ()
     """In a sequence: all cases so far are measured when it has so many; at its end in any case."""
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("single", "batch", "sequential"):
+            raise UsageError(f"there is no mode {self.mode!r}", "single, batch or sequential")
+        if type(self.size) is not int or self.size < 0:
+            raise UsageError(f"a size of {self.size!r} is no number of cases", "0 is all of them")
+        if self.mode == "single" and self.size != 1:
+            raise UsageError("single edits are of one case each", 'Regime("batch", N)')
+        if self.mode != "sequential" and (self.immediate or self.checkpoints):
+            raise UsageError(
+                f"checkpoints are for sequential edits, and this is {self.mode}",
+                'Regime("sequential", ...)',
+            )
+        if any(type(point) is not int or point < 1 for point in self.checkpoints):
+            raise UsageError(f"{self.checkpoints} are no numbers of cases", "they begin at 1")
 
     def __str__(self) -> str:
         turns = ", a case's requests in turn" if self.in_turn else ""

@@ -7,6 +7,7 @@ called with many texts at once; which model wrote them, and under which edit, it
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -16,7 +17,6 @@ from edit_harness.interfaces import Judge
 
 LOG = logging.getLogger(__name__)
 NO_JUDGE = Verdict("pending", note="no judge was asked")
-STATUSES = ("decided", "undecided", "pending")
 
 
 def judged(judge: Judge | None, asked: Sequence[tuple[Case, Answers]]) -> list[Answers]:
@@ -67,7 +67,7 @@ def _verdicts(judge: Judge | None, replies: Sequence[Reply]) -> list[Verdict]:
         _check(verdicts, len(replies))
     except HarnessError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         LOG.debug("the judge failed", exc_info=True)
         reason = f"the judge failed: {type(error).__name__}: {error}"
         return [Verdict("pending", note=reason)] * len(replies)
@@ -79,9 +79,19 @@ def _check(verdicts: Sequence[Verdict], count: int) -> None:
     if len(verdicts) != count or not all(isinstance(v, Verdict) for v in verdicts):
         raise TypeError(f"it returned {len(verdicts)} things for {count} replies, or no verdicts")
     for verdict in verdicts:
-        scored = verdict.score is not None and 0 <= verdict.score <= 1
-        if verdict.status not in STATUSES or scored == (verdict.status == "pending"):
-            raise ValueError(f"{verdict} has another status or score than a verdict may have")
+        if not sound(verdict):
+            raise ValueError(f"{verdict} has a status, a score or a note that no verdict may have")
+
+
+def sound(verdict: Verdict) -> bool:
+    """Tell whether a verdict is of one of the three kinds: decided, undecided (0), pending (None)."""
+    if not (isinstance(verdict.note, str) and isinstance(verdict.raw, str)):
+        return False
+    if type(verdict.reverted) is not bool:
+        return False
+    if verdict.status == "decided":
+        return isinstance(verdict.score, float | int) and 0 <= verdict.score <= 1
+    return {"undecided": 0.0, "pending": None}.get(verdict.status, math.nan) == verdict.score
 
 
 def _with(answers: Answers, when: int, place: int, verdict: Verdict) -> Answers:

@@ -17,12 +17,14 @@ import numpy as np
 from edit_harness import control, plan, records, report, stats
 from edit_harness.cases import Answers, Case
 from edit_harness.encoding import finite
-from edit_harness.errors import DataError, PluginError
+from edit_harness.errors import DataError, PluginError, RunFolderError
 from edit_harness.interfaces import Measure, Metric, Regime
 from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.stats import Estimate
 
 LEVEL = 0.99
+MANIFEST = {"cases", "identity", "label", "metrics", "model", "preset", "preview"}
+"""What has to be in a manifest."""
 
 
 @dataclass(eq=False)
@@ -39,9 +41,17 @@ class Run:
     def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
         """Return the run that lies in a folder, as it was planned last. Raises `RunFolderError`."""
         manifest = folder.manifest()
-        planned = {*manifest["cases"], control.ID}
+        if not manifest.keys() >= MANIFEST:
+            raise RunFolderError(f"{folder.path} has a damaged manifest", "run it anew: --new")
+        planned = [*manifest["cases"], control.ID]
         kept = [record for record in folder.records() if record.case in planned]
-        return cls(folder, metrics, manifest, kept)
+        run = cls(folder, metrics, manifest, kept)
+        if [case.id for case in run.cases] != planned[:-1]:
+            raise RunFolderError(
+                f"cases.jsonl of {folder.path} has not the cases that are planned",
+                "the command that made the run writes it again",
+            )
+        return run
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -183,7 +193,17 @@ class Run:
     @property
     def pending(self) -> int:
         """How many texts wait for a judge."""
-        return sum(record.pending for record in self.everything)
+        return sum(record.verdicts["pending"] for record in self.everything)
+
+    @property
+    def judged(self) -> int:
+        """How many texts have a verdict, before the edits and after."""
+        return sum(record.verdicts.total() for record in self.everything) - self.pending
+
+    @property
+    def undecided(self) -> int:
+        """How many texts the judge could not decide."""
+        return sum(record.verdicts["undecided"] for record in self.everything)
 
     @property
     def judge(self) -> Mapping[str, Any] | None:
@@ -237,6 +257,7 @@ class Run:
             "failed": {r.case: r.status for r in self.failures},
             "noop": sum(r.noop for r in self.records),
             "pending": self.pending,
+            "undecided": self.undecided,
         }
         if mode == "single":
             return data

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -58,10 +59,10 @@ class Record:
         return self.case, self.state
 
     @property
-    def pending(self) -> int:
-        """How many texts wait for a judge."""
-        verdicts = (a.get("verdict") for a in (*self.before, *self.after) if isinstance(a, Mapping))
-        return sum(verdict is not None and verdict["status"] == "pending" for verdict in verdicts)
+    def verdicts(self) -> Counter[str]:
+        """How many texts there are with a verdict of each status."""
+        answers = (a for a in (*self.before, *self.after) if isinstance(a, Mapping))
+        return Counter(a["verdict"]["status"] for a in answers if a.get("verdict"))
 
 
 def fingerprint(identity: Mapping[str, Any]) -> str:
@@ -171,7 +172,7 @@ class RunFolder:
         """
         self._cut_torn_tail()
         found: dict[Visit, Record] = {}
-        for record in self._lines(self.samples, _record):
+        for record in self._lines(self.samples, _record) if self.samples.exists() else ():
             found[record.visit] = record
         return list(found.values())
 
@@ -266,7 +267,11 @@ class RunFolder:
 
 
 def _record(row: Mapping[str, Any]) -> Record:
-    return Record(**{k: v for k, v in row.items() if k != "v"})
+    """Return the record of a line. Raises `TypeError` if it is none."""
+    record = Record(**{k: v for k, v in row.items() if k != "v"})
+    if not isinstance(record.case, str) or not isinstance(record.state, int):
+        raise TypeError("a record has a case and a state")
+    return record
 
 
 def _indented(data: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from time import perf_counter
 import torch
 
 from edit_harness.before import Before
-from edit_harness.cases import Answer, Case, Visit, is_finite
+from edit_harness.cases import Answer, Answers, Case, Visit, is_finite
 from edit_harness.digests import state
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.encoding import encode_answer
@@ -24,7 +24,7 @@ from edit_harness.judging import judged
 from edit_harness.model import Model
 from edit_harness.outcome import values
 from edit_harness.plan import Step
-from edit_harness.records import OK, Record
+from edit_harness.records import INVALID, OK, Record
 from edit_harness.tokens import TooLongError
 
 LOG = logging.getLogger(__name__)
@@ -280,24 +280,33 @@ def _records(
                 f"the unedited model answers case {m.case.id} with NaN or infinity",
                 "check the weights, or load it with --dtype float32",
             )
-    verdicts = judged(judge, [(m.case, (m.before, m.after)) for m in measured])
-    return [_record(m, *pair, metrics, ledger) for m, pair in zip(measured, verdicts, strict=True)]
+    try:
+        answers = judged(judge, [(m.case, (m.before, m.after)) for m in measured])
+    except DataError as error:
+        if len(measured) == 1:
+            return [_invalid(measured[0], error)]
+        return [r for m in measured for r in _records([m], metrics, judge, ledger)]
+    return [_record(m, a, metrics, ledger) for m, a in zip(measured, answers, strict=True)]
+
+
+def _invalid(measured: Measured, error: DataError) -> Record:
+    """Return the record of a case whose keys no judge can read."""
+    message = f"{error.cause}; {error.remedy}".rstrip("; ")
+    state = measured.edited.step.state
+    return Record(measured.case.id, INVALID, {}, state=state, message=message)
 
 
 def _record(
-    measured: Measured,
-    before: Sequence[Answer],
-    after: Sequence[Answer],
-    metrics: Mapping[str, Metric],
-    ledger: Ledger,
+    measured: Measured, answers: Answers, metrics: Mapping[str, Metric], ledger: Ledger
 ) -> Record:
     case, edited = measured.case, measured.edited
     status, message = _status(measured, ledger)
+    before, after = answers
     given, got = (list(map(encode_answer, m)) for m in (measured.before, measured.after))
     return Record(
         case=case.id,
         status=status,
-        values=values(case, (before, after), metrics, status),
+        values=values(case, answers, metrics, status),
         state=edited.step.state,
         before=[encode_answer(answer) for answer in before],
         after=[encode_answer(answer) for answer in after],

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from time import perf_counter
 
 from edit_harness import assembly, console, evaluation, fields, records
-from edit_harness.errors import HarnessError, LeakError, RunFolderError, UsageError
+from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.evaluation import Evaluation
 from edit_harness.flags import EditingFlags, regime, whole_number
 from edit_harness.outcome import Run
@@ -53,7 +52,7 @@ def run(plugins: Plugins, flags: Flags) -> int:
     runs: list[Run] = []
     codes = [DONE]
     for name in flags.model:
-        with tolerated(codes, todo.several):
+        with console.tolerated(codes, todo.several):
             runs.extend(run_model(plugins, flags, todo, name, codes))
     if flags.as_json and not flags.dry_run:
         results = [r.results() for r in runs]
@@ -106,7 +105,7 @@ def run_model(
     for seed, benchmark in benchmarks:
         beside = []
         for editor, settings in todo.editors.items():
-            with tolerated(codes, todo.several):
+            with console.tolerated(codes, todo.several):
                 assembled = evaluation.assemble(
                     plugins,
                     model,
@@ -124,22 +123,8 @@ def run_model(
                     rehearse(assembled)
                 else:
                     beside.append(assembled)
-        with tolerated(codes, todo.several):
+        with console.tolerated(codes, todo.several):
             yield from run_beside(beside, flags, codes)
-
-
-@contextmanager
-def tolerated(codes: list[int], several: bool) -> Iterator[None]:
-    """Where there are several combinations, report the one that fails, and go on with the others."""
-    try:
-        yield
-    except HarnessError as error:
-        if not several or isinstance(error, LeakError):
-            raise
-        codes.append(error.code)
-        console.err.print(f"error: {error.cause}", markup=False)
-        if error.remedy:
-            console.err.print(f"       {error.remedy}", markup=False)
 
 
 def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) -> list[Run]:
@@ -148,7 +133,7 @@ def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) 
         console.header(assembled)
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
-        with tolerated(codes, len(assembled) > 1):
+        with console.tolerated(codes, len(assembled) > 1):
             folder = which.open(Path(flags.output_path), new=flags.new)
             folder.records()
             folders[which] = folder

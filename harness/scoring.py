@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from edit_harness import console
+from edit_harness import console, control
 from edit_harness.cases import Answers
 from edit_harness.components import described, make_judge
 from edit_harness.encoding import decode_answer, encode_answer, finite
-from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.errors import RunFolderError
 from edit_harness.interfaces import Metric
 from edit_harness.judging import judged
 from edit_harness.outcome import Run, values
@@ -40,32 +40,40 @@ class Flags:
 
 def score(plugins: Plugins, flags: Flags) -> int:
     """Score every folder, print the tables, and return the exit code."""
-    runs = [_score(plugins, RunFolder.at(name), flags) for name in flags.runs]
+    runs: list[Run] = []
+    codes = [DONE]
+    for name in flags.runs:
+        with console.tolerated(codes, len(flags.runs) > 1):
+            runs.append(_score(plugins, RunFolder.at(name), flags))
     if flags.as_json:
         results = [run.results() for run in runs]
-        console.out.out(json.dumps(results if len(results) > 1 else results[0], indent=1))
+        console.out.out(json.dumps(results if len(flags.runs) > 1 else results[0], indent=1))
     else:
         for run in runs:
             console.finished(run, quiet=flags.quiet, verbose=flags.verbose, named=len(runs) > 1)
         for table in console.summary(runs) if len(runs) > 1 else ():
             console.out.print(table)
-    incomplete = any(run.failures or run.pending or run.missing for run in runs)
-    return SOME_FAILED if incomplete else DONE
+    return max(*codes, SOME_FAILED if any(run.failures or run.pending for run in runs) else DONE)
 
 
 def _score(plugins: Plugins, folder: RunFolder, flags: Flags) -> Run:
-    """Return the run with what is pending judged, and all its values computed anew."""
+    """Return the run with what is pending judged, and all its values computed anew.
+
+    Raises `RunFolderError` for a run that is not finished: its numbers would be of some cases only,
+    and in a sequence of other states of the model than they seem.
+    """
     run = Run.read(folder, _metrics(plugins, _own(folder)))
-    if flags.judge and not run.pending:
-        raise UsageError(f"no text in {folder.path} waits for a judge", "leave --judge out")
+    if missing := run.missing:
+        raise RunFolderError(
+            f"{folder.path} is not finished: {missing} answers are missing",
+            "finish it with the command that began it",
+        )
     judge = flags.judge or (run.judge["name"] if run.judge else "")
     if run.pending and judge:
         _fill(plugins, run, judge)
         run = Run.read(folder, run.metrics)
-    if missing := run.missing:
-        console.err.print(
-            f"note     the run is not finished: {missing} answers are missing", markup=False
-        )
+    elif flags.judge:
+        console.err.print(f"note     no text in {folder.path} waits for a judge", markup=False)
     if flags.metrics:
         metrics = _metrics(plugins, flags.metrics)
         return replace(run, metrics=metrics, everything=_valued(run, metrics))
@@ -90,9 +98,9 @@ def _valued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
     """Return the records with the values that metrics give them; the control's have none."""
     by_id = {case.id: case for case in run.cases}
     return [
-        replace(r, values=finite(values(by_id[r.case], _answers(r), metrics, r.status)))
-        if r.case in by_id
-        else r
+        r
+        if r.case == control.ID
+        else replace(r, values=finite(values(by_id[r.case], _answers(r), metrics, r.status)))
         for r in run.everything
     ]
 
@@ -112,7 +120,7 @@ def _fill(plugins: Plugins, run: Run, name: str) -> None:
         )
     run.folder.write_manifest({**run.manifest, "judged_by": described(judge)})
     by_id = {case.id: case for case in run.cases}
-    waiting = [record for record in run.everything if record.pending]
+    waiting = [record for record in run.everything if record.verdicts["pending"]]
     asked = [(by_id[record.case], _answers(record)) for record in waiting]
     with run.folder.writing() as write:
         for old, (case, _), answers in zip(waiting, asked, judged(judge.value, asked), strict=True):

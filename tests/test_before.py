@@ -8,7 +8,7 @@ import torch
 from test_runner import CASES, METRICS, Push, case
 from tokenizers import normalizers
 
-from edit_harness import Case, Choose, Drift, Generate, NextToken, Probe, Request, Text
+from edit_harness import Case, Choose, Drift, Generate, NextToken, Probe, Request, Text, generation
 from edit_harness import before as before_module
 from edit_harness.before import Before
 from edit_harness.edits import UNEDITED, Edit
@@ -26,47 +26,47 @@ def made(*queries, name="0") -> Case:
     return Case(name, (request,), tuple(Probe("any", query) for query in queries))
 
 
-SCORED = [made(Choose("Ada lives in", PAIR), Choose("Bob lives in", PAIR))]
+TOLD = [made(Generate("Ada lives in", 6), Generate("Bob lives in", 6), Choose("Ada", PAIR))]
 DRIFTING = [made(Choose("Ada lives in", PAIR), Drift("Bob lives in"), Generate("Ann", 4))]
 
 
-def passes(model):
-    """Count the passes of the model from here on, the trials apart."""
-    assert model.sees(32)
-    assert model.begins(1)
-    model.answer([(UNEDITED, Generate("Ada", 1))])
-    found = []
-    model.module.register_forward_pre_hook(lambda *args: found.append(args))
-    return found
-
-
-def ask(model, folder, cases=SCORED, edit=UNEDITED):
+def ask(model, folder, cases=TOLD, edit=UNEDITED):
     return Before(model, folder).ask(cases, [(case, edit) for case in cases])
 
 
-def test_what_is_on_disk_is_not_computed_again(model, tmp_path):
-    ran = passes(model)
+def test_what_is_on_disk_is_not_written_again(model, tmp_path, monkeypatch):
+    continued, plain = [], generation.samples
+
+    def samples(model, prompts):
+        continued.append(len(prompts))
+        return plain(model, prompts)
+
+    monkeypatch.setattr(generation, "samples", samples)
     first = ask(model, tmp_path)
-    assert len(ran) == 1
     before, _ = ask(model, tmp_path)[0]
     assert before == first[0][0]
-    assert len(ran) == 2, "only after the edit, here none"
+    assert continued == [4, 2], "the second time only after the edit"
     (path,) = tmp_path.glob(f"{model.digest}/*.json")
     assert len(json.loads(path.read_text())["answers"]) == 2
 
 
-def test_a_chunk_with_distributions_keeps_only_texts(model, tmp_path, monkeypatch):
-    """Its clean pass runs anyway, and answers its scores too."""
+def test_only_texts_are_kept(model, tmp_path, monkeypatch):
+    """The clean pass runs anyway, for edited passes to begin with, and answers the rest."""
     first = ask(model, tmp_path, DRIFTING)
     (path,) = tmp_path.glob("*/*.json")
-    kept = json.loads(path.read_text())["answers"]
-    assert kept[:2] == [None, None]
-    assert kept[2] == {"text": first[0][0][2].text}
-    monkeypatch.setattr(before_module, "_read", lambda path: [None, None, Text(" as kept")])
+    assert json.loads(path.read_text())["answers"] == [{"text": first[0][0][2].text}]
+    monkeypatch.setattr(before_module, "_read", lambda path: [Text(" as kept")])
     ((before, _),) = ask(model, tmp_path, DRIFTING)
     assert before == [*first[0][0][:2], Text(" as kept")]
     ask(model, tmp_path / "none", [made(NextToken("Ada"), Choose("Ada", PAIR))])
     assert not (tmp_path / "none").exists()
+
+
+def test_a_full_cache_moves_no_bit(model, tmp_path):
+    """Edited passes begin with the clean one, whether its texts are known or not."""
+    edits = [(case, Push().edit(model, CASES[0].requests)) for case in TOLD]
+    one, other = (Before(model, tmp_path).ask(TOLD, edits) for _ in range(2))
+    assert one == other
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"[1, 2]", b'{"a": 1}', b"\xff", None])
@@ -85,7 +85,7 @@ def test_other_weights_precisions_and_batches_have_files_of_their_own(tmp_path):
         tiny_model(batch_rows=1), tiny_model(padding="left"),
     ):  # fmt: skip
         ask(other, tmp_path)
-    ask(tiny_model(), tmp_path, [made(Choose("Ada lives in", PAIR))])
+    ask(tiny_model(), tmp_path, [made(Generate("Ada lives in", 6))])
     assert len(list(tmp_path.glob("*/*.json"))) == 6
 
 
@@ -171,9 +171,11 @@ def timeless(record):
 
 def test_an_edit_that_changes_nothing_costs_nothing(model):
     before = Before(model)
-    edits = [(case, Edit(info={"steps": 0})) for case in SCORED]
-    before.ask(SCORED, edits)
-    ran = passes(model)
-    (((first, after)),) = before.ask(SCORED, edits)
+    scored = [made(Choose("Ada lives in", PAIR))]
+    edits = [(case, Edit(info={"steps": 0})) for case in scored]
+    before.ask(scored, edits)
+    ran = []
+    model.module.register_forward_pre_hook(lambda *args: ran.append(args))
+    (((first, after)),) = before.ask(scored, edits)
     assert first == after
     assert not ran

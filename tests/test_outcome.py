@@ -137,9 +137,14 @@ def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):
     """By hand: exp of the mean negative log-probability of all tokens behind the first word."""
     run = evaluate(regime=Regime("sequential", checkpoints=(3,)))
     assert list(run.perplexities) == [3, 7]
-    first = control.TEXT.split()[0]
-    text = " ".join(control.TEXT.split())
+    first, *words = control.TEXT.split()
+    text = first
+    for word in words:  # half of the model's room, and no more
+        if 2 * len(model.tokens.encode(f"{text} {word}").ids) > model.tokens.limit:
+            break
+        text = f"{text} {word}"
     ids = model.tokens.encode(text).ids
+    assert 4 * len(ids) > model.tokens.limit
     start = len(model.tokens.encode(first).ids)
     with torch.no_grad():
         log = model.module(torch.tensor([ids])).logits[0].log_softmax(-1)

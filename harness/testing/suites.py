@@ -44,6 +44,7 @@ from edit_harness.encoding import finite
 from edit_harness.errors import HarnessError, PluginError
 from edit_harness.fields import build, defaults, settings
 from edit_harness.interfaces import Editor, Judge, Metric, ModelSource, Task
+from edit_harness.judging import sound
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins, entry_points
 from edit_harness.presets import configure, shape_of
@@ -586,7 +587,7 @@ class JudgeTests:
         verdicts = self.judge.judge(self.replies)
         assert len(verdicts) == len(self.replies)
         for verdict in verdicts:
-            assert_sound(verdict)
+            assert sound(verdict), verdict
         assert self.judge.judge([]) == []
 
     def test_tells_replies_apart(self) -> None:
@@ -617,7 +618,7 @@ class JudgeTests:
         keys = {reply.key.kind: reply.key for reply in self.replies}.values()
         hostile = [Reply("", text, key) for key in keys for text in HOSTILE]
         for verdict in self.judge.judge(hostile):
-            assert_sound(verdict)
+            assert sound(verdict), verdict
 
     def test_verdicts_are_json(self) -> None:
         """Verdicts are stored with the answers, in strict JSON."""
@@ -643,18 +644,6 @@ HOSTILE = (
     "", " \n\t ", "\0", "\ud800", "é" * 5_000, "(" * 5_000, "9**9**9**9", "1/0", "{" * 500, "\\frac{",
     "\\" * 500, "x^" * 500, "import os", "__import__('os')", "'\"`$" * 100, "nan", "-inf", "1e999",
 )  # fmt: skip
-
-
-def assert_sound(verdict: Verdict) -> None:
-    """Fail unless a verdict has the types and the range that metrics rely on."""
-    assert verdict.status in ("decided", "undecided", "pending")
-    assert (verdict.score is None) is (verdict.status == "pending")
-    if verdict.score is not None:
-        assert isinstance(verdict.score, float)
-        assert 0 <= verdict.score <= 1
-    assert isinstance(verdict.reverted, bool)
-    assert isinstance(verdict.note, str)
-    assert isinstance(verdict.raw, str)
 
 
 class PluginTests:

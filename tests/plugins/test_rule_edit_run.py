@@ -95,7 +95,7 @@ def test_verdicts_can_wait(tell, tmp_path):
     assert len(kept) == 2 * len(lines)
 
     again = tell("score", folder, "--judge", "symbolic")
-    assert again.exit_code == 2
+    assert again.exit_code == 0
     assert "waits for a judge" in again.stderr
     assert tell("score", folder).stdout == filled.stdout
     # The same command reads the run back, verdicts and all.
@@ -113,15 +113,61 @@ def test_one_run_has_one_judge(tell, tmp_path, monkeypatch):
     assert "is judged by symbolic 0 (sympy 1.0)" in " ".join(result.stderr.split())
 
 
-def test_a_run_that_was_interrupted_is_said_to_be_unfinished(tell, tmp_path):
+def test_a_run_that_was_interrupted_has_no_numbers(tell, tmp_path):
+    """Its last records are of another state of the model than those of a whole run."""
     run(tell, "-t", "rule-edit", "--edit-mode", "sequential", "--eval-at", "each")
     (folder,) = tmp_path.glob("out/*")
     assert tell("score", folder).exit_code == 0
     lines = (folder / "samples.jsonl").read_text().splitlines(keepends=True)
-    (folder / "samples.jsonl").write_text("".join(lines[:-2]))
+    for kept, missing in ((-2, 2), (0, len(lines))):
+        (folder / "samples.jsonl").write_text("".join(lines[:kept]))
+        result = tell("score", folder)
+        assert result.exit_code == 7
+        assert f"is not finished: {missing} answers are missing" in result.stderr
+    (folder / "samples.jsonl").unlink()
+    assert tell("score", folder).exit_code == 7
+
+
+def test_one_of_several_folders_that_cannot_be_scored_stops_no_other(tell, tmp_path):
+    run(tell, "-t", "rule-edit")
+    run(tell, "-t", "rule-edit-description")
+    one, other = sorted(tmp_path.glob("out/*"))
+    result = tell("score", one, "missing", other)
+    assert result.exit_code == 2
+    assert "missing is no run folder" in result.stderr
+    assert result.stdout.count("Rel") >= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("manifest.json", lambda text: "{"),
+        ("manifest.json", lambda text: text.replace('"identity"', '"identities"')),
+        ("samples.jsonl", lambda text: text.replace('"state": 0', '"state": "x"', 1)),
+        ("samples.jsonl", lambda text: text.replace("{", "", 1)),
+        ("cases.jsonl", lambda text: text[text.index("\n") + 1 :]),
+        ("cases.jsonl", lambda text: text.replace('"probes"', '"questions"', 1)),
+    ],
+)
+def test_a_damaged_folder_is_said_to_be_damaged(tell, tmp_path, name, damage):
+    run(tell, "-t", "rule-edit")
+    (folder,) = tmp_path.glob("out/*")
+    (folder / name).write_text(damage((folder / name).read_text()))
     result = tell("score", folder)
-    assert result.exit_code == 1
-    assert "the run is not finished: 2 answers are missing" in result.stderr
+    assert result.exit_code == 7, result.output
+    assert result.stderr.startswith("error: ")
+
+
+def test_a_key_that_the_judge_cannot_read_is_the_affair_of_its_case(tell, tmp_path):
+    """The task's own check lets a division by zero through; the other rule is judged."""
+    broken = [dict(record) for record in RECORDS]
+    broken[0] = broken[0] | {"formula_new": "x/0"}
+    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", code=1)
+    told = " ".join(result.stderr.split())
+    assert "case rectangle_area: invalid_case: the formula 'x/0' cannot be read" in told
+    rows = [line.split() for line in result.stdout.splitlines()[1:]]
+    assert {row[-1] for row in rows} == {"1"}
 
 
 def test_cases_beyond_the_limit_are_left_alone(tell, tmp_path):
