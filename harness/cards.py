@@ -22,7 +22,7 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 EXAMPLES = {
     "editor": "edit-harness --editor {name}",
     "task": "edit-harness --task {name}",
-    "metric": "edit-harness --metrics {name}",
+    "metric": "edit-harness --task {task} --metrics {name}",
     "model": "edit-harness --model {name}",
 }
 
@@ -55,7 +55,8 @@ def card(plugins: Plugins, component: Component) -> Content:
     if component.kind != "adaptor":
         fields = defaults(factory).items()
         content["fields"] = {k: "(from the preset)" if v is None else v for k, v in fields}
-    content["example"] = EXAMPLES.get(component.kind, "").format(name=component.name)
+    example = EXAMPLES.get(component.kind, "")
+    content["example"] = example.format(name=component.name, task=_task_of(plugins, component.name))
     return {label: said for label, said in content.items() if said}
 
 
@@ -73,6 +74,13 @@ def _editor(plugins: Plugins, factory: type[Editor]) -> Content:
 
 def _metric(plugins: Plugins, factory: type[Metric]) -> Content:
     return {"measures": {name: facts(measure) for name, measure in factory.measures.items()}}
+
+
+def _task_of(plugins: Plugins, metric: str) -> str:
+    """Return a task that has a metric as its own, or a word in its place."""
+    tasks = ((component.name, component.load()) for component in plugins.of_kind("task"))
+    own = (name for name, task in tasks if metric in getattr(task, "metrics", ()))
+    return next(own, "TASK")
 
 
 def _task(plugins: Plugins, factory: type[Task]) -> Content:

@@ -7,18 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from time import perf_counter
+from statistics import fmean
 
 from edit_harness import assembly, console, evaluation, fields, records
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.evaluation import Evaluation
 from edit_harness.flags import EditingFlags, regime, whole_number
+from edit_harness.interfaces import Regime
 from edit_harness.outcome import Run
 from edit_harness.plugins import Component, Plugins
-from edit_harness.records import RunFolder
+from edit_harness.records import Record, RunFolder
 
 DONE, SOME_FAILED = 0, 1
-TIMED = 2
+TIMED = 4
 """Cases that a dry run really runs to tell how long all take."""
 
 
@@ -163,23 +164,28 @@ def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) 
 
 
 def rehearse(assembled: Evaluation) -> None:
-    """Say how much there is to do, and run a few cases to say how long it takes."""
+    """Say how much there is to do, and run a few cases to say how long it takes.
+
+    They are edited one by one: requests of a batch that are found together take less.
+    """
     from edit_harness import plan, runner
 
     console.header([assembled])
     cases = assembled.cases
-    probes = sum(len(case.probes) for case in cases)
     some = [case for case in cases if not case.problem][:TIMED]
-    steps = plan.steps(some, assembled.regime)
-    start = perf_counter()
-    for _ in runner.run(assembled.model, assembled.editor.value, steps, assembled.metrics):
-        pass
-    each = (perf_counter() - start) / max(len(some), 1)
+    single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
+    timed: list[Record] = []
+    for _ in range(2):  # the first time a model is tried out
+        timed = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
+    edit, ask = (fmean(r.seconds[part] for r in timed) for part in ("edit", "evaluate"))
+    visits = len(assembled.visits)
+    probes = sum(len(case.probes) for step in assembled.steps for case in step.measure)
     weights = sum(p.numel() * p.element_size() for p in assembled.model.module.parameters())
     console.out.print(
-        f"dry run  {len(cases):,} cases, {probes:,} probes before and after\n"
+        f"dry run  {len(cases):,} cases, asked {visits:,} times, {probes:,} probes before and after\n"
         f"         weights {weights / 1e6:,.0f} MB\n"
-        f"         {each:.2f} s a case, about {minutes(each * len(cases))} in all"
+        f"         {edit:.2f} s an edit, {ask:.2f} s a case that is asked, "
+        f"about {minutes(edit * len(cases) + ask * visits)} in all"
     )
 
 

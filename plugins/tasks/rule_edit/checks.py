@@ -24,11 +24,14 @@ NEIGHBOR = ("rule", "kind")
 LINK = ("rule", "link", "formula_new")
 INSTANCE = ("kind", "prompt", "answer_true", "answer_new")
 DIRECT = ("rephrasing", "target_true", "target_new")
+DIMS, KINDS = ("2D", "3D"), ("direct", "steps")
 
 
 def wrong(record: Record) -> Iterator[str]:
     """Say where a record has not the layout that it must have."""
     yield from _wrong_texts("", record, TEXTS)
+    if record.get("dim") not in DIMS:
+        yield f"dim is {record.get('dim')!r}, expected one of {', '.join(DIMS)}"
     for name in LISTS:
         if not _is_list(record.get(name), str):
             yield f"{name} is {_kind(record, name)}, expected a list of texts"
@@ -87,6 +90,8 @@ def flaws(record: Record) -> Iterator[str]:
     for each in (*instances, *linked):
         yield from _empty(each, INSTANCE + (DIRECT if each["kind"] == "direct" else ()))
         yield from filter(None, (wrong_formula(each[name], ()) for name in INSTANCE[2:]))
+        if each["answer_new"] == each["answer_true"]:
+            yield f"answer_new is the old one, {each['answer_true']!r}"
     for name in ("formula_prompt", "description_prompt"):
         yield from _misplaced(name, record[name], record["subject"])
     for each in (each for each in instances if each["kind"] == "direct"):
@@ -133,6 +138,8 @@ def _wrong_instances(where: str, record: Record, name: str) -> Iterator[str]:
     if not _is_list(record.get(name), dict):
         yield f"{where}{name} is {_kind(record, name)}, expected a list of objects"
     for i, each in _objects(record, name):
+        if each.get("kind") not in KINDS:
+            yield f"{where}{name}[{i}].kind is {each.get('kind')!r}, expected one of {', '.join(KINDS)}"
         direct = DIRECT if each.get("kind") == "direct" else ()
         yield from _wrong_texts(f"{where}{name}[{i}].", each, INSTANCE + direct)
 

@@ -69,6 +69,9 @@ class RuleEdit(Task):
         "are our own"
     )
 
+    counts: ClassVar[str] = "80 rules, 44 of the plane and 36 of space, with 4 instances each"
+    """What the bundled data have for this form."""
+
     def cases(self) -> Iterable[Case]:
         """Yield a case for every rule. Raises `DataError` if the file is not right."""
         if not (chosen := self._chosen()):
@@ -105,7 +108,7 @@ class RuleEdit(Task):
         """Say what is known of the data without reading them: records, address, size, checksum."""
         return {
             "default": "our own rules, which come with the package",
-            "records": "80 rules, 44 of the plane and 36 of space, with 320 instances",
+            "records": cls.counts,
             "from": "plugins/tasks/rule_edit/rules.json, by the script build.py beside it",
             "size": f"{BUNDLED.stat().st_size:,} bytes",
             "sha256": known_sha256(BUNDLED),
@@ -184,6 +187,7 @@ class RuleEditInstance(RuleEdit):
     """
 
     regime = Regime(in_turn=True)
+    counts = "80 rules, with 2 instances to write and 2 unseen ones each"
 
     def requests(self, record: Record) -> tuple[Request, ...]:
         """Return what is written, in this order."""
@@ -215,6 +219,7 @@ class RuleEditHierarchy(RuleEdit):
     """
 
     metrics = ("rule-answers", "rule-hierarchy")
+    counts = "5 rules of the plane, and 17 that depend on them with 3 checks each"
 
     def probes(self, record: Record) -> Iterator[Probe]:
         """Yield what is asked of a rule and of those that depend on it."""
