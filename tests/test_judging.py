@@ -95,7 +95,9 @@ def test_without_a_judge_verdicts_are_pending():
     [
         None, [], [RIGHT], [1.0] * 3, [Verdict("pending", 0.0)] * 3, [Verdict("decided")] * 3,
         [Verdict("decided", 1.5)] * 3, [Verdict("undecided", float("nan"))] * 3,
-        [Verdict("sure", 1.0)] * 3,
+        [Verdict("sure", 1.0)] * 3, [Verdict("undecided", 0.5)] * 3,
+        [Verdict("decided", 1.0, "no")] * 3, [Verdict("decided", 1.0, raw=object())] * 3,
+        [Verdict("decided", "1")] * 3,
     ],
 )  # fmt: skip
 def test_a_judge_that_returns_no_verdicts_leaves_all_pending(returned):
@@ -118,6 +120,11 @@ def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_
     ((_, after),) = judged(judge, [(CASE, half[0])])
     assert verdicts(after) == [RIGHT, None, WRONG]
     assert [reply.text for reply in judge.asked] == ["3", "5"]
+
+
+def test_a_judge_that_exits_leaves_verdicts_pending():
+    ((_, after),) = judged(Equal(fails=SystemExit(3)), [(CASE, (BEFORE, AFTER))])
+    assert verdicts(after)[0].note == "the judge failed: SystemExit: 3"
 
 
 def test_a_key_that_the_judge_cannot_use_ends_the_run():

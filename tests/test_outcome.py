@@ -16,6 +16,7 @@ from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.flags import regime
 from edit_harness.outcome import Run
 from edit_harness.records import RunFolder
+from edit_harness.testing import tiny_model
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 5))
@@ -271,3 +272,32 @@ def test_a_regime_says_what_it_is():
     assert str(Regime(in_turn=True)) == "single, a case's requests in turn"
     assert str(Regime("batch", 0)) == "batch, all at once"
     assert str(SEQUENCE) == "sequential, 1 at once, measured at each, 2, 5, the end"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ("lifelong",), ("single", 0), ("single", 5), ("batch", -1), ("batch", 2.5), ("batch", "all"),
+        ("batch", True), ("single", 1, False, True), ("batch", 2, False, False, (1,)),
+        ("sequential", 1, False, False, (0,)), ("sequential", 1, False, False, ("1",)),
+    ],
+)  # fmt: skip
+def test_a_regime_that_cannot_be_is_refused(fields):
+    with pytest.raises(UsageError):
+        Regime(*fields)
+
+
+def test_a_text_that_is_too_long_is_cut_and_stops_no_run(tmp_path):
+    """Half of the room is left to what edits put before it."""
+    model = tiny_model(max_position_embeddings=96)
+    assert model.tokens.limit == 96
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES[:3])]))
+    run = eh.evaluate(
+        Push(), "counterfact", model, task_args={"data": str(facts)}, output=tmp_path,
+        regime=Regime("batch", 2),
+    )  # fmt: skip
+    assert run.failures == []
+    assert len(run.perplexities) == 2
+    (case,) = {r.case for r in run.everything} - {"0", "1", "2"}
+    assert case == control.ID
