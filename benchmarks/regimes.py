@@ -77,7 +77,7 @@ def cells(run: eh.Run) -> Iterator[str]:
     for names in COLUMNS.values():
         found = [name for name in names if f"post_{name}" in run.estimates]
         yield _cell(run, found[0]) if found else "–"
-    yield "{1:.3g} ({0:.3g})".format(*run.perplexity) if run.perplexities else "–"
+    yield "{1:.3g} ({0:.3g})".format(*run.perplexity) if run.perplexity else "–"
 
 
 def _cell(run: eh.Run, name: str) -> str:

@@ -187,9 +187,11 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what a reader of a run's table has to know, and where it lies."""
     if run.covers:
         yield "note", run.covers
-    if run.perplexities:
-        old, new = run.perplexity
+    if found := run.perplexity:
+        old, new = found
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
+    elif run.regime.mode != "single":
+        yield "control", "the text could not be asked, so that a collapse may go unseen"
     if run.collapsed:
         first = min(run.collapsed)
         yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
@@ -206,6 +208,7 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     if run.pending:
         who = "" if run.judge else " --judge NAME"
         yield "pending", f"{run.pending} texts: edit-harness score {run.folder.path}{who}"
+        yield "", run.why_pending
     if undecided := run.undecided:
         yield "judged", f"{undecided} of {run.judged} texts undecided; they count as wrong"
     if noop := sum(record.noop for record in run.records):
@@ -214,22 +217,29 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def summary(runs: Sequence[Run]) -> Iterator[Table]:
-    """Return one table of several runs; columns that are the same in all are left out."""
+    """Yield tables of several runs; columns that are the same in all are left out.
+
+    Numbers of different precisions do not come into one table.
+    """
     labels = [
         {
             "Editor": r.label,
             "Preset": r.manifest["preset"].partition(" ")[0] or "none",
             "Task": r.manifest["identity"]["task"]["name"],
             "Model": r.manifest["model"]["name"],
+            "Precision": r.manifest["identity"]["model"]["dtype"],
+            "Mode": str(r.regime),
             "Seed": str(r.manifest["identity"]["seed"]),
         }
         for r in runs
     ]
-    differing = [h for h in labels[0] if len({label[h] for label in labels}) > 1]
-    heads = differing or ["Editor"]
-    lines = [line for r in runs for line in r.lines if not line.measure.detail]
-    names = list(dict.fromkeys(line.name for line in lines))
-    rows = [
-        (tuple(label[h] for h in heads), r.lines) for label, r in zip(labels, runs, strict=True)
-    ]
-    return report.combined(rows, heads, names, out.width)
+    heads = [h for h in labels[0] if len({label[h] for label in labels}) > 1] or ["Editor"]
+    for precision in dict.fromkeys(label["Precision"] for label in labels):
+        rows = [
+            (tuple(label[h] for h in heads), r.lines)
+            for label, r in zip(labels, runs, strict=True)
+            if label["Precision"] == precision
+        ]
+        shown = (line for _, lines in rows for line in lines if not line.measure.detail)
+        names = list(dict.fromkeys(line.name for line in shown))
+        yield from report.combined(rows, heads, names, out.width)

@@ -60,8 +60,8 @@ class Evaluation:
     @cached_property
     def steps(self) -> list[Step]:
         """The plan: what is edited and measured, in which order."""
-        usable = [case for case in self.cases if not case.problem]
-        return list(plan.steps(usable, self.regime, self._control))
+        planned = [case for case in self.cases if not case.problem]
+        return list(plan.steps(planned, self.regime, self._control))
 
     @cached_property
     def _control(self) -> Case | None:
@@ -143,6 +143,7 @@ class Evaluation:
                 "judged_by": folder.manifest().get("judged_by"),
                 "label": self.label,
                 "metrics": list(self.metrics),
+                "visits": len(self.visits),
                 "preset": self.preset,
                 "found": dict(self.editor.value.found),
                 "preview": asdict(self.preview) if self.preview else None,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from edit_harness.cases import Answer, Answers, Case, Reply, Text, Verdict
-from edit_harness.errors import HarnessError
+from edit_harness.errors import DataError, HarnessError
 from edit_harness.interfaces import Judge
 
 LOG = logging.getLogger(__name__)
@@ -35,6 +35,18 @@ def judged(judge: Judge | None, asked: Sequence[tuple[Case, Answers]]) -> list[A
     for (number, when, place, _), verdict in zip(todo, verdicts, strict=True):
         found[number] = _with(found[number], when, place, verdict)
     return found
+
+
+def judged_apart(
+    judge: Judge | None, asked: Sequence[tuple[Case, Answers]]
+) -> list[Answers | DataError]:
+    """Return what `judged` does, and the error in the place of a case with a key of no use."""
+    try:
+        return list(judged(judge, asked))
+    except DataError as error:
+        if len(asked) == 1:
+            return [error]
+        return [found for one in asked for found in judged_apart(judge, [one])]
 
 
 def unjudged(answers: Sequence[Answer]) -> list[Answer]:

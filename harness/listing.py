@@ -55,11 +55,16 @@ def _plugins(plugins: Plugins) -> Iterable[Row]:
 
 
 def _runs(results: Path) -> Iterable[Row]:
-    for manifest in sorted(results.glob("*/manifest.json")):
-        planned = len(json.loads(manifest.read_text(encoding="utf-8")).get("cases", ()))
-        samples = manifest.with_name("samples.jsonl")
+    for path in sorted(results.glob("*/manifest.json")):
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        planned = len(manifest.get("cases", ()))
+        visits = manifest.get("visits", planned)
+        samples, finished = path.with_name("samples.jsonl"), path.with_name("results.json")
         lines = samples.read_bytes().count(b"\n") if samples.exists() else 0
-        yield {"name": str(manifest.parent), "cases": f"{min(lines, planned)}/{planned}"}
+        # A later line may replace an earlier one, so that it takes the results to be sure.
+        whole = lines >= visits and finished.exists()
+        done = planned if whole else min(lines, visits - 1) * planned // max(visits, 1)
+        yield {"name": str(path.parent), "cases": f"{done}/{planned}"}
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:

@@ -43,10 +43,10 @@ class Run:
         manifest = folder.manifest()
         if not manifest.keys() >= MANIFEST:
             raise RunFolderError(f"{folder.path} has a damaged manifest", "run it anew: --new")
-        planned = [*manifest["cases"], control.ID]
+        planned = {*manifest["cases"], control.ID}
         kept = [record for record in folder.records() if record.case in planned]
         run = cls(folder, metrics, manifest, kept)
-        if [case.id for case in run.cases] != planned[:-1]:
+        if [case.id for case in run.cases] != manifest["cases"]:
             raise RunFolderError(
                 f"cases.jsonl of {folder.path} has not the cases that are planned",
                 "the command that made the run writes it again",
@@ -70,8 +70,8 @@ class Run:
         return self._each(itemgetter(-1))
 
     @cached_property
-    def first(self) -> list[Record]:
-        """The record of each case right after its own edit; of a sequence measured immediately."""
+    def immediate_records(self) -> list[Record]:
+        """The first record of each case: that right after its own edit, if it was measured then."""
         return self._each(itemgetter(0))
 
     def _each(self, which: Callable[[list[Record]], Record]) -> list[Record]:
@@ -93,14 +93,17 @@ class Run:
     @cached_property
     def immediate(self) -> dict[str, Estimate]:
         """The same right after each edit of a sequence; empty if that was not measured."""
-        return self._estimates(self.first) if self.regime.immediate else {}
+        return self._estimates(self.immediate_records) if self.regime.immediate else {}
 
     @cached_property
     def retention(self) -> dict[str, Estimate]:
         """What later edits changed, from immediate to final, with the interval of the difference."""
         found: dict[str, Estimate] = {}
         for name, metric in self.metrics.items() if self.regime.immediate else ():
-            sides = (records.columns(usable(rows), name) for rows in (self.first, self.records))
+            sides = (
+                records.columns(usable(rows), name)
+                for rows in (self.immediate_records, self.records)
+            )
             both = {
                 f"{i} {key}": column for i, side in enumerate(sides) for key, column in side.items()
             }
@@ -111,7 +114,8 @@ class Run:
     def curve(self) -> list[report.Point]:
         """What all cases so far yield at each checkpoint of a sequence, its end included."""
         points = []
-        for state in plan.checkpoints(len(usable(self.records)), self.regime):
+        planned = sum(not case.problem for case in self.cases)
+        for state in plan.checkpoints(planned, self.regime):
             there = {r.case: r for r in self.everything if r.state == state}
             rows = [there[name] for name in self.planned if name in there]
             points.append(report.Point(state, self._estimates(rows)))
@@ -127,10 +131,14 @@ class Run:
         }
 
     @property
-    def perplexity(self) -> tuple[float, float]:
-        """The perplexity at the end of a sequence, or that of the batch that hurt most."""
-        states = self.perplexities.values()
-        return max(states, key=itemgetter(1)) if self._batched else list(states)[-1]
+    def perplexity(self) -> tuple[float, float] | None:
+        """The perplexity at the end of a sequence, or that of the batch that hurt most.
+
+        None where the text could not be asked.
+        """
+        if self._batched:
+            return max(self.perplexities.values(), key=itemgetter(1), default=None)
+        return self.perplexities.get(max((r.state for r in self.everything), default=0))
 
     @property
     def collapsed(self) -> list[int]:
@@ -174,7 +182,8 @@ class Run:
             return f"intervals are over {batches} batches, since a batch is one edit"
         if self.regime.mode == "single":
             return ""
-        return "intervals are over the cases of one edit: they say nothing of other edits"
+        what = "batch" if self._batched else "sequence"
+        return f"intervals are over the cases of one {what}: they say nothing of other ones"
 
     def __getitem__(self, name: str) -> Estimate:
         """Return the estimate of a measure after the edit, such as ``run["NS+"]``."""
@@ -197,13 +206,21 @@ class Run:
 
     @property
     def judged(self) -> int:
-        """How many texts have a verdict, before the edits and after."""
-        return sum(record.verdicts.total() for record in self.everything) - self.pending
+        """How many texts of the final records have a verdict, before the edits and after."""
+        verdicts = [record.verdicts for record in self.records]
+        return sum(found.total() - found["pending"] for found in verdicts)
 
     @property
     def undecided(self) -> int:
-        """How many texts the judge could not decide."""
-        return sum(record.verdicts["undecided"] for record in self.everything)
+        """How many of them the judge could not decide."""
+        return sum(record.verdicts["undecided"] for record in self.records)
+
+    @property
+    def why_pending(self) -> str:
+        """Why the judge has not spoken, in its own words, of the first text that waits."""
+        answers = (a for r in self.everything for a in (*r.before, *r.after) if isinstance(a, dict))
+        verdicts = (a["verdict"] for a in answers if a.get("verdict"))
+        return next((str(v["note"]) for v in verdicts if v["status"] == "pending"), "")
 
     @property
     def judge(self) -> Mapping[str, Any] | None:
@@ -278,7 +295,7 @@ class Run:
 
 
 def usable(rows: Sequence[Record]) -> list[Record]:
-    """Return the records of cases that could be run, whatever came of them."""
+    """Return the records but those of no use: of records and of keys that could not be read."""
     return [record for record in rows if record.status != INVALID]
 
 

@@ -150,7 +150,7 @@ def number(value: float, line: Line) -> str:
     """Return a number with the digits that its unit deserves; below the floor, that it is there."""
     if line.measure.unit in HUNDREDTHS:
         return f"{round(100 * value, 1) + 0.0:.1f}"
-    if line.measure.unit == "nats" and value < line.floor:
+    if line.measure.unit == "nats" and abs(value) < line.floor:
         return f"< {line.floor:.2g}"
     return f"{value:.3g}"
 

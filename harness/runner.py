@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
 import torch
 
@@ -20,7 +21,7 @@ from edit_harness.edits import UNEDITED, Edit
 from edit_harness.encoding import encode_answer
 from edit_harness.errors import DataError, LeakError
 from edit_harness.interfaces import Editor, Judge, Metric
-from edit_harness.judging import judged
+from edit_harness.judging import judged_apart
 from edit_harness.model import Model
 from edit_harness.outcome import values
 from edit_harness.plan import Step
@@ -51,10 +52,15 @@ class Ledger:
 
     seconds: dict[str, float] = field(default_factory=dict)
     errors: dict[str, BaseException] = field(default_factory=dict)
+    edits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The editor's diagnostics."""
 
-    def book(self, step: Step, seconds: float, error: BaseException | None = None) -> None:
-        """Note what a step took, in equal parts, and that it failed."""
+    def book(
+        self, step: Step, seconds: float, edit: Edit, error: BaseException | None = None
+    ) -> None:
+        """Note what a step took, in equal parts, what the editor says of it, and that it failed."""
         for case in step.edit:
+            self.edits[case.id] = edit.info
             self.seconds[case.id] = self.seconds.get(case.id, 0.0) + seconds / len(step.edit)
             if error is not None:
                 self.errors.setdefault(case.id, error)
@@ -195,8 +201,9 @@ def _edit_each(model: Model, editor: Editor, group: Sequence[Step], ledger: Ledg
     except (Exception, SystemExit):
         LOG.debug("editing %d steps together failed", len(group), exc_info=True)
     else:
-        for step in group:
-            ledger.book(step, (perf_counter() - start) / len(group))
+        seconds = (perf_counter() - start) / len(group)
+        for step, edit in zip(group, edits, strict=True):
+            ledger.book(step, seconds, edit)
         return edits
     half = len(group) // 2  # which also halves the memory that it takes
     return [
@@ -223,9 +230,9 @@ def _edit_one(model: Model, editor: Editor, step: Step, last: Edit, ledger: Ledg
         _check([edit], 1)
     except (Exception, SystemExit) as error:
         LOG.debug("an edit failed", exc_info=True)
-        ledger.book(step, perf_counter() - start, error)
+        ledger.book(step, perf_counter() - start, UNEDITED, error)
         return UNEDITED if step.fresh else last
-    ledger.book(step, perf_counter() - start)
+    ledger.book(step, perf_counter() - start, edit)
     return edit
 
 
@@ -280,20 +287,21 @@ def _records(
                 f"the unedited model answers case {m.case.id} with NaN or infinity",
                 "check the weights, or load it with --dtype float32",
             )
-    try:
-        answers = judged(judge, [(m.case, (m.before, m.after)) for m in measured])
-    except DataError as error:
-        if len(measured) == 1:
-            return [_invalid(measured[0], error)]
-        return [r for m in measured for r in _records([m], metrics, judge, ledger)]
-    return [_record(m, a, metrics, ledger) for m, a in zip(measured, answers, strict=True)]
+    found = judged_apart(judge, [(m.case, (m.before, m.after)) for m in measured])
+    return [
+        _invalid(m, answers)
+        if isinstance(answers, DataError)
+        else _record(m, answers, metrics, ledger)
+        for m, answers in zip(measured, found, strict=True)
+    ]
 
 
 def _invalid(measured: Measured, error: DataError) -> Record:
     """Return the record of a case whose keys no judge can read."""
-    message = f"{error.cause}; {error.remedy}".rstrip("; ")
     state = measured.edited.step.state
-    return Record(measured.case.id, INVALID, {}, state=state, message=message)
+    return Record(
+        measured.case.id, INVALID, {}, state=state, message=str(error).replace("\n", "; ")
+    )
 
 
 def _record(
@@ -310,7 +318,7 @@ def _record(
         state=edited.step.state,
         before=[encode_answer(answer) for answer in before],
         after=[encode_answer(answer) for answer in after],
-        edit=dict(edited.edit.info) if case in edited.step.edit else {},
+        edit=dict(ledger.edits.get(case.id, {})),
         noop=status == OK and given == got,
         seconds={"edit": ledger.seconds.get(case.id, 0.0), "evaluate": measured.seconds},
         message=message,

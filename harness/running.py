@@ -149,8 +149,9 @@ def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) 
         for which, folder in folders.items():
             kept = {record.visit for record in folder.records()}
             planned = which.visits
+            what = "cases" if which.regime.mode == "single" else "visits of cases"
             console.err.print(
-                f"kept: {len(kept.intersection(planned))} of {len(planned)} cases in "
+                f"kept: {len(kept.intersection(planned))} of {len(planned)} {what} in "
                 f"{folder.path}; continue with the same command"
             )
         raise
@@ -177,7 +178,7 @@ def rehearse(assembled: Evaluation) -> None:
     timed: list[Record] = []
     for _ in range(2):  # the first time a model is tried out
         timed = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
-    edit, ask = (fmean(r.seconds[part] for r in timed) for part in ("edit", "evaluate"))
+    edit, ask = (fmean([r.seconds[part] for r in timed] or [0.0]) for part in ("edit", "evaluate"))
     visits = len(assembled.visits)
     probes = sum(len(case.probes) for step in assembled.steps for case in step.measure)
     weights = sum(p.numel() * p.element_size() for p in assembled.model.module.parameters())

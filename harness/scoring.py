@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from edit_harness import console, control
-from edit_harness.cases import Answers
+from edit_harness.cases import Answers, Case
 from edit_harness.components import described, make_judge
 from edit_harness.encoding import decode_answer, encode_answer, finite
-from edit_harness.errors import RunFolderError
+from edit_harness.errors import DataError, RunFolderError
 from edit_harness.interfaces import Metric
-from edit_harness.judging import judged
+from edit_harness.judging import judged_apart
 from edit_harness.outcome import Run, values
 from edit_harness.plugins import Plugins
-from edit_harness.records import Record, RunFolder
+from edit_harness.records import INVALID, Record, RunFolder
 
 DONE, SOME_FAILED = 0, 1
 
@@ -74,13 +74,13 @@ def _score(plugins: Plugins, folder: RunFolder, flags: Flags) -> Run:
         run = Run.read(folder, run.metrics)
     elif flags.judge:
         console.err.print(f"note     no text in {folder.path} waits for a judge", markup=False)
-    if flags.metrics:
-        metrics = _metrics(plugins, flags.metrics)
-        return replace(run, metrics=metrics, everything=_valued(run, metrics))
     again = replace(run, everything=_valued(run, run.metrics))
     _compare(run, again)
     folder.write_results(again.results())
-    return again
+    if not flags.metrics:
+        return again
+    metrics = _metrics(plugins, flags.metrics)
+    return replace(run, metrics=metrics, everything=_valued(run, metrics))
 
 
 def _own(folder: RunFolder) -> list[str]:
@@ -99,7 +99,7 @@ def _valued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
     by_id = {case.id: case for case in run.cases}
     return [
         r
-        if r.case == control.ID
+        if r.case == control.ID or r.status == INVALID
         else replace(r, values=finite(values(by_id[r.case], _answers(r), metrics, r.status)))
         for r in run.everything
     ]
@@ -118,15 +118,32 @@ def _fill(plugins: Plugins, run: Run, name: str) -> None:
             f"this is {_short(described(judge))}",
             "one run has one judge: install that one, or run anew with this one",
         )
-    run.folder.write_manifest({**run.manifest, "judged_by": described(judge)})
     by_id = {case.id: case for case in run.cases}
     waiting = [record for record in run.everything if record.verdicts["pending"]]
-    asked = [(by_id[record.case], _answers(record)) for record in waiting]
     with run.folder.writing() as write:
-        for old, (case, _), answers in zip(waiting, asked, judged(judge.value, asked), strict=True):
-            before, after = ([encode_answer(a) for a in side] for side in answers)
-            found = values(case, answers, run.metrics, old.status)
-            write(replace(old, before=before, after=after, values=found))
+        asked = [(by_id[record.case], _answers(record)) for record in waiting]
+        filled = [
+            _filled(record, case, answers, run.metrics)
+            for record, (case, _), answers in zip(
+                waiting, asked, judged_apart(judge.value, asked), strict=True
+            )
+        ]
+        if sum(r.verdicts["pending"] for r in filled) < run.pending:
+            run.folder.write_manifest({**run.manifest, "judged_by": described(judge)})
+        for record in filled:
+            write(record)
+
+
+def _filled(
+    record: Record, case: Case, answers: Answers | DataError, metrics: Mapping[str, Metric]
+) -> Record:
+    """Return a record with what the judge says, or with the reason why its case is of no use."""
+    if isinstance(answers, DataError):
+        message = str(answers).replace("\n", "; ")
+        return Record(record.case, INVALID, {}, state=record.state, message=message)
+    before, after = ([encode_answer(a) for a in side] for side in answers)
+    found = values(case, answers, metrics, record.status)
+    return replace(record, before=before, after=after, values=found)
 
 
 def _answers(record: Record) -> Answers:

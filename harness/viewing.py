@@ -19,7 +19,7 @@ from edit_harness.encoding import decode_answer, encode_case
 from edit_harness.errors import UsageError
 from edit_harness.records import Record, RunFolder
 
-MARKS = {"decided": {True: "right", False: "wrong"}, "pending": {False: "waits for a judge"}}
+MARKS = {0.0: "wrong", 1.0: "right"}
 out = Console(highlight=False)
 
 
@@ -32,15 +32,13 @@ def show_case(folder: RunFolder, name: str, as_json: bool) -> None:
         out.out(json.dumps({"case": encode_case(case), "records": answers}, indent=1))
         return
     out.print(Styled.assemble(("case ", "bold"), (case.id, "bold")))
-    if case.problem:
-        out.print(Styled(f"  {case.problem}"))
     for request in case.requests:
         _rows([("write", f"{request.text} -> {request.target_new}")])
     for record in records:
         if record.state:
             out.print(Styled(f"\nstate {record.state}", style="bold"))
         if record.message:
-            _rows([(record.status, record.message)])
+            out.print(Styled(printable(f"{record.status}: {record.message}")))
         _probes(case, record)
 
 
@@ -86,8 +84,10 @@ def _choice(candidates: Sequence[str], answer: Scores) -> str:
 def _verdict(answer: Text) -> str:
     if (verdict := answer.verdict) is None:
         return ""
-    words = [MARKS.get(verdict.status, {}).get(bool(verdict.score), verdict.status)]
-    words += ["as before the edit"] if verdict.reverted else []
+    words: list[str] = [verdict.status]
+    if verdict.status == "decided" and verdict.score is not None:
+        words = [MARKS.get(verdict.score, f"{verdict.score:g}")]
+    words += ["right before the edit"] if verdict.reverted else []
     words += [verdict.note] if verdict.note else []
     return f"   [{'; '.join(words)}]"
 

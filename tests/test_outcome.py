@@ -43,7 +43,7 @@ def test_a_sequence_has_immediate_final_and_retention(evaluate):
     run = evaluate(regime=SEQUENCE)
     first = [next(r for r in run.everything if r.visit == (str(i), i + 1)) for i in range(7)]
     last = [next(r for r in run.everything if r.visit == (str(i), 7)) for i in range(7)]
-    assert run.first == first
+    assert run.immediate_records == first
     assert run.records == last
     for name in ("post_ES", "post_PS", "post_NS"):
         assert run.immediate[name].value == pytest.approx(mean(first, name))

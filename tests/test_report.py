@@ -75,3 +75,10 @@ def test_a_table_of_many_runs_fits_the_terminal(width):
     assert max(map(len, text.splitlines())) <= width
     assert text.count("-100.0") == 2 * len(names)
     assert "[red]" in text
+
+
+def test_a_fall_is_not_below_the_floor():
+    line = Line("NKL", Measure("", "lower", "nats"), None, None, floor=1e-4)
+    assert number(-5e-3, line) == "-0.005"
+    assert number(-5e-5, line) == "< 0.0001"
+    assert number(-8e-4, Line("NKL", Measure("", "lower", "nats"), None, None)) == "-0.0008"

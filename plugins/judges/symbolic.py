@@ -35,7 +35,7 @@ MAY: Mapping[str, type] = {
 class Symbolic(Judge):
     """Formulas are compared as algebra, numbers within a tolerance.
 
-    A reply is right if it equals the key at 20 random points within 1e-9, in whatever letters; a
+    A reply is right if it equals the key at 20 fixed points within 1e-9, in whatever letters; a
     number within 1e-6, or 1e-2 if the key is irrational.
     """
 

@@ -264,3 +264,66 @@ def test_all_forms_are_there():
     names = {component.name for component in Plugins.installed().of_kind("task")}
     assert set(FORMS) <= names
     assert eh.Regime(in_turn=True) == Plugins.installed().find("task", FORMS[2]).load().regime
+
+
+def test_a_bad_key_found_by_score_is_the_affair_of_its_case(tell, tmp_path):
+    """As it is where the judge is asked at once; the others get their verdicts."""
+    broken = [dict(record) for record in RECORDS]
+    broken[0] = broken[0] | {"formula_new": "x/0"}
+    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    args = ("-t", "rule-edit", "--task-args", "data=rules.json")
+    at_once = run(tell, *args, code=1)
+    run(tell, *args, "--judge", "none", code=1)
+    (folder,) = [
+        p for p in tmp_path.glob("out/*") if '"judge": null' in (p / "manifest.json").read_text()
+    ]
+    result = tell("score", folder, "--judge", "symbolic")
+    assert result.exit_code == 1
+    assert result.stdout == at_once.stdout
+    assert "another one now" not in tell("score", folder).stderr
+
+
+def test_a_sequence_with_a_bad_key_has_its_end_where_it_is(tell, tmp_path):
+    broken = [dict(record) for record in RECORDS]
+    broken[0] = broken[0] | {"formula_new": "x/0"}
+    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    flags = ("--edit-mode", "sequential", "--eval-at", "each,1", "--limit", 3, "--json")
+    result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", *flags, code=1)
+    results = json.loads(result.stdout)
+    assert [point["cases"] for point in results["curve"]] == [1, 3]
+    final = results["curve"][-1]["post_Loc,sequential"]
+    assert final == results["results"]["post_Loc,sequential"]
+
+
+def test_a_judge_that_fails_again_is_no_judge_of_the_run(tell, tmp_path, monkeypatch):
+    run(tell, "-t", "rule-edit", "--judge", "none", code=1)
+    (folder,) = tmp_path.glob("out/*")
+
+    def fail(self, replies):
+        raise RuntimeError("no connection")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Symbolic, "judge", fail)
+        result = tell("score", folder, "--judge", "symbolic")
+    assert result.exit_code == 1
+    assert "RuntimeError: no connection" in " ".join(result.stderr.split())
+    assert json.loads((folder / "manifest.json").read_text())["judged_by"] is None
+    assert tell("score", folder, "--judge", "symbolic", "--metrics", "rule-locality").exit_code == 0
+    results = json.loads((folder / "results.json").read_text())
+    assert (results["pending"], "post_Rel,single" in results["results"]) == (0, True)
+
+
+def test_nothing_to_rehearse(tell, tmp_path):
+    broken = [record | {"formula_new": "x + ("} for record in RECORDS]
+    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", "--dry-run")
+    assert "about 0 s in all" in result.stdout
+
+
+def test_runs_are_listed_with_what_they_have(tell, tmp_path):
+    run(tell, "-t", "rule-edit", "--edit-mode", "sequential", "--eval-at", "each")
+    (folder,) = tmp_path.glob("out/*")
+    assert "2/2" in tell("ls", "runs", "-o", "out").stdout
+    lines = (folder / "samples.jsonl").read_text().splitlines(keepends=True)
+    (folder / "samples.jsonl").write_text("".join(lines[:-1]))
+    assert "1/2" in tell("ls", "runs", "-o", "out").stdout
