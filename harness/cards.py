@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from edit_harness.components import make_task, source_of
@@ -22,7 +23,6 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 EXAMPLES = {
     "editor": "edit-harness --editor {name}",
     "task": "edit-harness --task {name}",
-    "metric": "edit-harness --task {task} --metrics {name}",
     "model": "edit-harness --model {name}",
 }
 
@@ -56,7 +56,9 @@ def card(plugins: Plugins, component: Component) -> Content:
         fields = defaults(factory).items()
         content["fields"] = {k: "(from the preset)" if v is None else v for k, v in fields}
     example = EXAMPLES.get(component.kind, "")
-    content["example"] = example.format(name=component.name, task=_task_of(plugins, component.name))
+    if component.kind == "metric":
+        example = f"edit-harness --task {_task_of(plugins, component.name)} --metrics {{name}}"
+    content["example"] = example.format(name=component.name)
     return {label: said for label, said in content.items() if said}
 
 
@@ -77,10 +79,12 @@ def _metric(plugins: Plugins, factory: type[Metric]) -> Content:
 
 
 def _task_of(plugins: Plugins, metric: str) -> str:
-    """Return a task that has a metric as its own, or a word in its place."""
-    tasks = ((component.name, component.load()) for component in plugins.of_kind("task"))
-    own = (name for name, task in tasks if metric in getattr(task, "metrics", ()))
-    return next(own, "TASK")
+    """Return a task that has a metric as its own, or a word in its place; a broken one has none."""
+    for component in plugins.of_kind("task"):
+        with suppress(PluginError):
+            if metric in getattr(component.load(), "metrics", ()):
+                return component.name
+    return "TASK"
 
 
 def _task(plugins: Plugins, factory: type[Task]) -> Content:

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import click
 
 from edit_harness.errors import HarnessError, ResourceError, UsageError
+from edit_harness.interfaces import MODES
 from edit_harness.plugins import suggestion
 
 INTERRUPTED, TERMINATED, INTERNAL = 130, 143, 70
@@ -205,7 +206,7 @@ def main() -> None:
 @model_flags
 @click.option(
     "--edit-mode",
-    type=click.Choice(["single", "batch", "sequential"]),
+    type=click.Choice(MODES),
     help="How edits share the model; by default as the task says, mostly single.",
 )
 @click.option(

@@ -26,11 +26,11 @@ from edit_harness.fields import settings
 from edit_harness.files import cache_folder
 from edit_harness.interfaces import Editor, Measure, Metric, Regime
 from edit_harness.model import Model
-from edit_harness.outcome import Run
+from edit_harness.outcome import Run, measures_of
 from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
-from edit_harness.records import INVALID, OK, Record, RunFolder
+from edit_harness.records import OK, Record, RunFolder
 from edit_harness.tokens import TooLongError
 
 Advance = Callable[[Record], None]
@@ -123,7 +123,7 @@ class Evaluation:
     @property
     def measures(self) -> dict[str, Measure]:
         """The measures of all metrics, in their order."""
-        return {n: m for metric in self.metrics.values() for n, m in metric.measures.items()}
+        return measures_of(self.metrics)
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
         """Make the run's folder, or find it again."""
@@ -209,7 +209,7 @@ def _fresh(
     for evaluation, done in known.items():
         for case in evaluation.cases:
             if case.problem and (case.id, 0) not in done:
-                yield evaluation, Record(case.id, INVALID, {}, message=case.problem)
+                yield evaluation, Record.of_no_use(case.id, case.problem)
     streams = {
         e: runner.chunks(
             e.model,

@@ -10,7 +10,6 @@ from edit_harness import fields
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import Regime
 
-MODES = ("single", "batch", "sequential")
 MODEL_ARGUMENTS = ("dtype", "device", "device_map", "revision")
 
 
@@ -41,14 +40,20 @@ class EditingFlags:
                 f"there is no model argument {unknown[0]!r}", f"known: {', '.join(MODEL_ARGUMENTS)}"
             )
         options = {"dtype": self.dtype, "device": self.device, "device_map": self.device_map}
-        rows = None if self.batch_size == "auto" else whole_number(self.batch_size, least=1)
+        rows = (
+            None
+            if self.batch_size == "auto"
+            else whole_number(
+                self.batch_size, "--batch-size takes a number of rows, or auto", least=1
+            )
+        )
         return {**options, **given, "batch_rows": rows, "chat_template": self.chat_template}
 
 
-def whole_number(text: str, least: int = 0) -> int:
-    """Return a number from ``least`` to 2^31 - 1. Raises `UsageError`."""
+def whole_number(text: str, remedy: str, least: int = 0) -> int:
+    """Return a number from ``least`` to 2^31 - 1. Raises `UsageError` with the remedy."""
     if not text.isdecimal() or len(text) > 10 or not least <= int(text) < 2**31:
-        raise UsageError(f"{text!r} is no whole number from {least} on")
+        raise UsageError(f"{text!r} is no whole number from {least} on", remedy)
     return int(text)
 
 
@@ -68,7 +73,8 @@ def regime(default: Regime, mode: str | None, size: str | None, at: Sequence[str
     elif default.in_turn:
         chosen = replace(chosen, in_turn=True)
     if size:
-        number = 0 if size == "all" else whole_number(size, least=1)
+        remedy = "--edit-batch-size takes a number of cases, or all"
+        number = 0 if size == "all" else whole_number(size, remedy, least=1)
         if chosen.mode == "single" and number != 1:
             raise UsageError(
                 "single edits are of one case each, so they have no --edit-batch-size",
@@ -83,7 +89,8 @@ def regime(default: Regime, mode: str | None, size: str | None, at: Sequence[str
             "add --edit-mode sequential",
         )
     numbers = [point for point in at if point not in ("each", "end")]
+    remedy = "--eval-at takes each, end or numbers of cases"
     if wrong := [point for point in numbers if not point.isdecimal()]:
-        raise UsageError(f"--eval-at has {wrong[0]!r}", "give each, end or numbers of cases")
-    points = sorted({whole_number(point, least=1) for point in numbers})
+        raise UsageError(f"--eval-at has {wrong[0]!r}", remedy)
+    points = sorted({whole_number(point, remedy, least=1) for point in numbers})
     return replace(chosen, immediate="each" in at, checkpoints=tuple(points))

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from edit_harness.cases import Answer, Case, Reply, Request, Verdict
 from edit_harness.errors import UsageError
@@ -183,6 +183,10 @@ class Editor(ABC):
             return previous + self.edit(model, requests)
 
 
+Mode = Literal["single", "batch", "sequential"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
 @dataclass(frozen=True)
 class Regime:
     """How edits share a model. It is carried out by `edit_harness.plan`; plugins do not know it.
@@ -190,7 +194,7 @@ class Regime:
     Raises `UsageError` for what does not fit the mode.
     """
 
-    mode: Literal["single", "batch", "sequential"] = "single"
+    mode: Mode = "single"
     """single: every case on the unedited model; batch: so many at once; sequential: on top of those
     before."""
     size: int = 1
@@ -203,8 +207,8 @@ class Regime:
     """In a sequence: all cases so far are measured when it has so many; at its end in any case."""
 
     def __post_init__(self) -> None:
-        if self.mode not in ("single", "batch", "sequential"):
-            raise UsageError(f"there is no mode {self.mode!r}", "single, batch or sequential")
+        if self.mode not in MODES:
+            raise UsageError(f"there is no mode {self.mode!r}", f"known: {', '.join(MODES)}")
         if type(self.size) is not int or self.size < 0:
             raise UsageError(f"a size of {self.size!r} is no number of cases", "0 is all of them")
         if self.mode == "single" and self.size != 1:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from edit_harness.cases import Answer, Answers, Case, Reply, Text, Verdict
+from edit_harness.cases import Answers, Case, Reply, Text, Verdict
 from edit_harness.errors import DataError, HarnessError
 from edit_harness.interfaces import Judge
 
@@ -47,11 +47,6 @@ def judged_apart(
         if len(asked) == 1:
             return [error]
         return [found for one in asked for found in judged_apart(judge, [one])]
-
-
-def unjudged(answers: Sequence[Answer]) -> list[Answer]:
-    """Return answers as the model gave them."""
-    return [replace(a, verdict=None) if isinstance(a, Text) else a for a in answers]
 
 
 def _replies(case: Case, answers: Answers) -> Iterator[tuple[int, int, Reply]]:

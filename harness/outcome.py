@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.stats import Estimate
 
 LEVEL = 0.99
-MANIFEST = {"cases", "identity", "label", "metrics", "model", "preset", "preview"}
+MANIFEST = {"cases", "identity", "label", "metrics", "model", "preset", "preview", "visits"}
 """What has to be in a manifest."""
 
 
@@ -113,13 +113,16 @@ class Run:
     @cached_property
     def curve(self) -> list[report.Point]:
         """What all cases so far yield at each checkpoint of a sequence, its end included."""
-        points = []
+        if self.regime.mode != "sequential":
+            return []
         planned = sum(not case.problem for case in self.cases)
-        for state in plan.checkpoints(planned, self.regime):
+        states = plan.checkpoints(planned, self.regime)
+        points = []
+        for state in states[:-1]:
             there = {r.case: r for r in self.everything if r.state == state}
             rows = [there[name] for name in self.planned if name in there]
             points.append(report.Point(state, self._estimates(rows)))
-        return points
+        return points + [report.Point(end, self.estimates) for end in states[-1:]]
 
     @cached_property
     def perplexities(self) -> dict[int, tuple[float, float]]:
@@ -230,17 +233,12 @@ class Run:
     @property
     def missing(self) -> int:
         """How many records a run that was interrupted lacks."""
-        cases = [case for case in self.cases if not case.problem]
-        watched = Case(control.ID, (), ()) if self.regime.mode != "single" else None
-        steps = plan.steps(cases, self.regime, watched)
-        planned = {visit for step in steps for visit in step.visits}
-        planned |= {(case.id, 0) for case in self.cases if case.problem}
-        return len(planned - {record.visit for record in self.everything})
+        return int(self.manifest["visits"]) - len({record.visit for record in self.everything})
 
     @property
     def measures(self) -> dict[str, Measure]:
         """The measures of all metrics, in their order."""
-        return {n: m for metric in self.metrics.values() for n, m in metric.measures.items()}
+        return measures_of(self.metrics)
 
     @property
     def floor(self) -> float:
@@ -269,29 +267,34 @@ class Run:
             "model": self.manifest["model"]["path"],
             "precision": identity["model"]["dtype"],
             "level": LEVEL,
-            "results": finite(_flat(self.estimates, mode)),
+            "results": _flat(self.estimates, mode),
             "cases": len(self.records),
             "failed": {r.case: r.status for r in self.failures},
             "noop": sum(r.noop for r in self.records),
             "pending": self.pending,
             "undecided": self.undecided,
         }
-        if mode == "single":
-            return data
-        return data | {
-            "interval": self.covers,
-            "immediate": finite(_flat(self.immediate, mode)),
-            "retention": finite(_flat(self.retention, mode)),
-            "curve": [finite(point) for point in self._points()],
-            "perplexity": [
-                {"state": state, "before": old, "after": new}
-                for state, (old, new) in sorted(finite(self.perplexities).items())
-            ],
-        }
+        if mode != "single":
+            data |= {
+                "interval": self.covers,
+                "immediate": _flat(self.immediate, mode),
+                "retention": _flat(self.retention, mode),
+                "curve": list(self._points()),
+                "perplexity": [
+                    {"state": state, "before": old, "after": new}
+                    for state, (old, new) in sorted(self.perplexities.items())
+                ],
+            }
+        return cast(dict[str, Any], finite(data))
 
     def _points(self) -> Iterator[dict[str, Any]]:
         for point in self.curve:
             yield {"cases": point.state, **_flat(point.estimates, self.regime.mode)}
+
+
+def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
+    """Return the measures of all metrics, in their order."""
+    return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
 
 
 def usable(rows: Sequence[Record]) -> list[Record]:

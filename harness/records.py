@@ -53,6 +53,11 @@ class Record:
     seconds: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
 
+    @classmethod
+    def of_no_use(cls, case: str, why: object, state: int = 0) -> Record:
+        """Return the record of a case that cannot be used, for a reason or an error."""
+        return cls(case, INVALID, {}, state=state, message=str(why).replace("\n", "; "))
+
     @property
     def visit(self) -> Visit:
         """What tells it apart from the other records of a run."""

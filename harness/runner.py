@@ -25,7 +25,7 @@ from edit_harness.judging import judged_apart
 from edit_harness.model import Model
 from edit_harness.outcome import values
 from edit_harness.plan import Step
-from edit_harness.records import INVALID, OK, Record
+from edit_harness.records import OK, Record
 from edit_harness.tokens import TooLongError
 
 LOG = logging.getLogger(__name__)
@@ -289,19 +289,11 @@ def _records(
             )
     found = judged_apart(judge, [(m.case, (m.before, m.after)) for m in measured])
     return [
-        _invalid(m, answers)
+        Record.of_no_use(m.case.id, answers, m.edited.step.state)
         if isinstance(answers, DataError)
         else _record(m, answers, metrics, ledger)
         for m, answers in zip(measured, found, strict=True)
     ]
-
-
-def _invalid(measured: Measured, error: DataError) -> Record:
-    """Return the record of a case whose keys no judge can read."""
-    state = measured.edited.step.state
-    return Record(
-        measured.case.id, INVALID, {}, state=state, message=str(error).replace("\n", "; ")
-    )
 
 
 def _record(

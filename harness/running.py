@@ -86,7 +86,7 @@ class Todo:
         task_args = shared_settings(tasks, fields.parse(flags.task_args))
         for editor, settings in editor_args.items():
             assembly.build_component(editor, settings, seed=0)
-        seeds = [whole_number(seed) for seed in flags.seed]
+        seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
         count = len(editors) * len(tasks) * len(seeds) * len(flags.model)
         return cls(editor_args, task_args, seeds, several=count > 1)
 

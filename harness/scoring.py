@@ -139,8 +139,7 @@ def _filled(
 ) -> Record:
     """Return a record with what the judge says, or with the reason why its case is of no use."""
     if isinstance(answers, DataError):
-        message = str(answers).replace("\n", "; ")
-        return Record(record.case, INVALID, {}, state=record.state, message=message)
+        return Record.of_no_use(record.case, answers, record.state)
     before, after = ([encode_answer(a) for a in side] for side in answers)
     found = values(case, answers, metrics, record.status)
     return replace(record, before=before, after=after, values=found)

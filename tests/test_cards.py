@@ -9,7 +9,7 @@ from builders import question, record
 from click.testing import CliRunner
 
 from edit_harness import Judge, Measure, Metric, Regime, Task, UsageError, hookimpl
-from edit_harness.cards import card, composed, facts
+from edit_harness.cards import card, composed, facts, found
 from edit_harness.cli import main
 from edit_harness.errors import DataError, PluginError
 from edit_harness.plugins import Plugins
@@ -256,3 +256,18 @@ def test_what_show_refuses(tell, arguments, code, part):
     assert result.exit_code == code
     assert part in result.stderr
     assert result.stdout == ""
+
+
+class BrokenTask:
+    @hookimpl
+    def edit_harness_register_tasks(self, register):
+        register("a-broken-one", "no_such_module:Task")
+
+
+@pytest.mark.parametrize("name", ["rome", "success", "symbolic", "zsre"])
+def test_a_broken_task_hides_no_other_card(name):
+    plugins = Plugins.installed()
+    plugins.add(BrokenTask(), "broken")
+    plugins.components.sort(key=lambda component: component.name)
+    (component,) = found(plugins, name)
+    assert card(plugins, component)["summary"]

@@ -18,7 +18,7 @@ from edit_harness import (
     Text,
     Verdict,
 )
-from edit_harness.judging import NO_JUDGE, judged, unjudged
+from edit_harness.judging import NO_JUDGE, judged
 
 RIGHT, WRONG = Verdict("decided", 1.0), Verdict("decided", 0.0)
 KEYED = Probe("efficacy", Generate("1 + 1 ="), key=Key("number", "2", "3"))
@@ -50,6 +50,10 @@ BEFORE, AFTER = answers("3", "went", "4"), answers("2", "goes", "5")
 
 def verdicts(side):
     return [answer.verdict for answer in side]
+
+
+def unjudged(side):
+    return [Text(answer.text) for answer in side]
 
 
 def test_texts_with_a_key_are_judged_before_and_after():

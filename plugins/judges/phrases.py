@@ -210,12 +210,17 @@ def _extreme(kind: type[Expr]) -> Phrase:
 
 
 def _add(parser: Parser) -> Expr:
+    return Add(*_together(parser, "to"))
+
+
+def _together(parser: Parser, word: str) -> list[Expr]:
+    """Return what "adding X to Y" or "multiplying X and Y together" is of."""
     parser.take("together")
     found = parser.items()
-    if parser.take("to"):
+    if parser.take(word):
         found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
     parser.take("together")
-    return Add(*found)
+    return found
 
 
 def _subtract(parser: Parser) -> Expr:
@@ -225,11 +230,7 @@ def _subtract(parser: Parser) -> Expr:
 
 
 def _multiply(parser: Parser) -> Expr:
-    parser.take("together")
-    found = parser.items()
-    if parser.take("by"):
-        found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
-    parser.take("together")
+    found = _together(parser, "by")
     if len(found) < 2:
         raise Unread("a product of one quantity")
     return Mul(*found)

@@ -44,6 +44,12 @@ def run(tell, *args, code=0):
     return result
 
 
+def broken_rules(folder, formula, count):
+    """Write the rules to a file, the first of them with another edited formula."""
+    broken = [record | {"formula_new": formula} for record in RECORDS[:count]]
+    (folder / "rules.json").write_text(json.dumps(broken + RECORDS[count:]))
+
+
 @pytest.mark.parametrize("task", FORMS)
 def test_every_form_runs(tell, tmp_path, task):
     result = run(tell, "-t", task)
@@ -160,9 +166,7 @@ def test_a_damaged_folder_is_said_to_be_damaged(tell, tmp_path, name, damage):
 
 def test_a_key_that_the_judge_cannot_read_is_the_affair_of_its_case(tell, tmp_path):
     """The task's own check lets a division by zero through; the other rule is judged."""
-    broken = [dict(record) for record in RECORDS]
-    broken[0] = broken[0] | {"formula_new": "x/0"}
-    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    broken_rules(tmp_path, "x/0", 1)
     result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", code=1)
     told = " ".join(result.stderr.split())
     assert "case rectangle_area: invalid_case: the formula 'x/0' cannot be read" in told
@@ -220,9 +224,7 @@ def test_what_is_no_run_folder(tell, tmp_path, name):
 
 
 def test_a_rule_that_cannot_be_read_is_a_case_of_its_own(tell, tmp_path):
-    broken = [dict(record) for record in RECORDS]
-    broken[0] = broken[0] | {"formula_new": "x + ("}
-    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    broken_rules(tmp_path, "x + (", 1)
     result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", code=1)
     told = " ".join(result.stderr.split())
     assert "case rectangle_area: invalid_case: rules.json: rule 'rectangle_area'" in told
@@ -268,9 +270,7 @@ def test_all_forms_are_there():
 
 def test_a_bad_key_found_by_score_is_the_affair_of_its_case(tell, tmp_path):
     """As it is where the judge is asked at once; the others get their verdicts."""
-    broken = [dict(record) for record in RECORDS]
-    broken[0] = broken[0] | {"formula_new": "x/0"}
-    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    broken_rules(tmp_path, "x/0", 1)
     args = ("-t", "rule-edit", "--task-args", "data=rules.json")
     at_once = run(tell, *args, code=1)
     run(tell, *args, "--judge", "none", code=1)
@@ -284,9 +284,7 @@ def test_a_bad_key_found_by_score_is_the_affair_of_its_case(tell, tmp_path):
 
 
 def test_a_sequence_with_a_bad_key_has_its_end_where_it_is(tell, tmp_path):
-    broken = [dict(record) for record in RECORDS]
-    broken[0] = broken[0] | {"formula_new": "x/0"}
-    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    broken_rules(tmp_path, "x/0", 1)
     flags = ("--edit-mode", "sequential", "--eval-at", "each,1", "--limit", 3, "--json")
     result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", *flags, code=1)
     results = json.loads(result.stdout)
@@ -314,8 +312,7 @@ def test_a_judge_that_fails_again_is_no_judge_of_the_run(tell, tmp_path, monkeyp
 
 
 def test_nothing_to_rehearse(tell, tmp_path):
-    broken = [record | {"formula_new": "x + ("} for record in RECORDS]
-    (tmp_path / "rules.json").write_text(json.dumps(broken))
+    broken_rules(tmp_path, "x + (", len(RECORDS))
     result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", "--dry-run")
     assert "about 0 s in all" in result.stdout
 
