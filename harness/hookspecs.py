@@ -63,3 +63,12 @@ def edit_harness_register_adaptors(register: Register) -> None:
 
     They are dataclasses whose fields are tensors or JSON: see `edit_harness.edits.Adaptor`.
     """
+
+
+@hookspec
+def edit_harness_register_suites(register: Register) -> None:
+    """Register conformance suites, by which ``edit-harness check`` tries this package's components.
+
+    They are subclasses of those in `edit_harness.testing`, named as text, since they need pytest. A
+    component without a suite is tried with its defaults.
+    """

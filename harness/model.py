@@ -22,7 +22,7 @@ from edit_harness import digests, passes, rerun, resume
 from edit_harness.architectures import LINEAR, Architecture
 from edit_harness.base import Base, Start
 from edit_harness.batch import Batch, padded
-from edit_harness.cases import Answer, Query
+from edit_harness.cases import Answer, Query, Request
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import PluginError
 from edit_harness.files import cache_folder
@@ -140,6 +140,22 @@ class Model:
             out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
         found = out[0] if gathers else out[read.on(out.device)]
         return at_least_fp32(found).to(self.device)
+
+    def nll(
+        self, requests: Sequence[Request], parameters: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Return the loss of each request in nats: -log p of its target's tokens, their mean.
+
+        Each token is scored after those before it. ``parameters`` are as in `logits`, so that the loss
+        has a gradient; all requests share one forward pass.
+        """
+        parts = [self.tokens.split(r.text, r.target_new) for r in requests]
+        batch = self.batch([part.inputs for part in parts])
+        spots = [(row, place) for row, part in enumerate(parts) for place in part.places]
+        wanted = torch.tensor([t for part in parts for t in part.target], device=self.device)
+        logits = self.logits(batch, batch.places(*zip(*spots, strict=True)), parameters)
+        losses = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
+        return torch.stack([each.mean() for each in losses.split([len(p.target) for p in parts])])
 
     @contextmanager
     def applied(self, edit: Edit) -> Iterator[None]:

@@ -24,7 +24,7 @@ import pluggy
 from edit_harness import hookspecs
 from edit_harness.errors import PluginError
 
-KINDS = ("editor", "task", "metric", "judge", "builder", "model", "adaptor")
+KINDS = ("editor", "task", "metric", "judge", "builder", "model", "adaptor", "suite")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 

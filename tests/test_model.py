@@ -697,3 +697,25 @@ def test_a_bare_module_is_put_into_evaluation_mode():
     with untouched(model):
         first, second = (model.answer([(Edit(), q) for q in QUERIES]) for _ in range(2))
     assert_same(first, second, 0)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_the_loss_of_requests_is_the_mean_over_their_targets_tokens(family):
+    """Against the scored answers (another route; fp32 rounding of sums over the vocabulary)."""
+    model = tiny_model(family)
+    requests = [
+        Request("{} lives in", "Ada", "Paris"),
+        Request("The firm of {} is", "Bob", "Rome unheard of"),
+    ]
+    scored = model.answer([(Edit(), Choose(r.text, (r.target_new,))) for r in requests])
+    assert model.nll(requests).tolist() == pytest.approx([s.nll(0) for s in scored], abs=1e-4)
+
+
+def test_the_loss_of_requests_has_a_gradient():
+    model = tiny_model()
+    name = next(iter(model.architecture.projection(0).parameters))
+    weight = model.parameter(name).detach().clone().requires_grad_()
+    request = Request("{} lives in", "Ada", "Paris")
+    model.nll([request], {name: weight}).sum().backward()
+    lower = {name: weight.detach() - 1e-3 * weight.grad}
+    assert model.nll([request], lower) < model.nll([request])

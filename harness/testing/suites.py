@@ -57,15 +57,6 @@ FACTS = (
 """What editors are asked to write."""
 HEAVY = ("torch", "transformers", "numpy", "scipy")
 """What a plugin must not import before one of its components is used."""
-KINDS = {
-    "editor": Editor,
-    "task": Task,
-    "metric": Metric,
-    "judge": Judge,
-    "builder": Builder,
-    "model": ModelSource,
-    "adaptor": Adaptor,
-}
 
 
 def state_of(model: Model) -> dict[str, Any]:
@@ -726,6 +717,19 @@ class BuilderTests:
         assert build(type(self.builder), fields, "builder") == self.builder
 
 
+KINDS: dict[str, Any] = {
+    "editor": Editor,
+    "task": Task,
+    "metric": Metric,
+    "judge": Judge,
+    "builder": Builder,
+    "model": ModelSource,
+    "adaptor": Adaptor,
+    "suite": (BuilderTests, EditorTests, JudgeTests, MetricTests, TaskTests),
+}
+"""What components of each kind are subclasses of."""
+
+
 class PluginTests:
     """What every plugin module must do."""
 
@@ -770,7 +774,7 @@ class PluginTests:
     def test_components_are_made_without_arguments(self, components: list[Component]) -> None:
         """Every field has a default, but for those of adaptors, which editors make."""
         for component in components:
-            if component.kind != "adaptor":
+            if component.kind not in ("adaptor", "suite"):
                 build(component.load(), {}, component.name)
 
     def test_adaptors_can_be_stored(self, components: list[Component]) -> None:
