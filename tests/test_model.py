@@ -17,6 +17,7 @@ from edit_harness import (
     Generate,
     NextToken,
     PluginError,
+    Request,
     Scores,
 )
 from edit_harness.edits import Dense, Edit, LowRank
