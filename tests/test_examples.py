@@ -16,17 +16,20 @@ EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/pypro
 TRACES = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist", "results", ".*_cache")
 """What an author's work leaves in a folder."""
 HARNESS = ("-m", "edit_harness")
-UNBATCHED = """
+BATCHED_ONLY = """
 from edit_harness.cli import main
 from edit_harness.model import Model
 
-def applied(model, edit):
-    raise AssertionError("an edit was written into the weights, and shared no forward pass")
+applied = Model.applied
 
-Model.applied = applied
+def refusing(model, edit):
+    assert edit.patch is None and not edit.weights, "an edit was applied alone, not by hooks"
+    return applied(model, edit)
+
+Model.applied = refusing
 main()
 """
-"""The command, where edits have to share forward passes."""
+"""The command, where an edit that can't share forward passes with others fails."""
 
 each_example = pytest.mark.parametrize("name", EXAMPLES)
 pytestmark = pytest.mark.slow
@@ -122,7 +125,7 @@ def test_an_editor_and_a_task_of_strangers_meet_in_one_run(installed, loaded, tm
     versions = {name: loaded[name]["version"] for name in EXAMPLES}
     require = [f"--require={name}=={version}" for name, version in versions.items()]
     flags = ["--editor=tpatcher", "--task=reversal", "--limit=5", "--output-path", tmp_path]
-    table = succeed("-c", UNBATCHED, *flags, *require, path=[installed])
+    table = succeed("-c", BATCHED_ONLY, *flags, *require, path=[installed])
     assert {"ES", "NS", "Rev", "RevM"} <= {line.partition(" ")[0] for line in table.splitlines()}
     (folder,) = tmp_path.iterdir()
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
