@@ -122,7 +122,8 @@ def test_it_conforms(installed, name):
 
 
 def test_an_editor_and_a_task_of_strangers_meet_in_one_run(installed, loaded, tmp_path):
-    versions = {name: loaded[name]["version"] for name in EXAMPLES}
+    pair = ("edit-harness-tpatcher", "edit-harness-reversal")
+    versions = {name: loaded[name]["version"] for name in pair}
     require = [f"--require={name}=={version}" for name, version in versions.items()]
     flags = ["--editor=tpatcher", "--task=reversal", "--limit=5", "--output-path", tmp_path]
     table = succeed("-c", BATCHED_ONLY, *flags, *require, path=[installed])
@@ -134,9 +135,9 @@ def test_an_editor_and_a_task_of_strangers_meet_in_one_run(installed, loaded, tm
     numbers = results["results"]
     assert numbers["post_Rev_n,single"] == numbers["post_ES_n,single"] == 5
     assert numbers["post_ES,single"] > numbers["pre_ES,single"] == 0
-    identity = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["identity"]
-    editor = "edit-harness-tpatcher"
-    assert identity["editor"]["version"] == f"{editor} {versions[editor]}"
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    recorded = {each["name"]: each["version"] for each in manifest["distributions"]}
+    assert {name: recorded[name] for name in pair} == versions
 
 
 def test_a_run_that_requires_another_version_does_not_start(installed, loaded, tmp_path):
