@@ -22,6 +22,7 @@ lint: $(VENV)/.test $(VENV)/.package
 	rm -rf build
 	$(PIP) install --quiet --no-deps --no-build-isolation --target build/site .
 	MYPYPATH=build/site $(BIN)/mypy -p edit_harness -p edit_harness_plugins
+	$(BIN)/mypy examples/*/src
 	$(BIN)/lint-imports --no-logo
 
 clean:
