@@ -51,7 +51,7 @@ class TPatcher(Editor):
     """The match below which a patch is to be in the memory (beta)."""
     gap: float = 3.0
     """How far below the match of its own query that is to be (minus gamma)."""
-    hardest: Count = 1000
+    hardest: Count = 16
     """How many places of the memory count, those with the highest loss (k)."""
     memory: str = ""
     """A file with a text on each line; the package's own sentences if empty."""
@@ -143,17 +143,16 @@ class TPatcher(Editor):
         module, texts = self._module(model), Texts(model, requests)
         with torch.no_grad():
             clean = texts.logits([edit.without_weights() for edit in edits])
+        given = zip(edits, texts.queries(module), clean, texts.targets, strict=True)
         lessons = [
-            begin(edit, module, queries, own.argmax(-1) != target, self._memory)
-            for edit, queries, own, target in zip(
-                edits, texts.queries(module), clean, texts.targets, strict=True
-            )
+            begin(edit, module, queries, logits.argmax(-1) != target, self._memory)
+            for edit, queries, logits, target in given
         ]
+        losses = list(map(cross_entropy, clean, texts.targets))
         adam = torch.optim.Adam([t for each in lessons for t in each.new.tensors], lr=self.lr)
-        losses: list[Tensor] = []
-        for _ in range(self.steps):
+        for _ in range(self.steps if any(len(each.new) for each in lessons) else 0):
             logits = texts.logits([each.running() for each in lessons])
-            losses = [cross_entropy(*pair) for pair in zip(logits, texts.targets, strict=True)]
+            losses = list(map(cross_entropy, logits, texts.targets))
             adam.zero_grad()
             torch.stack([*losses, *map(self._penalty, lessons)]).sum().backward()
             adam.step()
