@@ -129,16 +129,16 @@ def test_patches_are_off_in_the_memory_and_on_at_the_edit():
     assert off > 0.98 > off_without
 
 
-def test_a_text_that_sets_off_no_patch_is_answered_with_the_same_bits():
+def test_a_text_that_sets_off_no_patch_is_answered_as_before():
     editor = ready(model := tiny_model(), steps=200)
     edit = editor.edit(model, FACTS[:1])
     texts = editor._texts()
     batches = [model.batch([model.tokens.encode(text).ids]) for text in texts]
     fires = [bool((edit.adaptors[MLP].match(inputs_of(model, MLP, b)) > 0).any()) for b in batches]
-    assert 0 < sum(fires) + 1 < len(fires)
+    assert not all(fires)
     for text, fired in zip(texts, fires, strict=True):
         (drift,) = model.answer([(edit, Drift(text))])
-        assert (drift.forward == 0) >= (not fired)
+        assert fired or drift.forward == 0
 
 
 def test_later_requests_leave_earlier_patches_and_what_they_do():
@@ -150,7 +150,7 @@ def test_later_requests_leave_earlier_patches_and_what_they_do():
         edits[-1].adaptors[MLP].tensors, edits[0].adaptors[MLP].tensors, strict=True
     ):
         assert torch.equal(tensor[: len(first)], first)
-    assert [nll(model, edits[-1], f) for f in FACTS] < [0.5 * nll(model, Edit(), f) for f in FACTS]
+    assert all(nll(model, edits[-1], fact) < 0.5 * nll(model, Edit(), fact) for fact in FACTS)
     assert edits[-1].info["patches"] == len(edits[-1].adaptors[MLP])
 
 
@@ -197,6 +197,13 @@ def test_a_layer_that_the_model_has_not_is_an_error_for_users():
         ready(tiny_model("opt"))
     with pytest.raises(UsageError, match="steps"):
         ready(tiny_model(), steps=0)
+
+
+def test_a_model_of_half_precision_is_edited_by_patches_in_single():
+    model = tiny_model(dtype=torch.bfloat16)
+    edit = ready(model).edit(model, FACTS[:1])
+    assert all(tensor.dtype == torch.float32 for tensor in edit.adaptors[MLP].tensors)
+    assert nll(model, edit, FACTS[0]) < 0.5 * nll(model, Edit(), FACTS[0])
 
 
 def test_an_edit_on_pocket_does_what_was_asked():

@@ -32,7 +32,7 @@ from edit_harness_tpatcher.lesson import Lesson, Texts, begin, inputs_of
 GROUP = 32
 """Most requests that share a forward pass."""
 OWN_MEMORY = Path(__file__).with_name("memory.txt")
-BART = "the paper's for BART-base, of width 768; the rate in inverse proportion to the width"
+BART = "the paper's rate for BART-base, of width 768, by width; steps as for pocket"
 
 
 @dataclass
@@ -52,12 +52,17 @@ class TPatcher(Editor):
     gap: float = 3.0
     """How far below the match of its own query that is to be (minus gamma)."""
     hardest: Count = 16
-    """How many places of the memory count, those with the highest loss (k)."""
+    """How many places of the memory count, those with the highest loss (k); the paper's are 1,000 of
+    40,000, and these about as great a share of the package's own."""
     memory: str = ""
     """A file with a text on each line; the package's own sentences if empty."""
 
     _memory: Tensor = field(init=False, repr=False, compare=False, default=torch.empty(0))
-    presets: ClassVar[Mapping[str, Preset]] = {}
+    presets: ClassVar[Mapping[str, Preset]] = {
+        "pocket": Preset(
+            {"layer": 5, "steps": 100, "lr": 0.05}, "records 101 to 150 of its sample", "tuned"
+        )
+    }
     needs: ClassVar[str] = "a prompt and a target, no subject; an MLP that is a module of its own"
     citation: ClassVar[str] = (
         "Huang et al. (2023), Transformer-Patcher: One Mistake Worth One Neuron, ICLR"
@@ -76,7 +81,7 @@ class TPatcher(Editor):
         return {"memory": hashlib.sha256("\n".join(self._texts()).encode()).hexdigest()}
 
     def guess(self, shape: ModelShape) -> Preset:
-        """Return the last layer, and the paper's values."""
+        """Return the last layer, and the paper's rate for the model's width."""
         values = {"layer": shape.layers - 1, "steps": 100, "lr": 0.01 * 768 / shape.hidden}
         return Preset(values, BART, "guessed")
 
