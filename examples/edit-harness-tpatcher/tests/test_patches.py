@@ -18,10 +18,11 @@ from edit_harness.presets import configure, shape_of
 from edit_harness.testing import tiny_model
 
 from edit_harness_tpatcher.editor import TPatcher
-from edit_harness_tpatcher.lesson import inputs_of
 from edit_harness_tpatcher.patch import Patches
 
 MLP = "transformer.h.1.mlp"
+TRAINED = {"steps": 100, "lr": 0.2, "hardest": 1000}
+"""Fields by which a tiny random model learns."""
 FACTS = [
     Request("{} lives in", "Ann", "Rome", "Oslo"),
     Request("The firm of {} is", "Bob", "Saab", "Fiat"),
@@ -56,7 +57,8 @@ def test_outputs_are_those_of_a_loop_over_neurons():
         for token in range(5):
             wanted = outputs[row, token].clone()
             for key, bias, value in zip(*patches.tensors, strict=True):
-                wanted += max(0.0, float(inputs[row, token] @ key + bias)) * value
+                match = inputs[row, token] @ key + bias
+                wanted += match * (1 + torch.erf(match / 2**0.5)) / 2 * value
             torch.testing.assert_close(found[row, token], wanted)
     assert not torch.equal(found, outputs)
 
@@ -118,31 +120,30 @@ def test_what_the_model_says_already_gets_none():
 
 
 def test_patches_are_off_in_the_memory_and_on_at_the_edit():
-    editor = ready(model := tiny_model(), steps=200)
-    edit = editor.edit(model, FACTS[:1])
-    patches = edit.adaptors[MLP]
-    assert (patches.match(edit.state[f"{MLP}.queries"]).diagonal() > 0).all()
-    without = ready(model, steps=200, memory_weight=0.0).edit(model, FACTS[:1]).adaptors[MLP]
-    off, off_without = (
-        (each.match(editor._memory) <= 0).float().mean() for each in (patches, without)
-    )
-    assert off > 0.98 > off_without
+    model = tiny_model()
+    seen = []
+    for weight in (10.0, 0.0):
+        editor = ready(model, **TRAINED | {"memory_weight": weight})
+        patches = (edit := editor.edit(model, FACTS[:1])).adaptors[MLP]
+        assert (patches.match(edit.state[f"{MLP}.queries"]).diagonal() > 0).all()
+        memory = ready(model)._memory
+        seen.append(float((patches.match(memory) < 0).float().mean()))
+    assert seen[0] > 0.98 > seen[1]
 
 
-def test_a_text_that_sets_off_no_patch_is_answered_as_before():
-    editor = ready(model := tiny_model(), steps=200)
-    edit = editor.edit(model, FACTS[:1])
-    texts = editor._texts()
-    batches = [model.batch([model.tokens.encode(text).ids]) for text in texts]
-    fires = [bool((edit.adaptors[MLP].match(inputs_of(model, MLP, b)) > 0).any()) for b in batches]
-    assert not all(fires)
-    for text, fired in zip(texts, fires, strict=True):
-        (drift,) = model.answer([(edit, Drift(text))])
-        assert fired or drift.forward == 0
+def test_texts_of_the_memory_stay_nearer_to_what_they_were_than_without_it():
+    model = tiny_model()
+    texts = ready(model)._texts()
+    moved = []
+    for weight in (10.0, 0.0):
+        edit = ready(model, **TRAINED | {"memory_weight": weight}).edit(model, FACTS[:1])
+        drifts = model.answer([(edit, Drift(text)) for text in texts])
+        moved.append(sum(drift.forward for drift in drifts) / len(texts))
+    assert moved[0] < 0.1 * moved[1]
 
 
 def test_later_requests_leave_earlier_patches_and_what_they_do():
-    editor = ready(model := tiny_model())
+    editor = ready(model := tiny_model(), **TRAINED)
     edits = [editor.edit(model, FACTS[:1])]
     for fact in FACTS[1:]:
         edits.append(editor.extend(model, edits[-1], [fact]))
@@ -201,7 +202,7 @@ def test_a_layer_that_the_model_has_not_is_an_error_for_users():
 
 def test_a_model_of_half_precision_is_edited_by_patches_in_single():
     model = tiny_model(dtype=torch.bfloat16)
-    edit = ready(model).edit(model, FACTS[:1])
+    edit = ready(model, **TRAINED).edit(model, FACTS[:1])
     assert all(tensor.dtype == torch.float32 for tensor in edit.adaptors[MLP].tensors)
     assert nll(model, edit, FACTS[0]) < 0.5 * nll(model, Edit(), FACTS[0])
 

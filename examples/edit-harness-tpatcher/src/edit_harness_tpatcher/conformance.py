@@ -10,7 +10,7 @@ __all__ = ["TestTPatcher", "TestTPatcherOnLlama"]
 class TestTPatcher(EditorTests):
     """What every editor must do, on a tiny GPT-2."""
 
-    editor = TPatcher(steps=30)
+    editor = TPatcher(steps=30, lr=0.2, hardest=1000)
 
 
 class TestTPatcherOnLlama(TestTPatcher):

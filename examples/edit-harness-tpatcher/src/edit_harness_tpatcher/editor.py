@@ -2,13 +2,13 @@
 
 The neurons, or patches, stand beside one MLP, the last by default. They are trained to make the
 target likely (the edit loss), to fire where it is predicted (the activation loss) and nowhere in
-texts that are to stay as they are (the memory losses): section 3.3, in its order and with its
-values. Requests are taken one after another; what earlier ones fire on joins the memory.
+texts that are to stay as they are (the memory losses). Losses, weights and first keys are those of
+the authors' code. Requests are taken one after another; what earlier ones fire on joins the memory.
 
-Where this departs from the authors' code: a patch is a ReLU in every model, so that one that is off
-changes nothing; its value begins at zero, not at random; Adam takes a fixed number of steps, with
-no schedule, decay, clipping or early end; the memory is texts, not the model's training data, and
-the k hardest places of it are each patch's own. So nothing is drawn at random.
+Where this departs from that code: a patch is a GELU in every model, and has no gate where the MLP
+has one; its value begins at zero, not at random; Adam takes a fixed number of steps, with no
+schedule, decay, clipping or early end; the memory is texts, not the model's training data, and the
+k hardest places of it are each patch's own. So nothing is drawn at random.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from edit_harness_tpatcher.lesson import Lesson, Texts, begin, inputs_of
 GROUP = 32
 """Most requests that share a forward pass."""
 OWN_MEMORY = Path(__file__).with_name("memory.txt")
-BART = "the paper's rate for BART-base, of width 768, by width; steps as for pocket"
+REMEDY = "name a file with a text on each line"
+BART = "layer and rate of the authors for BART-base, the rate by width, at most pocket's"
 
 
 @dataclass
@@ -52,8 +53,8 @@ class TPatcher(Editor):
     gap: float = 3.0
     """How far below the match of its own query that is to be (minus gamma)."""
     hardest: Count = 16
-    """How many places of the memory count, those with the highest loss (k); the paper's are 1,000 of
-    40,000, and these about as great a share of the package's own."""
+    """How many places of the memory count, those with the highest loss (k; 1,000 in the authors'
+    code, of a far larger memory)."""
     memory: str = ""
     """A file with a text on each line; the package's own sentences if empty."""
 
@@ -81,8 +82,8 @@ class TPatcher(Editor):
         return {"memory": hashlib.sha256("\n".join(self._texts()).encode()).hexdigest()}
 
     def guess(self, shape: ModelShape) -> Preset:
-        """Return the last layer, and the paper's rate for the model's width."""
-        values = {"layer": shape.layers - 1, "steps": 100, "lr": 0.01 * 768 / shape.hidden}
+        """Return the last layer, and a rate of 0.01 at BART-base's width of 768."""
+        values = {"layer": shape.layers - 1, "steps": 100, "lr": min(0.05, 7.68 / shape.hidden)}
         return Preset(values, BART, "guessed")
 
     def check(self, model: Model) -> None:
@@ -122,9 +123,9 @@ class TPatcher(Editor):
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"the memory {path} cannot be read: {error}") from None
+            raise DataError(f"the memory {path} cannot be read: {error}", REMEDY) from None
         if not (texts := [line.strip() for line in lines if line.strip()]):
-            raise DataError(f"the memory {path} is empty", "give it a text on each line")
+            raise DataError(f"the memory {path} is empty", REMEDY)
         return texts
 
     def _grow(

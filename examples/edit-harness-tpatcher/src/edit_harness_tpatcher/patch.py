@@ -1,4 +1,4 @@
-"""Patches: neurons beside an MLP, each with a key, a bias and a value (T-Patcher, section 3.2).
+"""Patches: neurons beside an MLP, each with a key, a bias and a value (T-Patcher).
 
 This is what an edit holds and what the model runs. How patches are learnt is the matter of
 `editor`.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from edit_harness.edits import Rows
 from torch import Tensor
+from torch.nn.functional import gelu
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +46,13 @@ class Patches:
         return Patches(*(torch.cat([mine.to(theirs), theirs]) for mine, theirs in pairs))
 
     def match(self, inputs: Tensor) -> Tensor:
-        """Return how far above its threshold each patch is, inputs by patches; below 0 it is off."""
+        """Return what each patch is a GELU of, inputs by patches; far below 0 it is off."""
         keys, biases = (each.to(inputs.device) for each in (self.keys, self.biases))
         return inputs.to(keys.dtype) @ keys.T + biases
 
     def __call__(self, inputs: Tensor, outputs: Tensor, rows: Rows) -> Tensor:
         """Return the MLP's outputs with what the patches add; all are rows by tokens by width."""
-        added = self.match(inputs).relu() @ self.values.to(inputs.device)
+        added = gelu(self.match(inputs)) @ self.values.to(inputs.device)
         return outputs + added.to(outputs)
 
     def detached(self) -> Patches:
