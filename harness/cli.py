@@ -363,6 +363,23 @@ def build_data(**flags: Any) -> None:
     building.build_data(Plugins.installed(), building.Flags(**flags))
 
 
+@main.command()
+@click.argument("kind", type=click.Choice(["editor", "task", "metric", "judge"]), metavar="KIND")
+@click.argument("name")
+@click.option("-o", "--out", default=".", show_default=True, metavar="DIR",
+              help="Where the package's folder goes.")  # fmt: skip
+@debug
+def new(kind: str, name: str, out: str, debug: bool) -> None:
+    """Write a package of an editor, a task, a metric or a judge.
+
+    It works as it is; a comment marks what makes it yours.
+    """
+    from edit_harness import creating
+    from edit_harness.plugins import Plugins
+
+    creating.new(Plugins.installed(), kind, name, Path(out))
+
+
 @main.command(context_settings=SETTINGS)
 @editor_flags
 @model_flags
