@@ -425,20 +425,20 @@ def build_data(plugins: Plugins, **flags: Any) -> None:
 
 
 @main.command()
-@click.argument("kind", type=click.Choice(["editor", "task", "metric", "judge"]), metavar="KIND")
+@click.argument("kind", type=click.Choice(["editor", "task", "metric", "judge"]))
 @click.argument("name")
 @click.option("-o", "--out", default=".", show_default=True, metavar="DIR",
               help="Where the package's folder goes.")  # fmt: skip
 @debug
-def new(kind: str, name: str, out: str, debug: bool) -> None:
-    """Write a package of an editor, a task, a metric or a judge.
+@with_plugins
+def new(plugins: Plugins, kind: str, name: str, out: str, debug: bool) -> None:
+    """Write a package of an editor, a task, a metric or a judge of one's own.
 
-    It works as it is; a comment marks what makes it yours.
+    It is edit-harness-NAME, and works as it is; a comment marks what makes it yours.
     """
     from edit_harness import creating
-    from edit_harness.plugins import Plugins
 
-    creating.new(Plugins.installed(), kind, name, Path(out))
+    creating.new(plugins, kind, name, Path(out))
 
 
 @main.command(context_settings=SETTINGS)

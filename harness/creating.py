@@ -6,6 +6,7 @@ names filled in. What tries the package is not here: see the suites in `edit_har
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from packaging.version import Version
 
 from edit_harness.console import out
 from edit_harness.errors import PluginError, UsageError
+from edit_harness.hookspecs import API, DISTRIBUTION
 from edit_harness.plugins import NAME, Plugins
 
 TEMPLATES = Path(__file__).with_name("scaffold")
@@ -26,8 +28,8 @@ SUFFIX = ".tmpl"
 """What keeps tools from taking a template for the file that it becomes."""
 PACKAGE = "package"
 """The folder of templates that becomes the package."""
-PREFIX = "edit-harness-"
-LONGEST = 30
+PREFIX = f"{DISTRIBUTION}-"
+LONGEST = 24
 """Characters of a name: lines of the templates that have it stay within their limit."""
 RUNS = {
     "editor": "edit-harness --editor {}",
@@ -63,7 +65,7 @@ class Blueprint:
     @property
     def filled(self) -> dict[str, str]:
         """What stands in the templates, by placeholder."""
-        ours = Version(version("edit-harness"))
+        ours = Version(version(DISTRIBUTION))
         return {
             "kind": self.kind,
             "name": self.name,
@@ -71,7 +73,7 @@ class Blueprint:
             "distribution": self.distribution,
             "package": self.package,
             "run": self.run,
-            "api": "1",
+            "api": str(API),
             "least": f"{ours.major}.{ours.minor}",
             "below": f"{ours.major}.{ours.minor + 1}",
         }
@@ -113,7 +115,9 @@ def check_name(name: str) -> None:
     hint = plain.strip("-0123456789")[:LONGEST].strip("-")
     remedy = f"such as {hint}" if hint else ""
     if name.startswith(PREFIX):
-        raise UsageError(f"the package of NAME will be called {PREFIX}NAME", f"say {hint or 'NAME'}")
+        raise UsageError(
+            f"the package of NAME will be called {PREFIX}NAME", f"say {hint or 'NAME'}"
+        )
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: use a-z, 0-9 and single hyphens", remedy)
     if not name[0].isalpha():
@@ -137,7 +141,8 @@ def check_free(plugins: Plugins, blueprint: Blueprint) -> None:
 
 def tell(blueprint: Blueprint, target: Path, written: list[Path]) -> None:
     """Print what was written, and the commands that come next."""
-    place = str(target) if target.is_absolute() else f"./{target.as_posix()}"
+    # A name alone would be looked up in an index.
+    place = str(target) if target.is_absolute() else os.path.join(".", target)
     out.print(f"written  {place}", markup=False, soft_wrap=True)
     for path in sorted(written):
         out.print(f"           {path.as_posix()}", markup=False, soft_wrap=True)
