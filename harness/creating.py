@@ -32,9 +32,9 @@ PREFIX = f"{DISTRIBUTION}-"
 LONGEST = 24
 """Characters of a name: lines of the templates that have it stay within their limit."""
 RUNS = {
-    "editor": "edit-harness --editor {}",
+    "editor": "edit-harness --editor {} --limit 100",
     "task": "edit-harness --task {}",
-    "metric": "edit-harness --metrics success,{}",
+    "metric": "edit-harness --metrics success,{} --limit 100",
     "judge": "edit-harness --task rippleedits --judge {}",
 }
 """What can be created, and the command that shows it at work."""

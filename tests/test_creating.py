@@ -5,7 +5,7 @@ import shlex
 import subprocess
 import sys
 import tarfile
-from importlib.metadata import version
+from importlib.metadata import metadata, version
 from pathlib import Path
 
 import pytest
@@ -165,8 +165,6 @@ def test_its_source_distribution_has_the_data(packages, tmp_path):
 
 
 def test_it_asks_for_this_version(installed):
-    from importlib.metadata import metadata
-
     said = metadata("edit-harness-my-editor")
     (required,) = (
         requirement
@@ -204,7 +202,7 @@ def test_it_says_what_comes_next(tmp_path, monkeypatch):
     assert lines[-3:] == [
         "next     pip install -e ./edit-harness-demo",
         "         edit-harness check edit-harness-demo",
-        "         edit-harness --editor demo",
+        "         edit-harness --editor demo --limit 100",
     ]
     assert max(map(len, lines)) <= 80
     named = {line.strip() for line in lines[1:-3]}
