@@ -142,7 +142,7 @@ def check_free(plugins: Plugins, blueprint: Blueprint) -> None:
 def tell(blueprint: Blueprint, target: Path, written: list[Path]) -> None:
     """Print what was written, and the commands that come next."""
     # A name alone would be looked up in an index.
-    place = str(target) if target.is_absolute() else os.path.join(".", target)
+    place = f".{os.sep}{target}" if target.parent == Path() else str(target)
     out.print(f"written  {place}", markup=False, soft_wrap=True)
     for path in sorted(written):
         out.print(f"           {path.as_posix()}", markup=False, soft_wrap=True)

@@ -216,6 +216,16 @@ def test_it_goes_where_it_is_told_to(tmp_path):
     assert f"pip install -e '{folder}'" in result.stdout
 
 
+@pytest.mark.parametrize("folder", ["sub", "..", "."])
+def test_pip_takes_the_place_that_it_names_for_a_path(tmp_path, monkeypatch, folder):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    line = tell("new", "task", "demo", "-o", folder).stdout.splitlines()[-3]
+    place = line.split()[-1]
+    assert os.sep in place
+    assert (Path(place) / "pyproject.toml").is_file()
+
+
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
