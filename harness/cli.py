@@ -424,6 +424,23 @@ def build_data(plugins: Plugins, **flags: Any) -> None:
     building.build_data(plugins, building.Flags(**flags))
 
 
+@main.command()
+@click.argument("kind", type=click.Choice(["editor", "task", "metric", "judge"]))
+@click.argument("name")
+@click.option("-o", "--out", default=".", show_default=True, metavar="DIR",
+              help="Where the package's folder goes.")  # fmt: skip
+@debug
+@with_plugins
+def new(plugins: Plugins, kind: str, name: str, out: str, debug: bool) -> None:
+    """Write a package of an editor, a task, a metric or a judge of one's own.
+
+    It is edit-harness-NAME, and works as it is; a comment marks what makes it yours.
+    """
+    from edit_harness import creating
+
+    creating.new(plugins, kind, name, Path(out))
+
+
 @main.command(context_settings=SETTINGS)
 @editor_flags
 @model_flags
