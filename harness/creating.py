@@ -21,7 +21,7 @@ from packaging.version import Version
 from edit_harness.console import out
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.hookspecs import API, DISTRIBUTION
-from edit_harness.plugins import NAME, Plugins
+from edit_harness.plugins import NAME, TAKEN, Plugins
 
 TEMPLATES = Path(__file__).with_name("scaffold")
 SUFFIX = ".tmpl"
@@ -129,10 +129,12 @@ def check_name(name: str) -> None:
 def check_free(plugins: Plugins, blueprint: Blueprint) -> None:
     """Raise `PluginError` if something that is installed has the name of the component or package."""
     kind, name, package = blueprint.kind, blueprint.name, blueprint.package
+    if name in TAKEN.get(kind, ()):
+        raise PluginError(f"no {kind} can be called {name!r}", "choose another name")
     for component in plugins.of_kind(kind):
         if component.name == name:
             raise PluginError(
-                f"{component.distribution} {component.version} has the {kind} {name!r} already",
+                f"{component.origin} has the {kind} {name!r} already",
                 "choose another name",
             )
     if find_spec(package):

@@ -166,7 +166,8 @@ def _row_hook(name: str, spans: Sequence[tuple[Edit, int, int]], offsets: Tensor
         changed = outputs.clone()
         add_changes(name, module, spans, inputs, changed)
         for (edit, start, stop), memo in zip(spans, memos, strict=True):
-            if adaptor := edit.adaptors.get(name):
+            # An adaptor may have a length, and be empty.
+            if (adaptor := edit.adaptors.get(name)) is not None:
                 rows = slice(start, stop)
                 seen = Rows(at[rows].to(changed.device), memo)
                 changed[rows] = adaptor(inputs[rows], changed[rows], seen)

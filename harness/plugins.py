@@ -23,6 +23,8 @@ from edit_harness.packages import Entry, Package
 
 KINDS = ("editor", "task", "metric", "judge", "builder", "model", "adaptor", "suite")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+TAKEN = {"judge": ("none",)}
+"""Names that flags give another meaning: --judge none is no judge."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,8 @@ class Plugins:
         def register(kind: str, name: str, factory: type | str, summary: str = "") -> None:
             if not NAME.fullmatch(name):
                 raise PluginError(f"{name!r} is no {kind} name: use a-z, 0-9 and single hyphens")
+            if name in TAKEN.get(kind, ()):
+                raise PluginError(f"no {kind} can be called {name!r}")
             new = Component(kind, name, factory, summary, distribution, version, package)
             if any((c.kind, c.qualified) == (kind, new.qualified) for c in self.components + added):
                 raise PluginError(f"{kind} {name!r} is registered twice")

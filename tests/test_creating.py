@@ -253,6 +253,11 @@ def test_a_name_that_is_taken_is_refused(tmp_path, kind, name):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_name_that_flags_give_another_meaning_is_refused(tmp_path):
+    result = tell("new", "judge", "none", "-o", tmp_path)
+    refused(result, 3, "no judge can be called 'none'", "choose another name")
+
+
 @pytest.mark.parametrize(("kind", "name"), [("metric", "my-editor"), ("editor", "plugins")])
 def test_a_package_that_is_taken_is_refused(installed, tmp_path, kind, name):
     result = tell("new", kind, name, "-o", tmp_path / "out")

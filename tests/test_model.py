@@ -602,6 +602,23 @@ def test_the_same_tokens_with_another_prompt_are_another_row_to_an_adaptor(model
     assert together[0].logprobs[0][-1] != pytest.approx(together[1].logprobs[0][-1], abs=1e-3)
 
 
+def test_an_adaptor_with_a_length_of_nothing_is_asked_all_the_same(model):
+    class Counted(Lookup):
+        def __len__(self) -> int:
+            return 0
+
+    name = "transformer.h.0.mlp"
+    value = 3 * torch.randn(32, generator=torch.Generator().manual_seed(0))
+    queries = [Choose(PROMPTS[0], CANDIDATES)] * 2
+    plain, counted = (
+        Edit(adaptors={name: kind(torch.zeros(32), value, math.inf)}) for kind in (Lookup, Counted)
+    )
+    first, second = model.answer(list(zip((plain, counted), queries, strict=True)))
+    assert_same([second], [first], 1e-6)
+    (unedited,) = model.answer([(Edit(), queries[0])])
+    assert second.logprobs[0][0] != pytest.approx(unedited.logprobs[0][0], abs=1e-3)
+
+
 def test_an_adaptor_stays_with_weights_that_must_be_written(model):
     """The weights are held by the model, the adaptor by a hook, at the same time."""
     written_edit = Edit({"transformer.wpe.weight": Dense(torch.ones(512, 32))})

@@ -79,6 +79,7 @@ def test_the_metrics_that_a_bundled_task_wants_exist(install, name):
         (GOOD.replace("register_tasks", "register_taks"), "unknown hook 'edit_harness_register_ta"),
         (with_name("Quiz_Night"), "'Quiz_Night' is no task name"),
         (with_name("lazy-quiz"), "task 'lazy-quiz' is registered twice"),
+        (with_name("none").replace("tasks", "judges"), "no judge can be called 'none'"),
         (GOOD.replace("(register)", "(register, colour)"), "colour"),
     ],
 )
