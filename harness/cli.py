@@ -449,6 +449,28 @@ def import_(**flags: Any) -> None:
     annotating.import_(annotating.ImportFlags(**flags))
 
 
+@main.command(context_settings=SETTINGS)
+@click.argument("distribution", metavar="PACKAGE")
+@click.option("-k", "words", default="", metavar="WORDS", help="Only checks that have these words.")
+@click.option("-L", "--limit", type=click.IntRange(1), default=10, show_default=True,
+              metavar="N", help="Cases of a run.")  # fmt: skip
+@click.option("--no-run", is_flag=True, help="Without a run on the bundled model.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), default=120.0,
+              show_default=True, metavar="S", help="How long a check may take.")  # fmt: skip
+@as_json
+@debug
+def check(**flags: Any) -> int:
+    """Try a package of plugins: its conformance suites, and a small run with it.
+
+    A component without a suite is tried as it is without settings. Exit code 6 if a check failed,
+    and if something was not tried: a check that did not happen is not passed.
+    """
+    from edit_harness import checking
+
+    signal.signal(signal.SIGTERM, _terminate)
+    return checking.check(checking.Flags(**flags))
+
+
 @main.command("try", context_settings=SETTINGS)
 @editor_flags
 @model_flags
