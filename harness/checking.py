@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +69,17 @@ def check(flags: Flags) -> int:
         out.print(Text(f"{package.name} {package.version}", style="bold cyan"))
     with tempfile.TemporaryDirectory(prefix="edit-harness-check-") as folder:
         supervised = supervise(package, flags, Path(folder))
-        findings = [shown.add(finding) for finding in supervised.findings()]
-        if supervised.ledger.read().selected == 0:
+        findings = []
+        for finding in supervised.findings():
+            findings.append(finding)
+            if not flags.as_json:
+                shown.add(finding)
+        if supervised.ledger.read().selected == 0 and conforms(findings):
             raise UsageError(
                 f"no check of {package.name} has the words {flags.words!r}",
                 "the words are looked for in the lines that check prints",
             )
+    shown.rest()
     return finish(package, findings, flags)
 
 
@@ -125,61 +130,92 @@ def supervise(package: Checked, flags: Flags, folder: Path) -> Supervised:
 
 @dataclass
 class Shown:
-    """What is printed while the checks go on."""
+    """Prints findings under what they are of, as they come.
+
+    What was found while the checks were chosen is held back until its subject's turn.
+    """
 
     flags: Flags
     subject: str = ""
+    held: list[Finding] = field(default_factory=list)
+    said: str = ""
+    """The reason printed last, which is not repeated."""
 
-    def add(self, finding: Finding) -> Finding:
-        """Print a finding, under its subject; return it."""
-        if self.flags.as_json:
-            return finding
-        if finding.subject != self.subject:
-            self.subject = finding.subject
-            out.print()
-            out.print(Text(finding.subject, style="bold"))
-        out.print(verdict(finding))
+    def add(self, finding: Finding) -> None:
+        """Print a finding, or hold it back."""
+        if finding.planning:
+            self.held.append(finding)
+        else:
+            self._head(finding.subject)
+            self._print(finding)
+
+    def rest(self) -> None:
+        """Print what was held back to the end."""
+        while self.held:
+            self._head(self.held[0].subject)
+
+    def _head(self, subject: str) -> None:
+        if subject == self.subject:
+            return
+        self.subject = subject
+        out.print(Text(f"\n{subject}", style="bold"))
+        of = subject.partition(",")[0]
+        due = [finding for finding in self.held if finding.subject == of]
+        self.held = [finding for finding in self.held if finding.subject != of]
+        for finding in due:
+            self._print(finding)
+
+    def _print(self, finding: Finding) -> None:
+        reason = finding.reason if finding.reason != self.said else ""
+        self.said = finding.reason
+        out.print(verdict(finding, reason))
         if finding.table:
             out.print(Text(f"\n{finding.table}"))
         if self.flags.debug and finding.details:
             out.print(Text(finding.details))
-        return finding
 
 
-def verdict(finding: Finding) -> Table:
-    """Return a check's outcome and what it says, its reason below."""
+def verdict(finding: Finding, reason: str) -> Table:
+    """Return a check's outcome and its name; below, if it did not pass, why and what it is for."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=9)
     grid.add_column(overflow="fold")
-    word = SHOWN.get(finding.outcome, finding.outcome)
-    grid.add_row(Text(word, style=STYLES[finding.outcome]), Text(finding.says))
-    if finding.reason:
-        grid.add_row("", Text(finding.reason, style=STYLES[finding.outcome]))
+    style = STYLES[finding.outcome]
+    outcome = Text(SHOWN.get(finding.outcome, finding.outcome), style=style)
+    grid.add_row(outcome, Text(finding.name))
+    if reason:
+        grid.add_row("", Text(reason, style=style))
+    if finding.outcome == "failed" and finding.says:
+        grid.add_row("", Text(finding.says, style="dim"))
     return grid
+
+
+def conforms(findings: Sequence[Finding]) -> bool:
+    """Tell whether no check failed and none was left out."""
+    return all(finding.outcome in ("passed", "skipped") for finding in findings)
 
 
 def finish(package: Checked, findings: Sequence[Finding], flags: Flags) -> int:
     """Print how many checks came out how, or everything as JSON; return the exit code."""
-    counts = Counter(finding.outcome for finding in findings)
-    conforms = not (counts["failed"] or counts["not tried"])
+    good = conforms(findings)
     if flags.as_json:
-        out.out(json.dumps(report(package, findings, conforms), indent=1))
+        out.out(json.dumps(report(package, findings), indent=1))
     else:
+        counts = Counter(finding.outcome for finding in findings)
         said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
-        out.print(Text(f"\n{said}", style="bold green" if conforms else "bold red"))
-    return 0 if conforms else FAILED
+        out.print(Text(f"\n{said}", style="bold green" if good else "bold red"))
+    return 0 if good else FAILED
 
 
-def report(package: Checked, findings: Sequence[Finding], conforms: bool) -> Mapping[str, Any]:
+def report(package: Checked, findings: Sequence[Finding]) -> Mapping[str, Any]:
     """Return what was found, JSON-ready."""
     shown = ("subject", "name", "says", "outcome", "reason", "details", "seconds")
-    checks = [{key: asdict(finding)[key] for key in shown} for finding in findings]
     counts = Counter(finding.outcome for finding in findings)
     return {
         "distribution": package.name,
         "version": package.version,
-        "conforms": conforms,
+        "conforms": conforms(findings),
         "counts": {outcome: counts[outcome] for outcome in OUTCOMES},
-        "checks": checks,
+        "checks": [{key: getattr(finding, key) for key in shown} for finding in findings],
         "runs": [finding.results for finding in findings if finding.results],
     }

@@ -23,8 +23,9 @@ class Finding:
     subject: str
     """What is checked, such as ``editor steepest``."""
     name: str
+    """What holds of the subject if it passes, such as ``is deterministic``."""
     says: str
-    """What holds if it passes, in one sentence."""
+    """Why, or what that means, in a sentence."""
     outcome: Outcome = "passed"
     reason: str = ""
     """Why it did not pass, in a line or two."""
@@ -33,6 +34,8 @@ class Finding:
     seconds: float = 0.0
     fatal: bool = False
     """Whether it took its process down."""
+    planning: bool = False
+    """Whether it was found while the checks were chosen, before the first test."""
     table: str = ""
     """The numbers of a run as they are shown."""
     results: Mapping[str, Any] | None = None

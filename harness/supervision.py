@@ -20,9 +20,11 @@ from edit_harness.ledger import Finding, Ledger
 
 POLL = 0.05
 """Seconds between two looks at the ledger."""
+STARTUP = 120.0
+"""Seconds that it may be silent between checks, as while it imports torch."""
 FAREWELL = 10.0
 """Seconds that a process may take to end once all is done."""
-STARTING = Finding("package", "starts", "The checks can be started.")
+STARTING = Finding("package", "lets the checks start", "What happens before the first check.")
 """Stands for what happens before the first check."""
 
 
@@ -72,19 +74,20 @@ class Supervised:
 
     def _follow(self, process: subprocess.Popen[bytes], seen: int) -> Iterator[Finding]:
         """Yield findings until the process has ended, is done, or is silent for too long."""
-        size, since = -1, time.monotonic()
+        size, since, patience = -1, time.monotonic(), STARTUP
         while True:
             ended = process.poll() is not None
             if (now := self.ledger.path.stat().st_size) != size:
                 size, since = now, time.monotonic()
                 state = self.ledger.read()
+                patience = self.limit if state.open else STARTUP
                 yield from state.findings[seen:]
                 seen = len(state.findings)
                 if state.complete:
                     with suppress(subprocess.TimeoutExpired):
                         process.wait(FAREWELL)
                     return
-            elif ended or time.monotonic() - since > self.limit:
+            elif ended or time.monotonic() - since > patience:
                 return
             time.sleep(POLL)
 
@@ -92,7 +95,8 @@ class Supervised:
         """Return what became of a process that was not done."""
         code = process.poll()
         if code is None:
-            return f"took longer than {self.limit:g} s"
+            limit = STARTUP if culprit is STARTING else self.limit
+            return f"took longer than {limit:g} s"
         if code < 0:
             return f"the interpreter died (signal {-code}, {signal.Signals(-code).name})"
         said = f": {self._last_words()}" if culprit is STARTING else ""

@@ -26,12 +26,12 @@ class PackageTests:
         return self.distribution
 
     def test_says_what_it_is(self, installed: Distribution) -> None:
-        """It has a summary, which indexes and lists show."""
+        """Indexes and lists show the summary."""
         summary = installed.metadata.get("Summary", "UNKNOWN")
         assert summary.strip() not in ("", "UNKNOWN"), "pyproject.toml has no description"
 
     def test_says_its_licence(self, installed: Distribution) -> None:
-        """It has a licence, without which nobody may use it."""
+        """Nobody may use what has no licence."""
         fields = ("License-Expression", "License-File", "License")
         classified = any(
             said.startswith("License ::") for said in installed.metadata.get_all("Classifier") or ()
@@ -40,14 +40,14 @@ class PackageTests:
         assert named or classified, 'pyproject.toml has no licence: license = "Apache-2.0"'
 
     def test_requires_the_harness(self, installed: Distribution) -> None:
-        """It requires edit-harness, so that it is installed with it."""
+        """It is of no use without, and installers know no other way."""
         required = {normal(Requirement(text).name) for text in installed.requires or ()}
         assert HARNESS in required | {normal(installed.name)}, (
             f'pyproject.toml does not require it: dependencies = ["{HARNESS}"]'
         )
 
     def test_says_which_python_it_needs(self, installed: Distribution) -> None:
-        """It says from which Python on it works, so that installers refuse an older one."""
+        """Installers refuse an older one, rather than that it fails at import."""
         assert installed.metadata.get("Requires-Python", "").strip(), (
             'pyproject.toml has no requires-python: ">=3.11"'
         )

@@ -75,16 +75,16 @@ class Plan:
     def _add(self, subject: str, tests: type, **attributes: Any) -> None:
         self.classes[type(f"Test{len(self.classes):03}", (tests,), attributes)] = subject
 
-    def _attempt(self, subject: str, says: str, function: Callable[[], T]) -> T | None:
-        return attempt(self.ledger, Finding(subject, says.rstrip(".").lower(), says), function)
+    def _attempt(self, subject: str, name: str, function: Callable[[], T]) -> T | None:
+        return attempt(self.ledger, Finding(subject, name, "", planning=True), function)
 
     def _add_modules(self) -> None:
         """Import the modules that the entry points name, and take what they register."""
         for owner, entry in entry_points():
             if normal(owner.name) == normal(self.name):
                 subject = f"plugin {entry.value}"
-                says = "It can be imported, and what it registers can be used."
-                if loaded := self._attempt(subject, says, partial(self._load, entry)):
+                load = partial(self._load, entry)
+                if loaded := self._attempt(subject, "is imported and registers", load):
                     module, self.plugins = loaded
                     self._add(subject, PluginTests, plugin=module)
 
@@ -101,12 +101,13 @@ class Plan:
             tests = component.load()
             return Suite(component.name, tests, *tried_by(tests))
 
-        says = "The suite can be imported, and names what it tries."
-        return self._attempt(f"suite {component.name}", says, loaded)
+        return self._attempt(
+            "package", f"has a suite {component.name} that tries something", loaded
+        )
 
     def _imported(self, component: Component) -> bool:
         subject = f"{component.kind} {component.name}"
-        return self._attempt(subject, "It can be imported.", component.load) is not None
+        return self._attempt(subject, "is imported", component.load) is not None
 
     def _add_suites(self, component: Component, chosen: Sequence[Suite]) -> None:
         """Have a component tried by the suites of its package, or else by a default."""
@@ -116,9 +117,8 @@ class Plan:
             self._add(subject + also, suite.tests)
             self.tasks.setdefault(component, getattr(suite.tests, "task", None))
         if not chosen:
-            says = "It can be tried as it is without settings."
             made = partial(default, self.plugins, component)
-            if attributes := self._attempt(subject, says, made):
+            if attributes := self._attempt(subject, "can be tried without settings", made):
                 self._add(subject, SUITES[component.kind], **attributes)
                 self.tasks.setdefault(component, attributes.get("task"))
 

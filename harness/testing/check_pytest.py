@@ -33,7 +33,7 @@ class Reporter:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note what cannot be collected."""
         if report.failed:
-            finding = Finding("package", f"collect {report.nodeid}", "Its suites can be collected.")
+            finding = Finding("package", f"has suites that pytest reads: {report.nodeid}", "")
             *_, last = str(report.longrepr).strip().split("\n")
             self.ledger.end(finding.ended("failed", last.strip(), details=str(report.longrepr)))
 
@@ -57,7 +57,7 @@ class Reporter:
 
     def _note_empty(self, subjects: set[str]) -> None:
         for subject in self.classes.values():
-            finding = Finding(subject, "collected", "Its suite has tests.")
+            finding = Finding(subject, "has a suite with tests", "")
             if subject not in subjects and finding.key not in self.ledger.read().known:
                 said = "pytest finds none: it takes methods that begin with test_, and no __init__"
                 self.ledger.end(finding.ended("not tried", said))
@@ -68,7 +68,7 @@ class Reporter:
 
     def _finding(self, item: pytest.Item) -> Finding:
         of = next(vars(node)["_obj"] for node in item.listchain() if isinstance(node, pytest.Class))
-        return Finding(self.classes[of], item.name, says(item))
+        return Finding(self.classes[of], named(item), says(item))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -101,11 +101,14 @@ class Reporter:
         return report
 
 
-def says(item: pytest.Item) -> str:
-    """Return the first line of a test's docstring, or its name as words."""
-    function = getattr(item, "function", None)
-    first, _, _ = (inspect.getdoc(function) or "").partition("\n")
+def named(item: pytest.Item) -> str:
+    """Return the name of a test as words, with its parameters."""
     words = getattr(item, "originalname", item.name).removeprefix("test_").replace("_", " ")
     parameters = getattr(item, "callspec", None)
-    which = f" [{parameters.id}]" if parameters else ""
-    return (first.replace("`", "") or f"{words.capitalize()}.") + which
+    return f"{words} [{parameters.id}]" if parameters else words
+
+
+def says(item: pytest.Item) -> str:
+    """Return the first line of a test's docstring."""
+    first, _, _ = (inspect.getdoc(getattr(item, "function", None)) or "").partition("\n")
+    return first.replace("`", "")

@@ -34,10 +34,10 @@ class RunTests:
     width: int = 80
     """Characters of a line of the table."""
 
-    def test_every_case_of_a_small_run_is_answered(
+    def test_ends_with_every_case_answered(
         self, tmp_path: Path, record_property: Callable[[str, Any], None]
     ) -> None:
-        """Every case is edited and answered."""
+        """What users do first with a package is a run."""
         evaluation = self.assembled()
         run = evaluation.run(evaluation.open(tmp_path))
         record_property("table", table(run, self.width))

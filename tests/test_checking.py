@@ -1,0 +1,316 @@
+"""The command ``check``, on small packages that conform or do not."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builders import distribution
+
+from edit_harness import PluginError, checking
+from edit_harness.ledger import Finding, Ledger
+from edit_harness.supervision import STARTING, Supervised
+
+METADATA = """Metadata-Version: 2.4
+Name: {name}
+Version: 1.0
+Summary: One step of fixed length
+License-Expression: MIT
+Requires-Python: >=3.11
+Requires-Dist: edit-harness
+"""
+REGISTRATION = '''
+from edit_harness import hookimpl
+@hookimpl
+def edit_harness_register_editors(register):
+    register("steepest", "{module}_editor:Steepest", "One step of fixed length")
+@hookimpl
+def edit_harness_register_suites(register):
+    register("steepest", "{module}_suite:TestSteepest", "A longer step")
+'''
+EDITOR = '''
+import os, time
+from dataclasses import dataclass
+import torch
+from edit_harness import Editor
+from edit_harness.edits import Dense, Edit
+from edit_harness.errors import PluginError
+
+@dataclass
+class Steepest(Editor):
+    """Moves one projection against its gradient, by a fixed length."""
+
+    layer: int = 0
+    length: float = 1.0
+
+    def edit(self, model, requests):
+        name = f"{{model.architecture.projection(self.layer).name}}.weight"
+        weight = model.parameter(name).detach().clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(model.nll(requests, {{name: weight}}).sum(), weight)
+        {harm}
+        return Edit({{name: Dense(-self.length * gradient / gradient.norm())}})
+'''
+SUITE = """
+from edit_harness.testing import EditorTests
+from {module}_editor import Steepest
+
+class TestSteepest(EditorTests):
+    editor = Steepest(length=2.0)
+"""
+JUDGE = """
+from edit_harness import Judge, hookimpl
+class Strict(Judge):
+    kinds = {"word": "nothing"}
+    def judge(self, replies):
+        return []
+@hookimpl
+def edit_harness_register_judges(register):
+    register("strict", Strict, "Nothing is right")
+"""
+
+
+def put(folder, name, registration=REGISTRATION, harm="pass", suite=SUITE):
+    """Write an installed package with an editor and its suite."""
+    module = name.replace("-", "_")
+    folder.mkdir(exist_ok=True)
+    (folder / f"{module}_editor.py").write_text(EDITOR.format(harm=harm), encoding="utf-8")
+    (folder / f"{module}_suite.py").write_text(suite.format(module=module), encoding="utf-8")
+    distribution(folder, name, registration.replace("{module}", module))
+    info = folder / f"{module}-1.0.dist-info" / "METADATA"
+    info.write_text(METADATA.format(name=name), encoding="utf-8")
+    return folder
+
+
+def command(folder, *args, **env):
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+    settings = {"PYTHONPATH": path, "COLUMNS": "80", "OMP_NUM_THREADS": "1", **env}
+    return subprocess.run(
+        [sys.executable, "-m", "edit_harness", "check", *map(str, args)],
+        capture_output=True, text=True, check=False, env=os.environ | settings,
+    )  # fmt: skip
+
+
+def checked(folder, *args):
+    """Return the exit code, the report, and the checks by subject and name."""
+    done = command(folder, *args, "--json")
+    assert done.stdout, done.stderr
+    report = json.loads(done.stdout)
+    return (
+        done.returncode,
+        report,
+        {(check["subject"], check["name"]): check for check in report["checks"]},
+    )
+
+
+def test_a_package_that_conforms_gets_a_verdict_for_each_check_and_a_table(tmp_path):
+    put(tmp_path, "step-good")
+    # Settings of pytest that are somebody else's: an option that does not exist would end it.
+    done = command(tmp_path, "step-good", "--limit", "2", PYTEST_ADDOPTS="--no-such-option")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FAILED" not in done.stdout
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    heads = ["package", "plugin step_good", "editor steepest", "run of steepest on counterfact"]
+    assert [line for line in lines if line in heads] == heads
+    for name in ("says its licence", "has a suite steepest that tries something", "is advertised",
+                 "is imported", "is deterministic", "ends with every case answered"):  # fmt: skip
+        assert f"ok        {name}" in [line.rstrip() for line in lines]
+    assert "can be tried without settings" not in done.stdout  # it has a suite of its own
+    assert "ES " in done.stdout
+    assert "0 failed, 0 not tried" in lines[-1]
+
+
+def test_the_report_as_json_has_all_of_it(tmp_path):
+    put(tmp_path, "step-good")
+    code, report, checks = checked(tmp_path, "Step_Good", "-k", "case answered", "--limit", "2")
+    assert code == 0
+    assert set(report) == {"distribution", "version", "conforms", "counts", "checks", "runs"}
+    assert (report["distribution"], report["version"]) == ("step-good", "1.0")
+    assert report["conforms"] is True
+    assert sum(report["counts"].values()) == len(report["checks"])
+    run = checks["run of steepest on counterfact", "ends with every case answered"]
+    assert run.keys() == {"subject", "name", "says", "outcome", "reason", "details", "seconds"}
+    assert run["seconds"] > 0
+    assert report["runs"][0]["editor"] == "steepest"
+    assert report["runs"][0]["results"]
+
+
+def test_an_editor_that_edits_in_place_is_named_with_what_it_changed(tmp_path):
+    put(tmp_path, "step-bad", harm="model.parameter(name).data.add_(1e-3)")
+    done = command(tmp_path, "step-bad", "-k", "process as they were", "--no-run")
+    assert done.returncode == 6
+    assert "FAILED    leaves the model and the process as they were" in done.stdout
+    assert "changed and not restored: weights" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "1 failed" in done.stdout.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_kills_the_interpreter_is_named_and_the_rest_is_checked(tmp_path):
+    harm = "os.kill(os.getpid(), 9) if len(requests) > 1 else os._exit(3)"
+    put(tmp_path, "step-dead", harm=harm)
+    code, report, checks = checked(tmp_path, "step-dead", "-k", "editor", "--no-run")
+    assert code == 6
+    of = {name: check for (subject, name), check in checks.items() if subject == "editor steepest"}
+    first = of["leaves the model and the process as they were"]
+    assert (first["outcome"], first["reason"]) == (
+        "failed",
+        "the interpreter ended (exit code 3)",
+    )
+    second = of["leaves the model as it was when interrupted"]
+    assert second["reason"] == "the interpreter died (signal 9, SIGKILL)"
+    assert of["preparing leaves the model and the process as they were"]["outcome"] == "passed"
+    # Three are enough to see that it will not get any better.
+    assert report["counts"]["failed"] == 3
+    assert of["keeps no gradients"]["outcome"] == "not tried"
+
+
+def test_what_hangs_is_named_and_the_rest_is_checked(tmp_path):
+    put(tmp_path, "step-slow", harm="time.sleep(600)")
+    code, report, checks = checked(
+        tmp_path, "step-slow", "-k", "editor is", "--no-run", "--seconds", "5"
+    )
+    assert code == 6
+    hanging = checks["editor steepest", "is deterministic"]
+    assert (hanging["outcome"], hanging["reason"]) == ("failed", "took longer than 5 s")
+    assert checks["editor steepest", "is built from its fields"]["outcome"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("registration", "reason"),
+    [
+        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
+        ("import os; os._exit(7)", "the interpreter ended (exit code 7)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named(tmp_path, registration, reason):
+    put(tmp_path, "step-broken", registration)
+    code, _, checks = checked(tmp_path, "step-broken", "--no-run")
+    assert code == 6
+    failed = checks["plugin step_broken", "is imported and registers"]
+    assert failed["outcome"] == "failed"
+    assert reason in failed["reason"]
+    # What can be known without the module is checked all the same.
+    assert checks["package", "says its licence"]["outcome"] == "passed"
+
+
+def test_a_suite_that_is_none_and_a_package_that_says_nothing_of_itself_fail(tmp_path):
+    put(tmp_path, "step-bare", suite="class TestSteepest: ...\n")
+    (tmp_path / "step_bare-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: step-bare\nVersion: 1.0\n", encoding="utf-8"
+    )
+    code, _, checks = checked(tmp_path, "step-bare", "-k", "package", "--no-run")
+    assert code == 6
+    failed = [name for (_, name), check in checks.items() if check["outcome"] == "failed"]
+    assert failed == [
+        "has a suite steepest that tries something",
+        "says what it is",
+        "says its licence",
+        "requires the harness",
+        "says which python it needs",
+    ]
+    assert "is no suite" in checks["package", failed[0]]["reason"]
+    # A suite that is of no use does not hide that the component can be tried without.
+    assert checks["editor steepest", "can be tried without settings"]["outcome"] == "passed"
+
+
+def test_what_is_not_tried_is_shown_as_such_and_is_no_pass(tmp_path):
+    put(tmp_path, "step-judge", JUDGE)
+    code, report, checks = checked(tmp_path, "step-judge", "-k", "package")
+    assert code == 6
+    assert report["counts"]["failed"] == 0
+    assert not report["conforms"]
+    judge = checks["judge strict", "can be tried without settings"]
+    assert judge["outcome"] == "not tried"
+    assert "register one that names it and its replies" in judge["reason"]
+
+
+def test_words_that_no_check_has_are_an_error(tmp_path):
+    put(tmp_path, "step-good")
+    done = command(tmp_path, "step-good", "-k", "xyzzy")
+    assert done.returncode == 2
+    assert "no check of step-good has the words 'xyzzy'" in done.stderr
+
+
+@pytest.fixture
+def found(tmp_path, monkeypatch):
+    put(tmp_path, "step-good")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("step_good", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "remedy"),
+    [
+        ("step-godo", "did you mean step-good?", "step-good"),
+        ("steepest", "'steepest' is the editor of a package: step-good",
+         "edit-harness check step-good"),
+        ("./step-good", "is a folder", "--include-path ./step-good"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_none_of_a_package_leads_to_one(found, name, cause, remedy):
+    with pytest.raises(PluginError) as caught:
+        checking.find(name)
+    assert cause in caught.value.cause
+    assert remedy in caught.value.remedy
+
+
+def test_a_package_is_found_by_any_spelling_of_its_name(found):
+    assert checking.find("Step.Good") == checking.Checked("step-good", "1.0", ("step_good",))
+
+
+def test_without_pytest_the_error_says_what_to_install(found, monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "pytest" else find_spec(name)
+    )
+    flags = checking.Flags(distribution="step-good", words="", limit=1, no_run=True, seconds=1.0,
+                           as_json=True, debug=False)  # fmt: skip
+    with pytest.raises(PluginError) as caught:
+        checking.check(flags)
+    assert (caught.value.cause, caught.value.remedy) == (
+        "the suites need pytest",
+        "pip install pytest",
+    )
+
+
+def test_the_command_needs_no_torch():
+    code = "import sys, edit_harness.checking; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def supervised(tmp_path, code, limit=60.0):
+    script = tmp_path / "script.py"
+    ledger = Ledger(tmp_path / "ledger")
+    script.write_text(
+        "import os, sys, time\nfrom pathlib import Path\n"
+        "from edit_harness.ledger import Finding, Ledger\n"
+        f"ledger = Ledger(Path({str(ledger.path)!r}))\nknown = ledger.read().known\n{code}",
+        encoding="utf-8",
+    )
+    return Supervised([sys.executable, str(script)], ledger, tmp_path / "log", limit)
+
+
+def test_a_process_that_ends_between_checks_is_not_started_again(tmp_path):
+    code = 'ledger.end(Finding("a", "b", "c"))\nsys.exit("no more")'
+    first, last = supervised(tmp_path, code).findings()
+    assert first == Finding("a", "b", "c")
+    assert last.key == STARTING.key
+    assert last.reason == "the interpreter ended (exit code 1): no more"
+
+
+def test_what_a_process_started_ends_with_it(tmp_path):
+    code = (
+        "import subprocess\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"Path({str(tmp_path / 'pid')!r}).write_text(str(child.pid))\n"
+        "ledger.complete()\n"
+    )
+    assert list(supervised(tmp_path, code).findings()) == []
+    status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/status")
+    assert not status.exists() or "Z (zombie)" in status.read_text()
