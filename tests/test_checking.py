@@ -22,7 +22,7 @@ License-Expression: MIT
 Requires-Python: >=3.11
 Requires-Dist: edit-harness
 """
-REGISTRATION = '''
+REGISTRATION = """
 from edit_harness import hookimpl
 @hookimpl
 def edit_harness_register_editors(register):
@@ -30,7 +30,7 @@ def edit_harness_register_editors(register):
 @hookimpl
 def edit_harness_register_suites(register):
     register("steepest", "{module}_suite:TestSteepest", "A longer step")
-'''
+"""
 EDITOR = '''
 import os, time
 from dataclasses import dataclass
