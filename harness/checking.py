@@ -22,7 +22,8 @@ from rich.text import Text
 
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.ledger import OUTCOMES, Finding, Ledger
-from edit_harness.plugins import Plugins, entry_points, normal, suggestion
+from edit_harness.packages import Package, found, left_out, normal
+from edit_harness.plugins import Plugins, suggestion
 from edit_harness.supervision import Supervised
 
 FAILED = 6
@@ -46,16 +47,6 @@ class Flags:
     debug: bool
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A package that is to be checked."""
-
-    name: str
-    version: str
-    modules: Sequence[str]
-    """The modules that its entry points name."""
-
-
 def check(flags: Flags) -> int:
     """Check a package, print a verdict for each check, and return the exit code.
 
@@ -66,7 +57,7 @@ def check(flags: Flags) -> int:
         raise PluginError("the suites need pytest", "pip install pytest")
     shown = Shown(flags)
     if not flags.as_json:
-        out.print(Text(f"{package.name} {package.version}", style="bold cyan"))
+        out.print(Text.assemble((str(package), "bold cyan"), f"  {package.source}"))
     with tempfile.TemporaryDirectory(prefix="edit-harness-check-") as folder:
         supervised = supervise(package, flags, Path(folder))
         findings = []
@@ -83,18 +74,19 @@ def check(flags: Flags) -> int:
     return finish(package, findings, flags)
 
 
-def find(name: str) -> Checked:
+def find(name: str) -> Package:
     """Return the package of that name. Raises `PluginError` that says what may be meant."""
-    known = advertised()
-    if found := known.get(normal(name)):
-        return found
+    known = {normal(package.name): package for package in found()}
+    if package := known.get(normal(name)):
+        if why := left_out(package):
+            raise PluginError(f"{package} is left out: {why}", "check it without that")
+        return package
     if os.sep in name or name in (".", ".."):
         raise PluginError(
             f"{name!r} is a folder, and check takes the name of a package",
             f"edit-harness check NAME --include-path {name}",
         )
-    plugins = Plugins.installed()
-    for component in plugins.components:
+    for component in Plugins.installed().components:
         if name in (component.name, component.qualified):
             raise PluginError(
                 f"{name!r} is the {component.kind} of a package: {component.distribution}",
@@ -107,17 +99,7 @@ def find(name: str) -> Checked:
     )
 
 
-def advertised() -> dict[str, Checked]:
-    """Return what has entry points of ours, by its normal name; nothing is imported."""
-    found: dict[str, Checked] = {}
-    for distribution, entry in entry_points():
-        key = normal(distribution.name)
-        modules = found[key].modules if key in found else ()
-        found[key] = Checked(distribution.name, distribution.version, (*modules, entry.value))
-    return found
-
-
-def supervise(package: Checked, flags: Flags, folder: Path) -> Supervised:
+def supervise(package: Package, flags: Flags, folder: Path) -> Supervised:
     """Return the process that checks a package, with its files in a folder."""
     ledger = Ledger(folder / "ledger.jsonl")
     command = [
@@ -195,7 +177,7 @@ def conforms(findings: Sequence[Finding]) -> bool:
     return all(finding.outcome in ("passed", "skipped") for finding in findings)
 
 
-def finish(package: Checked, findings: Sequence[Finding], flags: Flags) -> int:
+def finish(package: Package, findings: Sequence[Finding], flags: Flags) -> int:
     """Print how many checks came out how, or everything as JSON; return the exit code."""
     good = conforms(findings)
     if flags.as_json:
@@ -207,13 +189,14 @@ def finish(package: Checked, findings: Sequence[Finding], flags: Flags) -> int:
     return 0 if good else FAILED
 
 
-def report(package: Checked, findings: Sequence[Finding]) -> Mapping[str, Any]:
+def report(package: Package, findings: Sequence[Finding]) -> Mapping[str, Any]:
     """Return what was found, JSON-ready."""
     shown = ("subject", "name", "says", "outcome", "reason", "details", "seconds")
     counts = Counter(finding.outcome for finding in findings)
     return {
         "distribution": package.name,
         "version": package.version,
+        "source": package.source,
         "conforms": conforms(findings),
         "counts": {outcome: counts[outcome] for outcome in OUTCOMES},
         "checks": [{key: getattr(finding, key) for key in shown} for finding in findings],

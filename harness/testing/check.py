@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from edit_harness.ledger import Ledger
-from edit_harness.testing import tiny_model
+from edit_harness.packages import found
 from edit_harness.testing.check_plan import Plan
 from edit_harness.testing.check_pytest import Reporter
 
@@ -30,9 +30,9 @@ def main() -> int:
     parser.add_argument("--words", default="")
     parser.add_argument("--no-run", action="store_true")
     given = parser.parse_args()
-    tiny_model()  # so that no check's time is that of the imports
     ledger = Ledger(given.ledger)
-    plan = Plan(given.package, ledger, 0 if given.no_run else given.limit, given.width)
+    package = next(known for known in found() if known.name == given.package)
+    plan = Plan(package, ledger, 0 if given.no_run else given.limit, given.width)
     code = run(Reporter(plan.make(), ledger, given.words), given.ledger.parent)
     if code in ENDED:
         ledger.complete()

@@ -7,9 +7,8 @@ from importlib.metadata import Distribution
 import pytest
 from packaging.requirements import Requirement
 
-from edit_harness.plugins import normal
-
-HARNESS = "edit-harness"
+from edit_harness.hookspecs import DISTRIBUTION
+from edit_harness.packages import normal
 
 
 class PackageTests:
@@ -27,27 +26,28 @@ class PackageTests:
 
     def test_says_what_it_is(self, installed: Distribution) -> None:
         """Indexes and lists show the summary."""
-        summary = installed.metadata.get("Summary", "UNKNOWN")
-        assert summary.strip() not in ("", "UNKNOWN"), "pyproject.toml has no description"
+        assert said(installed, "Summary"), "pyproject.toml has no description"
 
     def test_says_its_licence(self, installed: Distribution) -> None:
         """Nobody may use what has no licence."""
         fields = ("License-Expression", "License-File", "License")
-        classified = any(
-            said.startswith("License ::") for said in installed.metadata.get_all("Classifier") or ()
-        )
-        named = any(installed.metadata.get(field, "").strip() for field in fields)
+        classified = any(c.startswith("License ::") for c in said(installed, "Classifier"))
+        named = any(said(installed, field) for field in fields)
         assert named or classified, 'pyproject.toml has no licence: license = "Apache-2.0"'
 
     def test_requires_the_harness(self, installed: Distribution) -> None:
         """It is of no use without, and installers know no other way."""
         required = {normal(Requirement(text).name) for text in installed.requires or ()}
-        assert HARNESS in required | {normal(installed.name)}, (
-            f'pyproject.toml does not require it: dependencies = ["{HARNESS}"]'
+        assert DISTRIBUTION in required | {normal(installed.name)}, (
+            f'pyproject.toml does not require it: dependencies = ["{DISTRIBUTION}"]'
         )
 
     def test_says_which_python_it_needs(self, installed: Distribution) -> None:
         """Installers refuse an older one, rather than that it fails at import."""
-        assert installed.metadata.get("Requires-Python", "").strip(), (
-            'pyproject.toml has no requires-python: ">=3.11"'
-        )
+        assert said(installed, "Requires-Python"), 'pyproject.toml has no requires-python: ">=3.11"'
+
+
+def said(distribution: Distribution, field: str) -> list[str]:
+    """Return what the metadata say under a name."""
+    values = distribution.metadata.get_all(field) or []
+    return [value for value in values if value.strip() not in ("", "UNKNOWN")]

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, distribution
 from itertools import product
 from typing import Any, TypeVar
 
 from edit_harness.errors import PluginError
 from edit_harness.ledger import Finding, Ledger
-from edit_harness.plugins import Component, Plugins, entry_points, normal
-from edit_harness.testing import PluginTests
+from edit_harness.packages import Entry, Package, installed
+from edit_harness.plugins import Component, Plugins
+from edit_harness.testing import PluginTests, tiny_model
 from edit_harness.testing.check_package import PackageTests
 from edit_harness.testing.check_reasons import attempt
 from edit_harness.testing.check_run import EDITOR, TASK, RunTests
@@ -43,8 +44,7 @@ class Suite:
 class Plan:
     """Chooses the classes; each has the name of what it checks."""
 
-    name: str
-    """The package's name."""
+    package: Package
     ledger: Ledger
     limit: int
     """Cases of a run; 0 is no run."""
@@ -57,9 +57,11 @@ class Plan:
 
     def make(self) -> dict[type, str]:
         """Return the classes."""
-        self._add("package", PackageTests, distribution=_installed(self.name))
+        self._add("package", PackageTests, distribution=metadata(self.package))
         self._add_modules()
-        own = [c for c in self.plugins.components if normal(c.distribution) == normal(self.name)]
+        own = [c for c in self.plugins.components if c.distribution == self.package.name]
+        if any(c.kind == "editor" for c in own):
+            tiny_model()  # so that no check's time is that of the imports
         suites = [suite for c in own if c.kind == "suite" and (suite := self._suite(c))]
         usable = [c for c in own if c.kind != "suite" and self._imported(c)]
         for component in (c for c in usable if c.kind in SUITES):
@@ -80,20 +82,22 @@ class Plan:
 
     def _add_modules(self) -> None:
         """Import the modules that the entry points name, and take what they register."""
-        for owner, entry in entry_points():
-            if normal(owner.name) == normal(self.name):
-                subject = f"plugin {entry.value}"
-                load = partial(self._load, entry)
-                if loaded := self._attempt(subject, "is imported and registers", load):
-                    module, self.plugins = loaded
-                    self._add(subject, PluginTests, plugin=module)
+        for entry in self.package.entries:
+            subject = f"plugin {entry.value}"
+            load = partial(self._load, entry)
+            if loaded := self._attempt(subject, "is imported and registers", load):
+                module, self.plugins = loaded
+                self._add(subject, PluginTests, plugin=module)
 
-    def _load(self, entry: Any) -> tuple[Any, Plugins]:
+    def _load(self, entry: Entry) -> tuple[Any, Plugins]:
         module = entry.load()
         plugins = Plugins.installed()
         for failure in plugins.failures:
-            if (normal(failure.distribution), failure.entry) == (normal(self.name), entry.value):
+            if (failure.distribution, failure.entry) == (self.package.name, entry.value):
                 raise PluginError(failure.reason)
+        for out in plugins.left_out:
+            if out.package.name == self.package.name:
+                raise PluginError(out.reason)
         return module, plugins
 
     def _suite(self, component: Component) -> Suite | None:
@@ -143,9 +147,8 @@ def _short(qualified: str) -> str:
     return qualified.rpartition("/")[2]
 
 
-def _installed(name: str) -> Distribution | None:
-    """Return what is installed under a name, if anything is."""
-    try:
-        return distribution(name)
-    except PackageNotFoundError:
-        return None
+def metadata(package: Package) -> Distribution | None:
+    """Return what a package says of itself; None if it is used without being installed."""
+    if any(known.source == package.source for known in installed()):
+        return distribution(package.name)
+    return None
