@@ -20,9 +20,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from edit_harness.discovery import found, left_out
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.ledger import OUTCOMES, Finding, Ledger
-from edit_harness.packages import Package, found, left_out, normal
+from edit_harness.packages import Package, normal
 from edit_harness.plugins import Plugins, suggestion
 from edit_harness.supervision import Supervised
 
@@ -57,7 +58,7 @@ def check(flags: Flags) -> int:
         raise PluginError("the suites need pytest", "pip install pytest")
     shown = Shown(flags)
     if not flags.as_json:
-        out.print(Text.assemble((str(package), "bold cyan"), f"  {package.source}"))
+        out.print(Text(str(package), style="bold cyan"), Text(f"from {package.source}"), sep="\n")
     with tempfile.TemporaryDirectory(prefix="edit-harness-check-") as folder:
         supervised = supervise(package, flags, Path(folder))
         findings = []

@@ -213,7 +213,7 @@ def test_a_suite_that_is_none_and_a_package_that_says_nothing_of_itself_fail(tmp
     assert code == 6
     failed = [name for (_, name), check in checks.items() if check["outcome"] == "failed"]
     assert failed == [
-        "has a suite steepest that tries something",
+        "suite steepest names what it tries",
         "says what it is",
         "says its licence",
         "requires the harness",

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from edit_harness.discovery import found
 from edit_harness.ledger import Ledger
-from edit_harness.packages import found
 from edit_harness.testing.check_plan import Plan
 from edit_harness.testing.check_pytest import Reporter
 

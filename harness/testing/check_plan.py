@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import Distribution, EntryPoint, distribution
 from itertools import product
 from typing import Any, TypeVar
 
 from edit_harness.errors import PluginError
 from edit_harness.ledger import Finding, Ledger
-from edit_harness.packages import Entry, Package, installed
+from edit_harness.packages import Entry, Package
 from edit_harness.plugins import Component, Plugins
 from edit_harness.testing import PluginTests, tiny_model
 from edit_harness.testing.check_package import PackageTests
@@ -87,7 +87,8 @@ class Plan:
             load = partial(self._load, entry)
             if loaded := self._attempt(subject, "is imported and registers", load):
                 module, self.plugins = loaded
-                self._add(subject, PluginTests, plugin=module)
+                if isinstance(entry, EntryPoint):  # a file can be imported by no other process
+                    self._add(subject, PluginTests, plugin=module)
 
     def _load(self, entry: Entry) -> tuple[Any, Plugins]:
         module = entry.load()
@@ -105,9 +106,7 @@ class Plan:
             tests = component.load()
             return Suite(component.name, tests, *tried_by(tests))
 
-        return self._attempt(
-            "package", f"has a suite {component.name} that tries something", loaded
-        )
+        return self._attempt("package", f"suite {component.name} names what it tries", loaded)
 
     def _imported(self, component: Component) -> bool:
         subject = f"{component.kind} {component.name}"
@@ -149,6 +148,4 @@ def _short(qualified: str) -> str:
 
 def metadata(package: Package) -> Distribution | None:
     """Return what a package says of itself; None if it is used without being installed."""
-    if any(known.source == package.source for known in installed()):
-        return distribution(package.name)
-    return None
+    return None if package.named else distribution(package.name)
