@@ -173,16 +173,23 @@ def test_what_ends_the_interpreter_is_named_and_given_up_in_the_end(tmp_path):
     }
 
 
+DROWSY = """
+    def test_drowsy_one_sleeps(self):
+        import time
+        time.sleep(600)
+
+    def test_drowsy_two_wakes(self):
+        pass
+"""
+
+
 def test_what_hangs_is_named_and_the_rest_is_checked(tmp_path):
-    put(tmp_path, "step-slow", harm="time.sleep(600)")
-    # One of the two checks with this word makes an edit, and the other none.
-    code, _, checks = checked(
-        tmp_path, "step-slow", "-k", "steepest record", "--no-run", "--seconds", "5"
-    )
+    put(tmp_path, "step-slow", suite=SUITE + DROWSY)
+    code, _, checks = checked(tmp_path, "step-slow", "-k", "drowsy", "--no-run", "--seconds", "5")
     assert code == 6
-    hanging = checks["editor steepest", "hyperparameters and diagnostics are recordable"]
+    hanging = checks["editor steepest", "drowsy one sleeps"]
     assert (hanging["outcome"], hanging["reason"]) == ("failed", "took longer than 5 s")
-    assert checks["editor steepest", "is built from its fields"]["outcome"] == "passed"
+    assert checks["editor steepest", "drowsy two wakes"]["outcome"] == "passed"
 
 
 @pytest.mark.parametrize(
