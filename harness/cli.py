@@ -211,7 +211,7 @@ def _own(*names: str, **extra: Any) -> Callable[..., Any]:
     return click.option(*names, allow_from_autoenv=False, **extra)
 
 
-plugin_flags = _flags(
+selection_flags = _flags(
     _own("--plugin", multiple=True, metavar="FILE", help="A plugin that is not installed."),
     _own("--include-path", multiple=True, metavar="DIR",
                  help="Plugins in a folder, or a package's sources."),
@@ -219,15 +219,15 @@ plugin_flags = _flags(
     _own("--no-plugins", "only_plugins", flag_value="edit-harness",
                  help="Only what is bundled."),
     _own("--block-plugins", metavar="DIST,…", help="Leave these out."),
-    _own("--require", multiple=True, metavar="DIST==V",
-                 help="Do not start without it; may be repeated."),
 )  # fmt: skip
+required = _own("--require", multiple=True, metavar="DIST==V",
+                help="Do not start without it; may be repeated.")  # fmt: skip
 
 
-def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the plugins as its first argument, and the flags that say which these are."""
+def with_selection(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the flags that say which plugins there are; none is loaded."""
 
-    @plugin_flags
+    @selection_flags
     @wraps(command)
     def selected(
         *args: Any,
@@ -235,7 +235,6 @@ def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
         include_path: Sequence[str],
         only_plugins: str | None,
         block_plugins: str | None,
-        require: Sequence[str],
         **flags: Any,
     ) -> Any:
         from edit_harness import selection
@@ -244,11 +243,25 @@ def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
         with selection.chosen(
             plugin=plugin, include_path=include_path, only=only_plugins, block=block_plugins
         ):
-            plugins = Plugins.installed()
-            selection.check_required(plugins, require)
-            return command(plugins, *args, **flags)
+            return command(*args, **flags)
 
     return selected
+
+
+def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the plugins as its first argument, and the flags that say which these are."""
+
+    @with_selection
+    @required
+    @wraps(command)
+    def loaded(*args: Any, require: Sequence[str], **flags: Any) -> Any:
+        from edit_harness import selection
+
+        plugins = Plugins.installed()
+        selection.check_required(plugins, require)
+        return command(plugins, *args, **flags)
+
+    return loaded
 
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -525,6 +538,28 @@ def import_(**flags: Any) -> None:
     from edit_harness import annotating
 
     annotating.import_(annotating.ImportFlags(**flags))
+
+
+@main.command(context_settings=SETTINGS)
+@click.argument("distribution", metavar="PACKAGE")
+@click.option("-k", "words", default="", metavar="WORDS", help="Only checks that have these words.")
+@click.option("-L", "--limit", type=click.IntRange(1), default=10, show_default=True,
+              metavar="N", help="Cases of a run.")  # fmt: skip
+@click.option("--no-run", is_flag=True, help="Without a run on the bundled model.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), default=120.0,
+              show_default=True, metavar="S", help="How long a check may take.")  # fmt: skip
+@as_json
+@debug
+@with_selection
+def check(**flags: Any) -> int:
+    """Try a package of plugins: its conformance suites, and a small run with it.
+
+    A component without a suite is tried as it is without settings. Exit code 6 if a check failed,
+    and if something was not tried: a check that did not happen is not passed.
+    """
+    from edit_harness import checking
+
+    return checking.check(checking.Flags(**flags))
 
 
 @main.command("try", context_settings=SETTINGS)

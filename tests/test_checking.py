@@ -1,0 +1,372 @@
+"""The command ``check``, on small packages that conform or do not."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from builders import distribution
+
+from edit_harness import PluginError, checking
+from edit_harness.errors import UsageError
+from edit_harness.ledger import Finding, Ledger
+from edit_harness.supervision import STARTING, Supervised
+
+METADATA = """Metadata-Version: 2.4
+Name: {name}
+Version: 1.0
+Summary: One step of fixed length
+License-Expression: MIT
+Requires-Python: >=3.11
+Requires-Dist: edit-harness
+"""
+REGISTRATION = """
+from edit_harness import hookimpl
+@hookimpl
+def edit_harness_register_editors(register):
+    register("steepest", "{module}_editor:Steepest", "One step of fixed length")
+@hookimpl
+def edit_harness_register_suites(register):
+    register("steepest", "{module}_suite:TestSteepest", "A longer step")
+"""
+EDITOR = '''
+import os, time
+from dataclasses import dataclass
+import torch
+from edit_harness import Editor
+from edit_harness.edits import Dense, Edit
+from edit_harness.errors import PluginError
+
+@dataclass
+class Steepest(Editor):
+    """Moves one projection against its gradient, by a fixed length."""
+
+    layer: int = 0
+    length: float = 1.0
+
+    def edit(self, model, requests):
+        name = f"{{model.architecture.projection(self.layer).name}}.weight"
+        weight = model.parameter(name).detach().clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(model.nll(requests, {{name: weight}}).sum(), weight)
+        {harm}
+        return Edit({{name: Dense(-self.length * gradient / gradient.norm())}})
+'''
+SUITE = """
+from edit_harness.testing import EditorTests
+from {module}_editor import Steepest
+
+class TestSteepest(EditorTests):
+    editor = Steepest(length=2.0)
+"""
+JUDGE = """
+from edit_harness import Judge, hookimpl
+class Strict(Judge):
+    kinds = {"word": "nothing"}
+    def judge(self, replies):
+        return []
+@hookimpl
+def edit_harness_register_judges(register):
+    register("strict", Strict, "Nothing is right")
+"""
+
+
+def put(folder, name, registration=REGISTRATION, harm="pass", suite=SUITE):
+    """Write an installed package with an editor and its suite."""
+    module = name.replace("-", "_")
+    folder.mkdir(exist_ok=True)
+    (folder / f"{module}_editor.py").write_text(EDITOR.format(harm=harm), encoding="utf-8")
+    (folder / f"{module}_suite.py").write_text(suite.format(module=module), encoding="utf-8")
+    distribution(folder, name, registration.replace("{module}", module))
+    info = folder / f"{module}-1.0.dist-info" / "METADATA"
+    info.write_text(METADATA.format(name=name), encoding="utf-8")
+    return folder
+
+
+def command(folder, *args, **env):
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+    settings = {"PYTHONPATH": path, "COLUMNS": "80", "OMP_NUM_THREADS": "1", **env}
+    return subprocess.run(
+        [sys.executable, "-m", "edit_harness", "check", *map(str, args)],
+        capture_output=True, text=True, check=False, env=os.environ | settings,
+    )  # fmt: skip
+
+
+def checked(folder, *args, **env):
+    """Return the exit code, the report, and the checks by subject and name."""
+    done = command(folder, *args, "--json", **env)
+    assert done.stdout, done.stderr
+    report = json.loads(done.stdout)
+    return (
+        done.returncode,
+        report,
+        {(check["subject"], check["name"]): check for check in report["checks"]},
+    )
+
+
+def test_a_package_that_conforms_gets_a_verdict_for_each_check_and_a_run(tmp_path):
+    put(tmp_path, "step-good")
+    # Settings of pytest that are somebody else's: an option that does not exist would end it.
+    code, report, checks = checked(
+        tmp_path, "Step_Good", "--limit", "2", PYTEST_ADDOPTS="--no-such-option"
+    )
+    assert code == 0
+    assert set(report) == {
+        *("distribution", "version", "source", "conforms", "counts", "checks", "runs"),
+    }
+    assert (report["distribution"], report["version"]) == ("step-good", "1.0")
+    assert report["source"] == str(tmp_path.resolve())
+    assert report["conforms"] is True
+    assert set(report["counts"]) == {"passed", "failed", "not tried", "skipped"}
+    assert sum(report["counts"].values()) == len(report["checks"])
+    assert {check["outcome"] for check in report["checks"]} <= {"passed", "skipped"}
+    editor, run = "editor steepest", "run of steepest on counterfact"
+    assert {subject for subject, _ in checks} == {"package", "plugin step_good", editor, run}
+    # It has a suite of its own, so that its defaults are not tried.
+    assert (editor, "can be tried without settings") not in checks
+    answered = checks[run, "ends with every case answered"]
+    assert answered.keys() == {
+        *("subject", "name", "says", "outcome", "reason", "details", "seconds"),
+    }
+    assert answered["seconds"] > 0
+    (numbers,) = report["runs"]
+    assert numbers["editor"] == "steepest"
+    assert numbers["results"]
+
+
+def test_an_editor_that_edits_in_place_is_named_with_what_it_changed(tmp_path):
+    put(tmp_path, "step-bad", harm="model.parameter(name).data.add_(1e-3)")
+    done = command(tmp_path, "step-bad", "-k", "process as they were", "--no-run")
+    assert done.returncode == 6
+    assert "FAILED    leaves the model and the process as they were" in done.stdout
+    assert "changed and not restored: weights" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert "1 failed" in lines[-1]
+    assert max(map(len, lines)) <= 80
+    # What was found while the checks were chosen stands below its subject, which comes once.
+    assert [line for line in lines if line in ("package", "editor steepest")] == [
+        *("editor steepest", "package"),
+    ]
+    assert lines[lines.index("editor steepest") + 1].split() == ["ok", "is", "imported"]
+
+
+def test_what_ends_the_interpreter_is_named_and_given_up_in_the_end(tmp_path):
+    put(tmp_path, "step-dead", harm="os._exit(0)")
+    code, report, checks = checked(tmp_path, "step-dead", "-k", "editor", "--no-run")
+    assert code == 6
+    failed = {key: check for key, check in checks.items() if check["outcome"] == "failed"}
+    assert {subject for subject, _ in failed} == {"editor steepest"}
+    assert {check["reason"] for check in failed.values()} == {
+        "the interpreter ended (exit code 0)",
+    }
+    # Three are enough to see that it will not get any better.
+    assert len(failed) == 3
+    assert report["counts"]["not tried"] > 3
+    given_up = [check for check in checks.values() if check["outcome"] == "not tried"]
+    assert {check["reason"] for check in given_up} == {
+        "3 checks before it did not come to their ends",
+    }
+
+
+DROWSY = """
+    def test_drowsy_one_sleeps(self):
+        import time
+        time.sleep(600)
+
+    def test_drowsy_two_wakes(self):
+        pass
+"""
+
+
+def test_what_hangs_is_named_and_the_rest_is_checked(tmp_path):
+    put(tmp_path, "step-slow", suite=SUITE + DROWSY)
+    code, _, checks = checked(tmp_path, "step-slow", "-k", "drowsy", "--no-run", "--seconds", "5")
+    assert code == 6
+    hanging = checks["editor steepest", "drowsy one sleeps"]
+    assert (hanging["outcome"], hanging["reason"]) == ("failed", "took longer than 5 s")
+    assert checks["editor steepest", "drowsy two wakes"]["outcome"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("registration", "reason"),
+    [
+        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
+        ("import os; os._exit(7)", "the interpreter ended (exit code 7)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named(tmp_path, registration, reason):
+    put(tmp_path, "step-broken", registration)
+    code, _, checks = checked(tmp_path, "step-broken", "--no-run")
+    assert code == 6
+    failed = checks["plugin step_broken", "is imported and registers"]
+    assert failed["outcome"] == "failed"
+    assert reason in failed["reason"]
+    # What can be known without the module is checked all the same.
+    assert checks["package", "says its licence"]["outcome"] == "passed"
+
+
+def test_a_suite_that_is_none_and_a_package_that_says_nothing_of_itself_fail(tmp_path):
+    put(tmp_path, "step-bare", suite="class TestSteepest: ...\n")
+    (tmp_path / "step_bare-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: step-bare\nVersion: 1.0\n", encoding="utf-8"
+    )
+    code, _, checks = checked(tmp_path, "step-bare", "-k", "package", "--no-run")
+    assert code == 6
+    failed = [name for (_, name), check in checks.items() if check["outcome"] == "failed"]
+    assert failed == [
+        "suite steepest names what it tries",
+        "says what it is",
+        "says its licence",
+        "requires the harness",
+        "says which python it needs",
+    ]
+    assert "is no suite" in checks["package", failed[0]]["reason"]
+    # A suite that is of no use does not hide that the component can be tried without.
+    assert checks["editor steepest", "can be tried without settings"]["outcome"] == "passed"
+
+
+def test_what_is_not_tried_is_shown_as_such_and_is_no_pass(tmp_path):
+    put(tmp_path, "step-judge", JUDGE)
+    code, report, checks = checked(tmp_path, "step-judge", "-k", "package")
+    assert code == 6
+    assert report["counts"]["failed"] == 0
+    assert not report["conforms"]
+    judge = checks["judge strict", "can be tried without settings"]
+    assert judge["outcome"] == "not tried"
+    assert "register one that names it and its replies" in judge["reason"]
+
+
+@pytest.fixture
+def found(tmp_path, monkeypatch):
+    put(tmp_path, "step-good")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("step_good", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "remedy"),
+    [
+        ("step-godo", "did you mean step-good?", "step-good"),
+        ("steepest", "'steepest' is the editor of a package: step-good",
+         "edit-harness check step-good"),
+        ("./step-good", "is a folder", "--include-path ./step-good"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_none_of_a_package_leads_to_one(found, name, cause, remedy):
+    with pytest.raises(PluginError) as caught:
+        checking.find(name)
+    assert cause in caught.value.cause
+    assert remedy in caught.value.remedy
+
+
+def test_a_package_is_found_by_any_spelling_of_its_name(found):
+    assert str(checking.find("Step.Good")) == "step-good 1.0"
+
+
+def test_a_package_that_is_left_out_is_not_checked(found, monkeypatch):
+    monkeypatch.setenv("EDIT_HARNESS_BLOCK", "step-good")
+    with pytest.raises(PluginError, match=r"step-good 1.0 is left out: EDIT_HARNESS_BLOCK"):
+        checking.find("step-good")
+
+
+FLAGS = checking.Flags(distribution="step-good", words="xyzzy", limit=1, no_run=True, seconds=1.0,
+                       as_json=False, debug=False)  # fmt: skip
+
+
+def test_words_that_no_check_has_are_an_error(found, tmp_path, monkeypatch):
+    process = supervised(tmp_path, "ledger.select(0)\nledger.complete()")
+    monkeypatch.setattr(checking, "supervise", lambda *_: process)
+    with pytest.raises(UsageError, match="no check of step-good has the words 'xyzzy'"):
+        checking.check(FLAGS)
+
+
+def test_the_numbers_of_a_run_and_reports_are_shown_below_the_check(capsys):
+    shown = checking.Shown(replace(FLAGS, debug=True))
+    failed = Finding("editor a", "is sure", "Doubts cost time.", "failed", "it is not", "line 1")
+    shown.add(Finding("editor a", "is imported", "", planning=True))
+    shown.add(failed)
+    shown.add(replace(failed, name="is very sure"))
+    shown.add(Finding("run", "ends", "", table="ES 100.0"))
+    text = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert text == [
+        *("", "editor a", "ok        is imported", "FAILED    is sure", "          it is not"),
+        *("          Doubts cost time.", "line 1"),
+        # A reason is not repeated.
+        *("FAILED    is very sure", "          Doubts cost time.", "line 1"),
+        *("", "run", "ok        ends", "", "ES 100.0"),
+    ]
+
+
+def test_without_pytest_the_error_says_what_to_install(found, monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "pytest" else find_spec(name)
+    )
+    with pytest.raises(PluginError) as caught:
+        checking.check(FLAGS)
+    assert (caught.value.cause, caught.value.remedy) == (
+        "the suites need pytest",
+        "pip install pytest",
+    )
+
+
+def test_the_command_needs_no_torch():
+    code = "import sys, edit_harness.checking; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def supervised(tmp_path, code, limit=60.0):
+    script = tmp_path / "script.py"
+    ledger = Ledger(tmp_path / "ledger")
+    script.write_text(
+        "import os, sys, time\nfrom pathlib import Path\n"
+        "from edit_harness.ledger import Finding, Ledger\n"
+        f"ledger = Ledger(Path({str(ledger.path)!r}))\nknown = ledger.read().known\n{code}",
+        encoding="utf-8",
+    )
+    return Supervised([sys.executable, str(script)], ledger, tmp_path / "log", limit)
+
+
+def test_a_process_that_ends_between_checks_is_not_started_again(tmp_path):
+    code = 'ledger.end(Finding("a", "b", "c"))\nsys.exit("no more")'
+    first, last = supervised(tmp_path, code).findings()
+    assert first == Finding("a", "b", "c")
+    assert last.key == STARTING.key
+    assert last.reason == "the interpreter ended (exit code 1): no more"
+
+
+def test_a_check_that_a_signal_ends_is_named_and_the_process_goes_on(tmp_path):
+    code = (
+        'worst = Finding("a", "b", "c")\n'
+        "if worst.key not in known:\n"
+        "    ledger.begin(worst)\n"
+        "    os.kill(os.getpid(), 11)\n"
+        'ledger.end(Finding("a", "d", "e"))\nledger.complete()\n'
+    )
+    worst, other = supervised(tmp_path, code).findings()
+    assert (worst.name, worst.outcome, worst.fatal) == ("b", "failed", True)
+    assert worst.reason == "the interpreter died (signal 11, SIGSEGV)"
+    assert (other.name, other.outcome) == ("d", "passed")
+
+
+def test_what_a_process_started_ends_with_it(tmp_path):
+    code = (
+        "import subprocess\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"Path({str(tmp_path / 'pid')!r}).write_text(str(child.pid))\n"
+        "ledger.complete()\n"
+    )
+    assert list(supervised(tmp_path, code).findings()) == []
+    status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/status")
+    for _ in range(200):  # a signal takes its time
+        if not status.exists() or "Z (zombie)" in status.read_text():
+            return
+        time.sleep(0.05)
+    pytest.fail("it goes on")
