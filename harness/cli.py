@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +22,7 @@ import click
 
 from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.interfaces import MODES
-from edit_harness.plugins import suggestion
+from edit_harness.plugins import Plugins, suggestion
 
 INTERRUPTED, TERMINATED, INTERNAL = 130, 143, 70
 KINDS = (
@@ -39,6 +40,10 @@ KINDS = (
 
 class Terminated(BaseException):
     """SIGTERM: ends a run as Ctrl-C does, with a code of its own."""
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
 
 
 class Harness(click.Group):
@@ -200,6 +205,52 @@ model_flags = _flags(
     loading_flags,
 )  # fmt: skip
 
+
+def _own(*names: str, **extra: Any) -> Callable[..., Any]:
+    """Return an option that takes no value from the environment by its own name."""
+    return click.option(*names, allow_from_autoenv=False, **extra)
+
+
+plugin_flags = _flags(
+    _own("--plugin", multiple=True, metavar="FILE", help="A plugin that is not installed."),
+    _own("--include-path", multiple=True, metavar="DIR",
+                 help="Plugins in a folder, or a package's sources."),
+    _own("--only-plugins", metavar="DIST,…", help="Leave out all others."),
+    _own("--no-plugins", "only_plugins", flag_value="edit-harness",
+                 help="Only what is bundled."),
+    _own("--block-plugins", metavar="DIST,…", help="Leave these out."),
+    _own("--require", multiple=True, metavar="DIST==V",
+                 help="Do not start without it; may be repeated."),
+)  # fmt: skip
+
+
+def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the plugins as its first argument, and the flags that say which these are."""
+
+    @plugin_flags
+    @wraps(command)
+    def selected(
+        *args: Any,
+        plugin: Sequence[str],
+        include_path: Sequence[str],
+        only_plugins: str | None,
+        block_plugins: str | None,
+        require: Sequence[str],
+        **flags: Any,
+    ) -> Any:
+        from edit_harness import selection
+
+        signal.signal(signal.SIGTERM, _terminate)
+        with selection.chosen(
+            plugin=plugin, include_path=include_path, only=only_plugins, block=block_plugins
+        ):
+            plugins = Plugins.installed()
+            selection.check_required(plugins, require)
+            return command(plugins, *args, **flags)
+
+    return selected
+
+
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
 
@@ -253,17 +304,12 @@ def main() -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
 @as_json
 @debug
-def run(**flags: Any) -> int:
+@with_plugins
+def run(plugins: Plugins, **flags: Any) -> int:
     """Edit case by case, ask before and after; the same command again goes on."""
     from edit_harness import running
-    from edit_harness.plugins import Plugins
 
-    signal.signal(signal.SIGTERM, _terminate)
-    return running.run(Plugins.installed(), running.Flags(**flags))
-
-
-def _terminate(*_: object) -> None:
-    raise Terminated
+    return running.run(plugins, running.Flags(**flags))
 
 
 @main.command("ls")
@@ -271,21 +317,30 @@ def _terminate(*_: object) -> None:
 @click.option("-o", "--output-path", default="results", help="Where run folders are.")
 @as_json
 @debug
-def list_(kinds: tuple[str, ...], output_path: str, as_json: bool, debug: bool) -> None:
+@with_plugins
+def list_(
+    plugins: Plugins, kinds: tuple[str, ...], output_path: str, as_json: bool, debug: bool
+) -> None:
     """List editors, tasks, metrics, judges, builders, models, adaptors, plugins, runs."""
     from edit_harness import listing
-    from edit_harness.plugins import Plugins
 
-    listing.show_kinds(Plugins.installed(), kinds or KINDS[:6], Path(output_path), as_json)
+    listing.show_kinds(plugins, kinds or KINDS[:6], Path(output_path), as_json)
 
 
-@main.command()
+@main.command("plugins")
+@click.option("--check", is_flag=True, help="Load each in a process of its own, within limits.")
+@click.option("--enable", metavar="DIST", help="Load one again that killed the interpreter.")
 @as_json
 @debug
-@click.pass_context
-def plugins(context: click.Context, as_json: bool, debug: bool) -> None:
-    """Show what is installed, from where, and what is broken."""
-    context.invoke(list_, kinds=("plugins",), as_json=as_json, debug=debug)
+@with_plugins
+def plugins_(plugins: Plugins, check: bool, enable: str | None, as_json: bool, debug: bool) -> int:
+    """Show what is installed, from where, how long it takes to load, and what is broken."""
+    from edit_harness import inventory
+
+    if enable:
+        inventory.enable(enable)
+        return 0
+    return inventory.show(plugins, check=check, as_json=as_json)
 
 
 @main.command()
@@ -298,19 +353,25 @@ def plugins(context: click.Context, as_json: bool, debug: bool) -> None:
               help="With --stats: whose sample, if it brings one.", show_default="pocket")  # fmt: skip
 @as_json
 @debug
+@with_plugins
 def show(
-    name: str, stats: bool, task_args: Sequence[str], model: str, as_json: bool, debug: bool
+    plugins: Plugins,
+    name: str,
+    stats: bool,
+    task_args: Sequence[str],
+    model: str,
+    as_json: bool,
+    debug: bool,
 ) -> None:
     """Show the card of an editor, a task, a metric, a judge, a builder or a model."""
     from edit_harness import listing
-    from edit_harness.plugins import Plugins
 
     if stats:
-        listing.show_composition(Plugins.installed(), name, task_args, model or "pocket", as_json)
+        listing.show_composition(plugins, name, task_args, model or "pocket", as_json)
     elif task_args or model:
         raise UsageError("--task-args and --model say which data are counted", "add --stats")
     else:
-        listing.show_card(Plugins.installed(), name, as_json)
+        listing.show_card(plugins, name, as_json)
 
 
 @main.command(context_settings=SETTINGS)
@@ -329,12 +390,12 @@ def show(
 @click.option("--data", metavar="NAME|FILE", help="What an editor is trained on, as mend is.")
 @click.option("-y", "--yes", is_flag=True, help="Start without asking.")
 @debug
-def prepare(**flags: Any) -> None:
+@with_plugins
+def prepare(plugins: Plugins, **flags: Any) -> None:
     """Compute or fetch beforehand what run needs: second moments, data."""
     from edit_harness import preparing
-    from edit_harness.plugins import Plugins
 
-    preparing.prepare(Plugins.installed(), preparing.Flags(**flags))
+    preparing.prepare(plugins, preparing.Flags(**flags))
 
 
 @main.command("build-data", context_settings=SETTINGS)
@@ -351,16 +412,16 @@ def prepare(**flags: Any) -> None:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--force", is_flag=True, help="Move aside what stands at --out, as PATH.old.")
 @debug
-def build_data(**flags: Any) -> None:
+@with_plugins
+def build_data(plugins: Plugins, **flags: Any) -> None:
     """Make a benchmark's records from facts of one's own: see ls builders.
 
     Templates are prompts that end where the object begins, with {} for the subject: a fact is written
     and asked for in those of training, and rephrased in those of held_out.
     """
     from edit_harness import building
-    from edit_harness.plugins import Plugins
 
-    building.build_data(Plugins.installed(), building.Flags(**flags))
+    building.build_data(plugins, building.Flags(**flags))
 
 
 @main.command(context_settings=SETTINGS)
@@ -373,12 +434,12 @@ def build_data(**flags: Any) -> None:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @as_json
 @debug
-def edit(**flags: Any) -> None:
+@with_plugins
+def edit(plugins: Plugins, **flags: Any) -> None:
     """Write all facts of a file into a model at once, and keep the result."""
     from edit_harness import editing
-    from edit_harness.plugins import Plugins
 
-    editing.edit(Plugins.installed(), editing.Flags(**flags))
+    editing.edit(plugins, editing.Flags(**flags))
 
 
 @main.command(context_settings=SETTINGS)
@@ -391,12 +452,12 @@ def edit(**flags: Any) -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
 @as_json
 @debug
-def score(**flags: Any) -> int:
+@with_plugins
+def score(plugins: Plugins, **flags: Any) -> int:
     """Compute the numbers of run folders again, without a model; fill in verdicts."""
     from edit_harness import scoring
-    from edit_harness.plugins import Plugins
 
-    return scoring.score(Plugins.installed(), scoring.Flags(**flags))
+    return scoring.score(plugins, scoring.Flags(**flags))
 
 
 @main.command()
@@ -460,9 +521,9 @@ def import_(**flags: Any) -> None:
 @click.option("--max-new-tokens", type=click.IntRange(1), default=20, show_default=True)
 @as_json
 @debug
-def try_(**flags: Any) -> None:
+@with_plugins
+def try_(plugins: Plugins, **flags: Any) -> None:
     """Edit one fact, or take a saved edit, and see the model before and after."""
     from edit_harness import trying
-    from edit_harness.plugins import Plugins
 
-    trying.try_edit(Plugins.installed(), trying.Flags(**flags))
+    trying.try_edit(plugins, trying.Flags(**flags))

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness import cards, fields
+from edit_harness import cards, fields, inventory
 from edit_harness.errors import RunFolderError
 from edit_harness.plugins import Plugins
 
@@ -28,7 +28,7 @@ def show_kinds(plugins: Plugins, kinds: Sequence[str], results: Path, as_json: b
         out.out(json.dumps(rows, indent=1))
     else:
         for kind, found in rows.items():
-            out.print(_table(kind, found))
+            out.print(inventory.shown(found) if kind == "plugins" else _table(kind, found))
             out.print()
     for failure in plugins.failures if not as_json else ():
         err.print(Text(f"broken   {failure}"))
@@ -38,21 +38,11 @@ def _rows(plugins: Plugins, kind: str, results: Path) -> Iterable[Row]:
     if kind == "runs":
         return _runs(results)
     if kind == "plugins":
-        return _plugins(plugins)
+        return inventory.rows(plugins)
     return (
         {"name": c.name, "package": f"{c.distribution} {c.version}", "what": c.summary}
         for c in plugins.of_kind(kind.removesuffix("s"))
     )
-
-
-def _plugins(plugins: Plugins) -> Iterable[Row]:
-    packages: dict[tuple[str, str], list[str]] = {}
-    for c in plugins.components:
-        packages.setdefault((c.distribution, c.version), []).append(f"{c.kind} {c.name}")
-    for (name, version), provides in packages.items():
-        yield {"name": name, "version": version, "provides": ", ".join(provides)}
-    for f in plugins.failures:
-        yield {"name": f.distribution, "version": f.version, "provides": f"BROKEN: {f.reason}"}
 
 
 def _runs(results: Path) -> Iterable[Row]:

@@ -1,28 +1,25 @@
-"""Find plugins, and look components up by name.
+"""Load plugins, and look components up by name.
 
-A plugin is a module (or object) with hook implementations, advertised by an entry point in the
-group ``edit_harness``. One broken plugin is reported and skipped; it never hides the others.
-``EDIT_HARNESS_PLUGINS`` limits loading to the named distributions. The entry points are iterated
-here because pluggy's own loader drops a second distribution with an equal entry-point name, and
-dies on the first broken plugin.
+A plugin is a module (or object) with hook implementations; `edit_harness.packages` finds them. One
+broken plugin is reported and skipped; it never hides the others.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from importlib.metadata import Distribution, EntryPoint, distributions
 from typing import Any
 
 import pluggy
 
-from edit_harness import hookspecs
+from edit_harness import guard, hookspecs, journal, packages
 from edit_harness.errors import PluginError
+from edit_harness.packages import Entry, Package
 
 KINDS = ("editor", "task", "metric", "judge", "builder", "model", "adaptor", "suite")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -38,6 +35,8 @@ class Component:
     summary: str
     distribution: str
     version: str
+    package: Package | None = field(default=None, compare=False, repr=False)
+    """What it came in; None if a module was registered by hand."""
 
     @property
     def qualified(self) -> str:
@@ -50,7 +49,8 @@ class Component:
             return self.factory
         module, _, attribute = self.factory.partition(":")
         try:
-            factory = getattr(importlib.import_module(module), attribute)
+            with _watched(self.package, f"{self.kind} {self.name}"):
+                factory = getattr(importlib.import_module(module), attribute)
         except (Exception, SystemExit) as error:
             raise PluginError(
                 f"{self.kind} {self.name!r} cannot be imported from {self.factory!r}: "
@@ -78,28 +78,63 @@ class Failure:
         return f"{self.distribution} {self.version} ({self.entry}): {self.reason}"
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """A package that is there and was not loaded."""
+
+    package: Package
+    reason: str
+
+
 class Plugins:
     """The components of the loaded plugins."""
 
     def __init__(self) -> None:
         self.components: list[Component] = []
         self.failures: list[Failure] = []
+        self.packages: dict[Package, guard.Import] = {}
+        """What was loaded, broken or not, and how that went."""
+        self.left_out: list[LeftOut] = []
 
     @classmethod
     def installed(cls) -> Plugins:
-        """Load every plugin that an installed distribution advertises."""
-        found = cls()
-        for distribution, entry in entry_points():
-            name, version = distribution.name, distribution.version
-            try:
-                found.add(entry.load(), name, version)
-            except (Exception, SystemExit) as error:
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
-                found.failures.append(Failure(name, version, entry.value, reason))
-        return found
+        """Load every plugin that is installed or named, as the environment says.
 
-    def add(self, plugin: Any, distribution: str, version: str = "0") -> None:
-        """Register one plugin's components, or none if any of them is unusable."""
+        Raises `UsageError` for a file or a folder that the environment names in vain.
+        """
+        for crash in journal.crashes():
+            guard.note(crash)
+        loaded = cls()
+        for package in packages.found():
+            if reason := packages.left_out(package) or journal.skips(package):
+                loaded.left_out.append(LeftOut(package, reason))
+            else:
+                loaded.take(package)
+        return loaded
+
+    def take(self, package: Package) -> None:
+        """Load the plugins of a package; what fails is kept with its reason."""
+        with _watched(package) as self.packages[package]:
+            for entry in package.entries:
+                try:
+                    self.add(entry.load(), package.name, package.version, package)
+                except (Exception, SystemExit) as error:
+                    guard.log.debug("%s", package, exc_info=True)
+                    self.failures.append(_failure(package, entry, error))
+
+    def add(
+        self, plugin: Any, distribution: str, version: str = "0", package: Package | None = None
+    ) -> None:
+        """Register one plugin's components, or none if any of them is unusable.
+
+        Raises `PluginError`, or what the plugin's own code raises.
+        """
+        made_for = getattr(plugin, "edit_harness_api", hookspecs.API)
+        if made_for != hookspecs.API:
+            raise PluginError(
+                f"it is made for version {made_for} of the plugin interface, and here it is "
+                f"{hookspecs.API}"
+            )
         manager = pluggy.PluginManager(hookspecs.GROUP)
         manager.add_hookspecs(hookspecs)
         manager.register(plugin, name=distribution)
@@ -109,7 +144,7 @@ class Plugins:
         def register(kind: str, name: str, factory: type | str, summary: str = "") -> None:
             if not NAME.fullmatch(name):
                 raise PluginError(f"{name!r} is no {kind} name: use a-z, 0-9 and single hyphens")
-            new = Component(kind, name, factory, summary, distribution, version)
+            new = Component(kind, name, factory, summary, distribution, version, package)
             if any((c.kind, c.qualified) == (kind, new.qualified) for c in self.components + added):
                 raise PluginError(f"{kind} {name!r} is registered twice")
             added.append(new)
@@ -118,7 +153,14 @@ class Plugins:
             getattr(manager.hook, f"{hookspecs.GROUP}_register_{kind}s")(
                 register=partial(register, kind)
             )
+        if not added:
+            raise PluginError("it registers nothing; hooks are functions marked @hookimpl")
         self.components += added
+
+    def contributing(self, components: Collection[Component | None]) -> list[Package]:
+        """Return the packages that components came in, and our own, by name."""
+        names = {hookspecs.DISTRIBUTION, *(c.distribution for c in components if c)}
+        return sorted((p for p in self.packages if p.name in names), key=lambda p: p.name)
 
     def of_kind(self, kind: str) -> list[Component]:
         """Return the components of one kind, by name."""
@@ -143,6 +185,7 @@ class Plugins:
         known = [c.name for c in self.of_kind(kind)]
         guess = suggestion(name, known)
         broken = "".join(f"; {failure} could not be loaded" for failure in self.failures)
+        broken += "".join(f"; {out.package} is left out: {out.reason}" for out in self.left_out)
         return PluginError(
             f"there is no {kind} {name!r}{guess}",
             f"installed: {', '.join(known) or 'nothing'}{broken}",
@@ -155,18 +198,21 @@ def suggestion(name: str, known: list[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def entry_points() -> Iterator[tuple[Distribution, EntryPoint]]:
-    """Yield the entry points of our group, each with its distribution, sorted by name."""
-    only = os.environ.get("EDIT_HARNESS_PLUGINS")
-    allowed = None if only is None else {normal(name) for name in only.split(",")}
-    first_on_path = {normal(d.name): d for d in reversed(list(distributions())) if d.name}
-    for name in sorted(first_on_path):
-        if allowed is None or name in allowed:
-            distribution = first_on_path[name]
-            for entry in distribution.entry_points.select(group=hookspecs.GROUP):
-                yield distribution, entry
+@contextmanager
+def _watched(package: Package | None, component: str = "") -> Iterator[guard.Import]:
+    """Import something of a package under guard, and tell the user what went on."""
+    # Without our own tables there is nothing to run: they are never skipped.
+    skippable = package and (component or package.name != hookspecs.DISTRIBUTION)
+    watch = journal.watching(package, component) if package and skippable else nullcontext()
+    went = guard.Import()
+    try:
+        with watch, guard.importing() as went:
+            yield went
+    finally:
+        for said in went.notes:
+            guard.note(f"{component or package} {said}")
 
 
-def normal(name: str) -> str:
-    """Return a distribution's name as package indexes compare it (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+def _failure(package: Package, entry: Entry, error: BaseException) -> Failure:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return Failure(package.name, package.version, entry.value, reason)

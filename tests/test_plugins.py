@@ -5,7 +5,7 @@ import pytest
 from builders import distribution
 
 from edit_harness import PluginError
-from edit_harness.plugins import Plugins, entry_points
+from edit_harness.plugins import Plugins
 
 GOOD = """
 from edit_harness import Task, hookimpl
@@ -155,7 +155,6 @@ def test_the_allow_list(install, monkeypatch, allowed, found):
     install("quiz-b", with_name("b"))
     install("quiz-bad", "1 / 0")
     monkeypatch.setenv("EDIT_HARNESS_PLUGINS", allowed)
-    assert {d.name for d, _ in entry_points()} == found
     plugins = Plugins.installed()
     assert {c.distribution for c in plugins.components} == found
     assert not plugins.failures

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 
+from edit_harness import packages
 from edit_harness.cases import (
     Answer,
     Case,
@@ -46,7 +47,7 @@ from edit_harness.fields import build, defaults, settings
 from edit_harness.interfaces import Builder, Editor, Judge, Material, Metric, ModelSource, Task
 from edit_harness.judging import sound
 from edit_harness.model import Model
-from edit_harness.plugins import Component, Plugins, entry_points
+from edit_harness.plugins import Component, Plugins
 from edit_harness.presets import configure, shape_of
 from edit_harness.testing.tiny import tiny_model
 
@@ -750,7 +751,9 @@ class PluginTests:
 
     def test_is_advertised(self) -> None:
         """An installed distribution names the module in its entry points."""
-        assert self.plugin.__name__ in {entry.value for _, entry in entry_points()}
+        assert self.plugin.__name__ in {
+            entry.value for package in packages.found() for entry in package.entries
+        }
 
     def test_registers_without_heavy_modules(self) -> None:
         """Every start of the command imports every plugin, so that must be cheap."""

@@ -1,0 +1,136 @@
+"""Import strangers' code so that an accident stays one: what it prints is caught, what it changes put back.
+
+This is against accidents, not against malice: a plugin is code with the rights of who runs it.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TextIO
+
+SLOW = 2.0
+"""Seconds that a package's registration may take without a note."""
+
+log = logging.getLogger("edit_harness")
+
+
+@dataclass
+class Import:
+    """How an import went."""
+
+    seconds: float = 0.0
+    printed: str = ""
+    changed: list[str] = field(default_factory=list)
+    """What it changed about the process; it is as it was."""
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What a user should know of it, as ends of sentences."""
+        if self.printed.strip():
+            yield f"printed while it was loaded: {' '.join(self.printed.split())[:200]}"
+        if self.changed:
+            yield f"changed {', '.join(self.changed)} while it was loaded; that was put back"
+        if self.seconds > SLOW:
+            yield (
+                f"took {self.seconds:.1f} s to load; its author can name factories as texts, "
+                "so that they are imported when they are used"
+            )
+
+
+class Caught(io.TextIOBase):
+    """A stream that is caught for a while. Logging that is set up meanwhile keeps it for good."""
+
+    def __init__(self, real: TextIO, caught: io.StringIO) -> None:
+        self.real, self.caught, self.catches = real, caught, True
+
+    def write(self, text: str) -> int:
+        """Write to what it stands for, unless that is caught."""
+        return (self.caught if self.catches else self.real).write(text)
+
+    def flush(self) -> None:
+        """Flush what it stands for."""
+        self.real.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+@contextmanager
+def importing() -> Iterator[Import]:
+    """Catch what is printed, time it, and put back what changed."""
+    went, printed = Import(), io.StringIO()
+    out, err = Caught(sys.stdout, printed), Caught(sys.stderr, printed)
+    before = {name: get() for name, (get, _) in STATE.items()}
+    start = time.perf_counter()
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            yield went
+    finally:
+        went.seconds = time.perf_counter() - start
+        out.catches = err.catches = False
+        went.printed = printed.getvalue()
+        for name, (get, put) in STATE.items():
+            if get() != before[name]:
+                put(before[name])
+                went.changed.append(name)
+
+
+@cache
+def note(text: str) -> None:
+    """Tell the user something, once in a process."""
+    log.warning(text)
+
+
+def _folder() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # it may have been removed
+        return None
+
+
+def _set_environment(old: dict[str, str]) -> None:
+    for name in os.environ.keys() - old.keys():
+        del os.environ[name]
+    os.environ.update(old)
+
+
+def _handlers() -> dict[int, Any]:
+    return {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+def _set_handlers(old: dict[int, Any]) -> None:
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _dtype() -> str:
+    """Return torch's default dtype, which is float32 until somebody imports torch and sets it."""
+    torch = sys.modules.get("torch")
+    return str(torch.get_default_dtype()) if torch else "torch.float32"
+
+
+def _set_dtype(old: str) -> None:
+    torch = sys.modules["torch"]
+    torch.set_default_dtype(getattr(torch, old.removeprefix("torch.")))
+
+
+STATE: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "the working directory": (_folder, lambda old: old and os.chdir(old)),
+    "the environment": (lambda: dict(os.environ), _set_environment),
+    "the random state": (random.getstate, random.setstate),
+    "signal handlers": (_handlers, _set_handlers),
+    "torch's default dtype": (_dtype, _set_dtype),
+}
+"""What an import leaves alone: how to look at it, and how to put it back."""
