@@ -9,7 +9,6 @@ import pytest
 from builders import ROOT
 from pages import PAGES, blocks, files
 
-import edit_harness as eh
 from edit_harness.cli import main
 from edit_harness.plugins import Plugins
 

@@ -115,7 +115,7 @@ def test_a_strangers_editor_and_task_share_forward_passes(tmp_path, monkeypatch)
     edits = editor.edit_each(model, [case.requests for case in cases])
     assert len(passes) == len(cases)
     assert all(model.carries(edit) for edit in edits)
-    asked = [(edit, p.query) for case, edit in zip(cases, edits) for p in case.probes]
+    asked = [(edit, p.query) for case, edit in zip(cases, edits, strict=True) for p in case.probes]
     assert len(asked) == 36
     model.answer(asked[:4])
     passes.clear()
@@ -175,7 +175,9 @@ def test_the_package_passes_its_own_lint(kind, page, name, packages):
 def test_the_packages_pass_their_suites(packages):
     """All four at once, so that torch is imported once; their sources suffice, and are not installed."""
     sources = [packages / f"edit-harness-{name}" / "src" for _, _, name in EACH]
-    suites = [source / f"edit_harness_{name}" for source, (*_, name) in zip(sources, EACH)]
+    suites = [
+        source / f"edit_harness_{name}" for source, (*_, name) in zip(sources, EACH, strict=True)
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull,
          *(str(suite / "conformance.py") for suite in suites)],
