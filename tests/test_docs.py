@@ -32,6 +32,8 @@ def test_commands_parse(command):
     while isinstance(found, click.Group) and rest:
         name, *rest = rest
         found = found.commands[name]
+    if not rest:  # a command that is only named
+        return
     with contextlib.suppress(click.exceptions.Exit):  # --help is done before anything is run
         found.make_context(name, rest)
 
@@ -40,7 +42,7 @@ def test_components_that_are_named_are_there():
     plugins = Plugins.installed()
     made = {"NAME", "demo", *(path.removesuffix(".py") for page in PAGES for path in files(page))}
     for command in commands():
-        for kind in ("editor", "task", "judge"):
+        for kind in ("editor", "task"):
             for names in re.findall(rf"--{kind} (\S+)", command):
                 for name in names.split(","):
                     if name not in made:
