@@ -87,7 +87,7 @@ def make_editor(
         name, version, made = type(editor).__name__.lower(), "", editor
     else:
         component = plugins.find("editor", editor)
-        name, version = component.name, f"{component.distribution} {component.version}"
+        name, version = component.name, component.origin
         made = build_component(component, args, seed)
     configured = configure(made, shape_of(model.module.config, model.source.family), name)
     configured.editor.check(model)

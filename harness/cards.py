@@ -44,7 +44,7 @@ def card(plugins: Plugins, component: Component) -> Content:
     factory = component.load()
     content: Content = {
         "summary": component.summary,
-        "package": f"{component.distribution} {component.version}",
+        "package": component.origin,
         "description": unwrapped(inspect.getdoc(factory) or ""),
         "citation": getattr(factory, "citation", ""),
         "needs": getattr(factory, "needs", ""),

@@ -27,6 +27,7 @@ from edit_harness.files import cache_folder
 from edit_harness.interfaces import Editor, Measure, Metric, Regime
 from edit_harness.model import Model
 from edit_harness.outcome import Run, measures_of
+from edit_harness.packages import Package
 from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
@@ -50,6 +51,8 @@ class Evaluation:
     regime: Regime = field(default_factory=Regime)
     judge: Named | None = None
     data_digest: str = ""
+    packages: Sequence[Package] = ()
+    """What the code came in, our own included."""
 
     @property
     def label(self) -> str:
@@ -113,6 +116,7 @@ class Evaluation:
             # Single edits are independent, so that a run of more cases can go on from one of fewer.
             "together": records.cases_digest([*together, self._control]) if self._control else "",
             "seed": self.seed,
+            "code": {package.name: package.digest for package in self.packages},
         }
 
     @cached_property
@@ -159,6 +163,7 @@ class Evaluation:
                     "origin": self.task.value.origin,
                     "notes": list(getattr(self.task.value, "notes", ())),
                 },
+                "distributions": [package.identity for package in self.packages],
                 "environment": environment(self.model),
             }
         )
@@ -257,6 +262,8 @@ def assemble(
     measuring = {name: plugins.find("metric", name).load()() for name in names}
     named, configured = make_editor(plugins, model, editor, editor_args, seed)
     cases = benchmark.selected(limit, samples)
+    judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)
+    parts = [named.value, task, model.source, *measuring.values()]
     return Evaluation(
         model=model,
         editor=named,
@@ -266,9 +273,16 @@ def assemble(
         metrics=measuring,
         seed=seed,
         regime=regime or task.regime,
-        judge=_judge(plugins, judge or task.judge, judge_args or {}, seed, cases),
+        judge=judging_by,
         data_digest=benchmark.digest,
+        packages=contributing(plugins, [*parts, *([judging_by.value] if judging_by else [])]),
     )
+
+
+def contributing(plugins: Plugins, parts: Sequence[Any]) -> list[Package]:
+    """Return what the classes of objects came in, and our own package, by name."""
+    found = [plugins.package_of(part) for part in [plugins, *parts]]
+    return sorted({p.name: p for p in found if p}.values(), key=lambda p: p.name)
 
 
 def _judge(

@@ -99,6 +99,11 @@ def _folder() -> str | None:
         return None
 
 
+def _set_folder(old: str | None) -> None:
+    if old:
+        os.chdir(old)
+
+
 def _set_environment(old: dict[str, str]) -> None:
     for name in os.environ.keys() - old.keys():
         del os.environ[name]
@@ -127,7 +132,7 @@ def _set_dtype(old: str) -> None:
 
 
 STATE: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
-    "the working directory": (_folder, lambda old: old and os.chdir(old)),
+    "the working directory": (_folder, _set_folder),
     "the environment": (lambda: dict(os.environ), _set_environment),
     "the random state": (random.getstate, random.setstate),
     "signal handlers": (_handlers, _set_handlers),

@@ -7,14 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness import journal, packages
+from edit_harness import discovery, journal
 from edit_harness.packages import Package
 from edit_harness.plugins import KINDS, Plugins
 
@@ -24,7 +24,8 @@ LOAD = (
     "import resource, sys\n"
     "resource.setrlimit(resource.RLIMIT_AS, ({limit}, resource.RLIM_INFINITY))\n"
     "from edit_harness.plugins import Plugins\n"
-    "for failure in Plugins.installed().failures: sys.exit(failure.reason)\n"
+    "for failure in Plugins.installed().failures:\n"
+    "    if failure.distribution == sys.argv[1]: sys.exit(failure.reason)\n"
 )
 
 out = Console(highlight=False)
@@ -75,7 +76,7 @@ def _names(plugins: Plugins, package: Package, kind: str) -> list[str]:
     return [c.name for c in plugins.of_kind(kind) if c.package is package]
 
 
-def shown(found: list[dict[str, Any]]) -> Group:
+def shown(found: Sequence[Row]) -> Group:
     """Return packages as they are printed, a heading and a few lines each."""
     return Group(*(_block(row) for row in found))
 
@@ -109,10 +110,10 @@ def tried_alone(name: str) -> str:
     that nothing is skipped there, and a crash there has no consequences here.
     """
     with tempfile.TemporaryDirectory(prefix="edit-harness-") as cache:
-        only = {packages.ONLY: name, packages.BLOCK: "", "EDIT_HARNESS_CACHE": cache}
+        only = {discovery.ONLY: name, discovery.BLOCK: "", "EDIT_HARNESS_CACHE": cache}
         try:
             done = subprocess.run(
-                [sys.executable, "-c", LOAD.format(limit=LIMIT_BYTES)],
+                [sys.executable, "-c", LOAD.format(limit=LIMIT_BYTES), name],
                 env={**os.environ, **only},
                 capture_output=True,
                 text=True,

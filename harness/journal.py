@@ -62,9 +62,8 @@ def crashes() -> Iterator[str]:
     for path in sorted(_folder().glob("loading-*.json")):
         with contextlib.suppress(OSError, ValueError), path.open("r+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            said = json.load(file)
             path.unlink(missing_ok=True)
-            yield _take(said)
+            yield _take(json.load(file))
 
 
 def _take(said: dict[str, str]) -> str:

@@ -40,7 +40,7 @@ def _rows(plugins: Plugins, kind: str, results: Path) -> Iterable[Row]:
     if kind == "plugins":
         return inventory.rows(plugins)
     return (
-        {"name": c.name, "package": f"{c.distribution} {c.version}", "what": c.summary}
+        {"name": c.name, "package": c.origin, "what": c.summary}
         for c in plugins.of_kind(kind.removesuffix("s"))
     )
 

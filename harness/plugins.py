@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -17,7 +17,7 @@ from typing import Any
 
 import pluggy
 
-from edit_harness import guard, hookspecs, journal, packages
+from edit_harness import discovery, guard, hookspecs, journal, uninstalled
 from edit_harness.errors import PluginError
 from edit_harness.packages import Entry, Package
 
@@ -43,6 +43,11 @@ class Component:
         """The name that is unique even when two plugins share the short one."""
         return f"{self.distribution}/{self.name}"
 
+    @property
+    def origin(self) -> str:
+        """The distribution and its version, or the file."""
+        return f"{self.distribution} {self.version}".strip()
+
     def load(self) -> type:
         """Import the factory, if it was registered lazily. Raises `PluginError`."""
         if not isinstance(self.factory, str):
@@ -55,12 +60,11 @@ class Component:
             raise PluginError(
                 f"{self.kind} {self.name!r} cannot be imported from {self.factory!r}: "
                 f"{type(error).__name__}: {error}",
-                f"it belongs to {self.distribution} {self.version}: reinstall it or ask its author",
+                f"it belongs to {self.origin}: reinstall it or ask its author",
             ) from error
         if not isinstance(factory, type):
             raise PluginError(
-                f"{self.kind} {self.name!r} of {self.distribution} {self.version}: "
-                f"{self.factory!r} is no class"
+                f"{self.kind} {self.name!r} of {self.origin}: {self.factory!r} is no class"
             )
         return factory
 
@@ -75,7 +79,7 @@ class Failure:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.distribution} {self.version} ({self.entry}): {self.reason}"
+        return f"{self.distribution} {self.version}".strip() + f" ({self.entry}): {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,8 @@ class Plugins:
         for crash in journal.crashes():
             guard.note(crash)
         loaded = cls()
-        for package in packages.found():
-            if reason := packages.left_out(package) or journal.skips(package):
+        for package in discovery.found():
+            if reason := discovery.left_out(package) or journal.skips(package):
                 loaded.left_out.append(LeftOut(package, reason))
             else:
                 loaded.take(package)
@@ -157,10 +161,13 @@ class Plugins:
             raise PluginError("it registers nothing; hooks are functions marked @hookimpl")
         self.components += added
 
-    def contributing(self, components: Collection[Component | None]) -> list[Package]:
-        """Return the packages that components came in, and our own, by name."""
-        names = {hookspecs.DISTRIBUTION, *(c.distribution for c in components if c)}
-        return sorted((p for p in self.packages if p.name in names), key=lambda p: p.name)
+    def package_of(self, value: Any) -> Package | None:
+        """Return what the class of an object came in: a package, or a file; None if neither."""
+        module = type(value).__module__.partition(".")[0]
+        known = [*self.packages, *(out.package for out in self.left_out)]
+        return next((p for p in known if module in p.roots), None) or uninstalled.of_class(
+            type(value)
+        )
 
     def of_kind(self, kind: str) -> list[Component]:
         """Return the components of one kind, by name."""
@@ -201,9 +208,9 @@ def suggestion(name: str, known: list[str]) -> str:
 @contextmanager
 def _watched(package: Package | None, component: str = "") -> Iterator[guard.Import]:
     """Import something of a package under guard, and tell the user what went on."""
-    # Without our own tables there is nothing to run: they are never skipped.
-    skippable = package and (component or package.name != hookspecs.DISTRIBUTION)
-    watch = journal.watching(package, component) if package and skippable else nullcontext()
+    # Ours is the program itself: if that dies, there is nobody to go on without it.
+    strange = package and package.name != hookspecs.DISTRIBUTION
+    watch = journal.watching(package, component) if package and strange else nullcontext()
     went = guard.Import()
     try:
         with watch, guard.importing() as went:

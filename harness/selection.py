@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from edit_harness import packages
+from edit_harness import discovery, packages
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.plugins import Plugins
 
@@ -25,10 +25,10 @@ def chosen(
 ) -> Iterator[None]:
     """Put flags into the environment for a while; what is not given stays as the environment says."""
     said = {
-        packages.FILES: _joined(plugin),
-        packages.FOLDERS: _joined(include_path),
-        packages.ONLY: only,
-        packages.BLOCK: block,
+        discovery.FILES: _joined(plugin),
+        discovery.FOLDERS: _joined(include_path),
+        discovery.ONLY: only,
+        discovery.BLOCK: block,
     }
     given = {name: value for name, value in said.items() if value is not None}
     before = {name: os.environ.get(name) for name in given}

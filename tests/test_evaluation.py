@@ -1,6 +1,7 @@
 """The Python interface: the same path as the command line."""
 
 import json
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from builders import record
 
 import edit_harness as eh
+from edit_harness.edits import Edit
 from edit_harness.encoding import decode_answer
 from edit_harness.model import Model
 from edit_harness.outcome import LEVEL
@@ -176,3 +178,53 @@ def test_the_manifest_says_where_numbers_come_from(evaluate):
     assert manifest["environment"]["torch"] == torch.__version__
     assert manifest["label"] == "rome[C=I]"
     assert manifest["cases"] == ["0", "1", "2", "3"]
+
+
+NOTHING = """
+from edit_harness import Editor, hookimpl
+from edit_harness.edits import Edit
+
+class Nothing(Editor):
+    def edit(self, model, requests):
+        return Edit()
+
+@hookimpl
+def edit_harness_register_editors(register):
+    register("nothing-yet", Nothing, "Does nothing")
+"""
+
+
+def test_the_manifest_says_what_code_a_run_is_of(evaluate, tmp_path, monkeypatch):
+    file = tmp_path / "mine.py"
+    file.write_text(NOTHING)
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
+    code = evaluate(editor="nothing-yet", editor_args={}).manifest["distributions"]
+    assert [part["name"] for part in code] == ["edit-harness", "mine.py"]
+    assert code[1]["source"] == str(file)
+    assert code[1]["version"] == ""
+    assert code[0]["version"] == version("edit-harness")
+    assert all(len(part["digest"]) == 64 for part in code)
+
+
+def test_changed_code_is_another_run(evaluate, tmp_path, monkeypatch):
+    """An author who changes an editor and runs it again gets its new numbers."""
+    file = tmp_path / "mine.py"
+    file.write_text(NOTHING)
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
+    settings = {"editor": "nothing-yet", "editor_args": {}, "limit": 1}
+    first = evaluate(**settings).folder.path
+    assert evaluate(**settings).folder.path == first
+    file.write_text(NOTHING + "# changed\n")
+    assert evaluate(**settings).folder.path != first
+    assert evaluate(limit=1).folder.path == evaluate(limit=1).folder.path
+
+
+def test_an_object_of_ones_own_is_identified_by_its_file(evaluate):
+    class Mine(eh.Editor):
+        def edit(self, model, requests):
+            return Edit()
+
+    run = evaluate(editor=Mine(), editor_args={}, limit=1)
+    assert not run.failures
+    code = run.manifest["distributions"]
+    assert [part["name"] for part in code] == ["edit-harness", "test_evaluation.py"]

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import torch
 
-from edit_harness import packages
+from edit_harness import discovery
 from edit_harness.cases import (
     Answer,
     Case,
@@ -752,7 +752,7 @@ class PluginTests:
     def test_is_advertised(self) -> None:
         """An installed distribution names the module in its entry points."""
         assert self.plugin.__name__ in {
-            entry.value for package in packages.found() for entry in package.entries
+            entry.value for package in discovery.found() for entry in package.entries
         }
 
     def test_registers_without_heavy_modules(self) -> None:

@@ -1,0 +1,145 @@
+"""Flags that say which plugins a command has, and what it requires."""
+
+import os
+
+import pytest
+
+from edit_harness import PluginError, UsageError, discovery, selection
+from edit_harness.cli import main
+from edit_harness.plugins import Plugins
+
+EDITOR = """
+from edit_harness import Editor, hookimpl
+
+class Nothing(Editor):
+    def edit(self, model, requests): ...
+
+@hookimpl
+def edit_harness_register_editors(register):
+    register("nothing", Nothing, "Does nothing")
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    for name in (discovery.ONLY, discovery.BLOCK, discovery.FILES, discovery.FOLDERS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(EDITOR)
+    return tmp_path / "mine.py"
+
+
+@pytest.fixture
+def tell(capsys):
+    def say(*args):
+        with pytest.raises(SystemExit) as caught:
+            main(list(args))
+        return caught.value.code, *capsys.readouterr()
+
+    return say
+
+
+@pytest.mark.parametrize("flags", [["--plugin", "mine.py"], ["--include-path", "."]])
+def test_flags_name_plugins_that_are_not_installed(mine, tell, flags):
+    code, out, _ = tell("ls", "editors", *flags)
+    assert code == 0
+    assert "Does nothing" in out
+    assert "Does nothing" not in tell("ls", "editors")[1]
+    assert "Does nothing" in tell("show", "nothing", *flags)[1]
+
+
+def test_flags_hold_for_child_processes_wherever_they_run(mine):
+    with selection.chosen(plugin=["mine.py"], include_path=[], only=None, block="a,b"):
+        assert os.environ[discovery.FILES] == str(mine)
+        assert os.environ[discovery.BLOCK] == "a,b"
+        assert discovery.ONLY not in os.environ
+
+
+def test_the_environment_is_as_before_even_after_an_error(mine, monkeypatch):
+    monkeypatch.setenv(discovery.ONLY, "edit-harness")
+    before = dict(os.environ)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        selection.chosen(plugin=["mine.py"], include_path=["."], only="x", block="y"),
+    ):
+        raise KeyboardInterrupt
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "there"),
+    [
+        ([], True),
+        (["--no-plugins"], True),
+        (["--only-plugins", "edit-harness"], True),
+        (["--only-plugins", "another"], False),
+        (["--block-plugins", "edit_harness"], False),
+    ],
+)
+def test_lists_of_distributions(mine, tell, flags, there):
+    code, out, _ = tell("ls", "editors", *flags)
+    assert code == 0
+    assert ("rome" in out) == there
+
+
+def test_a_file_that_is_not_there_is_an_error_of_use(mine, tell):
+    code, _, err = tell("ls", "--plugin", "absent.py")
+    assert code == 2
+    assert "absent.py is no plugin: there is no such Python file\n" in err
+
+
+@pytest.mark.parametrize(
+    "wanted", ["pluggy", "pluggy>=1,<99", "edit-harness>=0.0.1", "Edit_Harness"]
+)
+def test_what_is_there_is_no_obstacle(wanted):
+    selection.check_required(Plugins.installed(), [wanted])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cause"),
+    [
+        ("no-such-x==1.2", "no-such-x==1.2 is required, and not installed"),
+        ("pluggy==0.1", "pluggy==0.1 is required, and {pluggy} is installed"),
+        ("edit-harness==99", "edit-harness==99 is required, and {edit-harness} is installed"),
+    ],
+)
+def test_what_is_not_there_at_that_version_stops_the_start(tell, wanted, cause):
+    from importlib.metadata import version
+
+    cause = cause.format(**{name: version(name) for name in ("pluggy", "edit-harness")})
+    code, out, err = tell("run", "--require", wanted, "--editor", "none")
+    assert code == 3
+    assert out == ""
+    assert err == f"error: {cause}\n       pip install '{wanted}'\n"
+
+
+@pytest.mark.parametrize(
+    "wanted", ["x=1", "", "x==", "x @ https://example.org", "x; python_version>'3'"]
+)
+def test_what_is_no_requirement_is_an_error_of_use(wanted):
+    with pytest.raises(UsageError) as caught:
+        selection.check_required(Plugins(), [wanted])
+    assert caught.value.cause == f"{wanted!r} is no distribution with a version"
+    assert caught.value.remedy == 'write --require "edit-harness-x==1.2"'
+
+
+def test_what_is_left_out_or_broken_is_not_there(mine, monkeypatch):
+    monkeypatch.setenv(discovery.BLOCK, "edit-harness")
+    with pytest.raises(PluginError) as caught:
+        selection.check_required(Plugins.installed(), ["edit-harness"])
+    assert str(caught.value) == (
+        "edit-harness is required, and left out\nEDIT_HARNESS_BLOCK names it"
+    )
+    monkeypatch.delenv(discovery.BLOCK)
+    broken = Plugins.installed()
+    (package,) = (p for p in broken.packages if p.name == "edit-harness")
+    broken.failures.append(_failure(package))
+    with pytest.raises(PluginError, match="edit-harness is required, and broken"):
+        selection.check_required(broken, ["edit-harness"])
+
+
+def _failure(package):
+    from edit_harness.plugins import Failure
+
+    return Failure(package.name, package.version, "some_module", "ImportError: no")
