@@ -174,14 +174,15 @@ def test_the_package_passes_its_own_lint(kind, page, name, packages):
 @pytest.mark.slow
 def test_the_packages_pass_their_suites(packages):
     """All four at once, so that torch is imported once; their sources suffice, and are not installed."""
-    sources = [packages / f"edit-harness-{name}" / "src" for _, _, name in EACH]
-    suites = [
-        source / f"edit_harness_{name}" for source, (*_, name) in zip(sources, EACH, strict=True)
-    ]
+    roots = [packages / f"edit-harness-{name}" for *_, name in EACH]
+    suites = [file for root in roots for file in root.glob("src/*/conformance.py")]
+    assert len(suites) == len(EACH)
+    own = [file for root in roots for file in root.glob("tests/test_data.py")]
+    sources = [str(root / "src") for root in roots]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull,
-         *(str(suite / "conformance.py") for suite in suites)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [*sources, *sys.path]))},
+         *map(str, suites + own)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([*sources, *sys.path])},
         cwd=packages, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
