@@ -16,7 +16,6 @@ from pages import DOCS, blocks, files, followed, snippets
 
 import edit_harness as eh
 from edit_harness.cli import main
-from edit_harness.packages import of_file
 from edit_harness.plugins import Plugins
 from edit_harness.testing import tiny_model
 
@@ -45,14 +44,18 @@ def tell(monkeypatch, tmp_path):
     return tell
 
 
-def class_of(kind, page, name, folder) -> type:
-    """Return the component of a page's file, loaded as `--plugin` does."""
-    path = folder / f"{name}.py"
-    path.write_text(files(page)[path.name], encoding="utf-8")
-    plugins = Plugins()
-    plugins.take(of_file(path))
-    assert not plugins.failures
-    return plugins.find(kind, name).load()
+@pytest.fixture
+def class_of(monkeypatch, tmp_path):
+    """Return the component of a page's file, loaded as by the command."""
+
+    def class_of(kind) -> type:
+        page, name, _ = TUTORIALS[kind]
+        path = tmp_path / f"{name}.py"
+        path.write_text(files(DOCS / page)[path.name], encoding="utf-8")
+        monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(path))
+        return Plugins.installed().find(kind, f"{path.name}/{name}").load()
+
+    return class_of
 
 
 @each_page
@@ -86,10 +89,10 @@ def near(cell: str, other: str) -> bool:
     return cell == other
 
 
-def test_the_figures_in_the_text_are_those_of_a_run(tmp_path):
-    """Of two layers of the editor, and of the two judges of the same texts."""
-    _, page, name = EACH[0]
-    steepest = class_of("editor", page, name, tmp_path)
+def test_the_figures_in_the_text_are_those_of_a_run(class_of, tmp_path):
+    """Of another layer of the editor, and of another judge of the same texts."""
+    page = DOCS / TUTORIALS["editor"][0]
+    steepest = class_of("editor")
     said = re.search(r"`layer=0,length=1` ES is (\d+) and NS (\d+)", page.read_text("utf-8"))
     run = eh.evaluate(steepest(layer=0, length=1.0), "counterfact", limit=20, output=tmp_path)
     assert [100 * run[measure].value for measure in ("ES", "NS")] == [
@@ -101,9 +104,9 @@ def test_the_figures_in_the_text_are_those_of_a_run(tmp_path):
     assert 100 * run["IW"].value == pytest.approx(float(said[1]))
 
 
-def test_a_strangers_editor_and_task_share_forward_passes(tmp_path, monkeypatch):
+def test_a_strangers_editor_and_task_share_forward_passes(class_of, tmp_path, monkeypatch):
     """36 probes under nine edits in one call: fewer passes than there are edits."""
-    editor, task = (class_of(*each, tmp_path)() for each in EACH if each[0] in ("editor", "task"))
+    editor, task = class_of("editor")(), class_of("task")()
     model, passes = tiny_model(), []
     forward = model.module.forward
     monkeypatch.setattr(
