@@ -13,8 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +21,18 @@ import click
 
 from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.interfaces import MODES
+from edit_harness.options import (
+    as_json,
+    configure,
+    debug,
+    editor_flags,
+    judge_args,
+    loading_flags,
+    many,
+    model_flags,
+    with_plugins,
+    with_selection,
+)
 from edit_harness.plugins import Plugins, suggestion
 
 INTERRUPTED, TERMINATED, INTERNAL = 130, 143, 70
@@ -71,6 +82,7 @@ class Harness(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
                 stream.reconfigure(errors="replace")
+        signal.signal(signal.SIGTERM, _terminate)
         if "--debug" in given:
             logging.basicConfig()
             logging.getLogger("edit_harness").setLevel(logging.DEBUG)
@@ -123,147 +135,6 @@ def _say(*lines: str) -> None:
     click.echo("\n".join(filter(None, lines)), err=True)
 
 
-def _listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:
-    """Split a flag's values at commas; the flag may be repeated too, a value counts once."""
-    items = [item.strip() for value in values for item in value.split(",")]
-    if not all(items):
-        raise click.BadParameter("a name is empty", param=flag)
-    return list(dict.fromkeys(items))
-
-
-def _configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
-    """Take defaults from a TOML or JSON file whose keys are the flags' names."""
-    if path is None:
-        return
-    import json
-    import tomllib
-
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        read = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"the configuration {path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise UsageError(f"the configuration {path} is no TOML or JSON: {error}") from None
-    if not isinstance(read, dict):
-        raise UsageError(f"the configuration {path} is no table of flags")
-    options = [p for p in ctx.command.params if isinstance(p, click.Option)]
-    flags = {name.lstrip("-"): option for option in options for name in option.opts}
-    defaults: dict[str, Any] = {}
-    for key, value in read.items():
-        if (name := key.replace("_", "-")) not in flags:
-            guess = suggestion(name, list(flags))
-            raise UsageError(f"{path}: there is no flag {key!r}{guess}")
-        option = flags[name]
-        if isinstance(value, dict):
-            value = [f"{field}={setting}" for field, setting in value.items()]
-        if option.multiple:
-            value = [str(item) for item in (value if isinstance(value, list) else [value])]
-        defaults[str(option.name)] = value if option.is_flag or option.multiple else str(value)
-    ctx.default_map = defaults
-
-
-def _flags(*options: Callable[..., Any]) -> Callable[..., Any]:
-    """Join several options into one decorator; the first is shown first."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
-def _many(*names: str, **extra: Any) -> Callable[..., Any]:
-    return click.option(*names, multiple=True, callback=_listed, **extra)
-
-
-debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-judge_args = click.option(
-    "--judge-args", multiple=True, metavar="K=V,…", help="Fields of the judge."
-)
-editor_flags = _flags(
-    _many("-e", "--editor", "--editors", "editor", default=["rome"], metavar="NAME",
-          help="Editors, by comma or repeated.", show_default="rome"),
-    click.option("--editor-args", multiple=True, metavar="K=V,…", help="Fields of the editor."),
-)  # fmt: skip
-loading_flags = _flags(
-    click.option("--model-args", multiple=True, metavar="K=V,…", help="revision, dtype, device_map."),
-    click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps."),
-    click.option("--dtype", default="float32", show_default=True,
-                 help="Other than float32 is a preview."),
-    click.option("--device-map", help="Spread over devices (auto); needs accelerate."),
-    click.option("-b", "--batch-size", default="auto", show_default=True, metavar="N",
-                 help="Rows of a forward pass."),
-    click.option("--chat-template", is_flag=True,
-                 help="Prompts as a user's message: another protocol."),
-)  # fmt: skip
-model_flags = _flags(
-    _many("-m", "--model", "--models", "model", default=["pocket"], metavar="NAME",
-          help="Bundled names, folders or hub names.", show_default="pocket"),
-    loading_flags,
-)  # fmt: skip
-
-
-def _own(*names: str, **extra: Any) -> Callable[..., Any]:
-    """Return an option that takes no value from the environment by its own name."""
-    return click.option(*names, allow_from_autoenv=False, **extra)
-
-
-selection_flags = _flags(
-    _own("--plugin", multiple=True, metavar="FILE", help="A plugin that is not installed."),
-    _own("--include-path", multiple=True, metavar="DIR",
-                 help="Plugins in a folder, or a package's sources."),
-    _own("--only-plugins", metavar="DIST,…", help="Leave out all others."),
-    _own("--no-plugins", "only_plugins", flag_value="edit-harness",
-                 help="Only what is bundled."),
-    _own("--block-plugins", metavar="DIST,…", help="Leave these out."),
-)  # fmt: skip
-required = _own("--require", multiple=True, metavar="DIST==V",
-                help="Do not start without it; may be repeated.")  # fmt: skip
-
-
-def with_selection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the flags that say which plugins there are; none is loaded."""
-
-    @selection_flags
-    @wraps(command)
-    def selected(
-        *args: Any,
-        plugin: Sequence[str],
-        include_path: Sequence[str],
-        only_plugins: str | None,
-        block_plugins: str | None,
-        **flags: Any,
-    ) -> Any:
-        from edit_harness import selection
-
-        signal.signal(signal.SIGTERM, _terminate)
-        with selection.chosen(
-            plugin=plugin, include_path=include_path, only=only_plugins, block=block_plugins
-        ):
-            return command(*args, **flags)
-
-    return selected
-
-
-def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the plugins as its first argument, and the flags that say which these are."""
-
-    @with_selection
-    @required
-    @wraps(command)
-    def loaded(*args: Any, require: Sequence[str], **flags: Any) -> Any:
-        from edit_harness import selection
-
-        plugins = Plugins.installed()
-        selection.check_required(plugins, require)
-        return command(plugins, *args, **flags)
-
-    return loaded
-
-
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
 
@@ -279,10 +150,10 @@ def main() -> None:
 
 @main.command(context_settings=SETTINGS)
 @editor_flags
-@_many("-t", "--task", "--tasks", "task", default=["counterfactplus"], metavar="NAME",
+@many("-t", "--task", "--tasks", "task", default=["counterfactplus"], metavar="NAME",
        help="Tasks, by comma or repeated.", show_default="counterfactplus")  # fmt: skip
 @click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
-@_many("--metrics", metavar="NAME", help="Instead of the task's own.")
+@many("--metrics", metavar="NAME", help="Instead of the task's own.")
 @model_flags
 @click.option(
     "--edit-mode",
@@ -296,21 +167,21 @@ def main() -> None:
     metavar="N",
     help="Cases edited at once, or all.",
 )
-@_many("--eval-at", metavar="WHEN", help="Of a sequence: each, end, numbers of cases.")
+@many("--eval-at", metavar="WHEN", help="Of a sequence: each, end, numbers of cases.")
 @click.option(
     "--judge", metavar="NAME", default="", help="Who judges texts; none leaves it to score."
 )
 @judge_args
 @click.option("-L", "--limit", type=click.IntRange(1), help="The first N cases only.")
-@_many("--samples", metavar="ID", help="These cases only.")
-@_many("--seed", "seed", default=["0"], metavar="N", help="Seeds; one run for each.",
+@many("--samples", metavar="ID", help="These cases only.")
+@many("--seed", "seed", default=["0"], metavar="N", help="Seeds; one run for each.",
        show_default="0")  # fmt: skip
 @click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
               help="Where run folders go.")  # fmt: skip
 @click.option("--on-error", type=click.Choice(["skip", "stop"]), default="skip",
               show_default=True, help="When a case fails.")  # fmt: skip
 @click.option("--new", is_flag=True, help="Start a sibling of the run's folder.")
-@click.option("-C", "--config", is_eager=True, expose_value=False, callback=_configure,
+@click.option("-C", "--config", is_eager=True, expose_value=False, callback=configure,
               metavar="FILE", help="TOML or JSON with flags as keys.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would run, and how long.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the result.")
@@ -389,7 +260,7 @@ def show(
 
 @main.command(context_settings=SETTINGS)
 @editor_flags
-@_many("-t", "--task", "--tasks", "task", metavar="NAME", help="Fetch the data of tasks.")
+@many("-t", "--task", "--tasks", "task", metavar="NAME", help="Fetch the data of tasks.")
 @click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
 @model_flags
 @click.option("--corpus", metavar="FILE", help="Text, JSON Lines with a field text, or wikipedia.")
@@ -474,7 +345,7 @@ def edit(plugins: Plugins, **flags: Any) -> None:
 
 @main.command(context_settings=SETTINGS)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…")
-@_many("--metrics", metavar="NAME", help="Instead of the run's own.")
+@many("--metrics", metavar="NAME", help="Instead of the run's own.")
 @click.option("--judge", metavar="NAME", default="",
               help="Who judges what waits; another than the run's goes to a sibling folder.")  # fmt: skip
 @judge_args
@@ -511,7 +382,7 @@ def annotate() -> None:
 @annotate.command("export")
 @click.argument("run", metavar="RUN")
 @click.option("--out", required=True, metavar="DIR", help="Where sheets, guidelines and key go.")
-@_many("--annotators", default=["3"], metavar="NAME", show_default="3",
+@many("--annotators", default=["3"], metavar="NAME", show_default="3",
        help="Names by comma, or how many there are.")  # fmt: skip
 @click.option("--number", type=click.IntRange(1), default=100, show_default=True,
               help="How many texts, or pairs of texts, are drawn.")  # fmt: skip
@@ -569,7 +440,7 @@ def check(**flags: Any) -> int:
 @click.option("--subject", metavar="TEXT")
 @click.option("--target", metavar="TEXT", help="The new object.")
 @click.option("--edit", metavar="FILE", help="An edit that was saved, instead of an editor.")
-@_many("--ask", metavar="TEXT", help="Another prompt to look at; may be repeated.")
+@many("--ask", metavar="TEXT", help="Another prompt to look at; may be repeated.")
 @click.option("--max-new-tokens", type=click.IntRange(1), default=20, show_default=True)
 @as_json
 @debug

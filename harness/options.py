@@ -1,0 +1,157 @@
+"""Options that several commands have, and what a command is given for them: no command is here.
+
+A configuration file gives defaults, and the flags of plugins become the plugins themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edit_harness.errors import UsageError
+from edit_harness.plugins import Plugins, suggestion
+
+
+def listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:
+    """Split a flag's values at commas; the flag may be repeated too, a value counts once."""
+    items = [item.strip() for value in values for item in value.split(",")]
+    if not all(items):
+        raise click.BadParameter("a name is empty", param=flag)
+    return list(dict.fromkeys(items))
+
+
+def configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
+    """Take defaults from a TOML or JSON file whose keys are the flags' names."""
+    if path is None:
+        return
+    import json
+    import tomllib
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        read = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"the configuration {path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"the configuration {path} is no TOML or JSON: {error}") from None
+    if not isinstance(read, dict):
+        raise UsageError(f"the configuration {path} is no table of flags")
+    options = [p for p in ctx.command.params if isinstance(p, click.Option)]
+    flags = {name.lstrip("-"): option for option in options for name in option.opts}
+    defaults: dict[str, Any] = {}
+    for key, value in read.items():
+        if (name := key.replace("_", "-")) not in flags:
+            guess = suggestion(name, list(flags))
+            raise UsageError(f"{path}: there is no flag {key!r}{guess}")
+        option = flags[name]
+        if isinstance(value, dict):
+            value = [f"{field}={setting}" for field, setting in value.items()]
+        if option.multiple:
+            value = [str(item) for item in (value if isinstance(value, list) else [value])]
+        defaults[str(option.name)] = value if option.is_flag or option.multiple else str(value)
+    ctx.default_map = defaults
+
+
+def flags(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Join several options into one decorator; the first is shown first."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def many(*names: str, **extra: Any) -> Callable[..., Any]:
+    """Return an option that is a list, by comma or by repeating it."""
+    return click.option(*names, multiple=True, callback=listed, **extra)
+
+
+debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+judge_args = click.option(
+    "--judge-args", multiple=True, metavar="K=V,…", help="Fields of the judge."
+)
+editor_flags = flags(
+    many("-e", "--editor", "--editors", "editor", default=["rome"], metavar="NAME",
+          help="Editors, by comma or repeated.", show_default="rome"),
+    click.option("--editor-args", multiple=True, metavar="K=V,…", help="Fields of the editor."),
+)  # fmt: skip
+loading_flags = flags(
+    click.option("--model-args", multiple=True, metavar="K=V,…", help="revision, dtype, device_map."),
+    click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps."),
+    click.option("--dtype", default="float32", show_default=True,
+                 help="Other than float32 is a preview."),
+    click.option("--device-map", help="Spread over devices (auto); needs accelerate."),
+    click.option("-b", "--batch-size", default="auto", show_default=True, metavar="N",
+                 help="Rows of a forward pass."),
+    click.option("--chat-template", is_flag=True,
+                 help="Prompts as a user's message: another protocol."),
+)  # fmt: skip
+model_flags = flags(
+    many("-m", "--model", "--models", "model", default=["pocket"], metavar="NAME",
+          help="Bundled names, folders or hub names.", show_default="pocket"),
+    loading_flags,
+)  # fmt: skip
+
+
+def own(*names: str, **extra: Any) -> Callable[..., Any]:
+    """Return an option that takes no value from the environment by its own name."""
+    return click.option(*names, allow_from_autoenv=False, **extra)
+
+
+selection_flags = flags(
+    own("--plugin", multiple=True, metavar="FILE", help="A plugin that is not installed."),
+    own("--include-path", multiple=True, metavar="DIR",
+                 help="Plugins in a folder, or a package's sources."),
+    own("--only-plugins", metavar="DIST,…", help="Leave out all others."),
+    own("--no-plugins", "only_plugins", flag_value="edit-harness",
+                 help="Only what is bundled."),
+    own("--block-plugins", metavar="DIST,…", help="Leave these out."),
+)  # fmt: skip
+required = own("--require", multiple=True, metavar="DIST==V",
+                help="Do not start without it; may be repeated.")  # fmt: skip
+
+
+def with_selection(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the flags that say which plugins there are; none is loaded."""
+
+    @selection_flags
+    @wraps(command)
+    def selected(
+        *args: Any,
+        plugin: Sequence[str],
+        include_path: Sequence[str],
+        only_plugins: str | None,
+        block_plugins: str | None,
+        **flags: Any,
+    ) -> Any:
+        from edit_harness import selection
+
+        with selection.chosen(
+            plugin=plugin, include_path=include_path, only=only_plugins, block=block_plugins
+        ):
+            return command(*args, **flags)
+
+    return selected
+
+
+def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the plugins as its first argument, and the flags that say which these are."""
+
+    @with_selection
+    @required
+    @wraps(command)
+    def loaded(*args: Any, require: Sequence[str], **flags: Any) -> Any:
+        from edit_harness import selection
+
+        plugins = Plugins.installed()
+        selection.check_required(plugins, require)
+        return command(plugins, *args, **flags)
+
+    return loaded
