@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import os
 import random
 import signal
@@ -20,7 +21,7 @@ from functools import cache
 from typing import Any, TextIO
 
 SLOW = 2.0
-"""Seconds that a package's registration may take without a note."""
+"""Seconds that the registration of an installed package may take without a note."""
 
 log = logging.getLogger("edit_harness")
 
@@ -29,6 +30,8 @@ log = logging.getLogger("edit_harness")
 class Import:
     """How an import went."""
 
+    limit: float = math.inf
+    """Seconds that it may take without a note."""
     seconds: float = 0.0
     printed: str = ""
     changed: list[str] = field(default_factory=list)
@@ -41,7 +44,7 @@ class Import:
             yield f"printed while it was loaded: {' '.join(self.printed.split())[:200]}"
         if self.changed:
             yield f"changed {', '.join(self.changed)} while it was loaded; that was put back"
-        if self.seconds > SLOW:
+        if self.seconds > self.limit:
             yield (
                 f"took {self.seconds:.1f} s to load; its author can name factories as texts, "
                 "so that they are imported when they are used"
@@ -67,9 +70,9 @@ class Caught(io.TextIOBase):
 
 
 @contextmanager
-def importing() -> Iterator[Import]:
+def importing(limit: float = math.inf) -> Iterator[Import]:
     """Catch what is printed, time it, and put back what changed."""
-    went, printed = Import(), io.StringIO()
+    went, printed = Import(limit), io.StringIO()
     out, err = Caught(sys.stdout, printed), Caught(sys.stderr, printed)
     before = {name: get() for name, (get, _) in STATE.items()}
     start = time.perf_counter()

@@ -7,6 +7,7 @@ broken plugin is reported and skipped; it never hides the others.
 from __future__ import annotations
 
 import importlib
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -215,9 +216,11 @@ def _watched(package: Package | None, component: str = "") -> Iterator[guard.Imp
     # Ours is the program itself: if that dies, there is nobody to go on without it.
     strange = package and package.name != hookspecs.DISTRIBUTION
     watch = journal.watching(package, component) if package and strange else nullcontext()
+    # Every start registers what is installed; a file is named, and a component asked for.
+    limit = guard.SLOW if package and not (component or package.named) else math.inf
     went = guard.Import()
     try:
-        with watch, guard.importing() as went:
+        with watch, guard.importing(limit) as went:
             yield went
     finally:
         for said in went.notes:

@@ -64,8 +64,9 @@ def test_an_import_that_changes_nothing_has_no_notes():
 
 
 def test_a_slow_import_is_noted():
-    (said,) = guard.Import(seconds=3.25).notes
+    (said,) = guard.Import(guard.SLOW, seconds=3.25).notes
     assert said.startswith("took 3.2 s to load")
+    assert not list(guard.Import(seconds=3.25).notes)
 
 
 def test_a_user_is_told_once(caplog):

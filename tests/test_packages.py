@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import pytest
 from builders import ROOT, distribution
 
-from edit_harness import UsageError, discovery
+from edit_harness import UsageError, discovery, guard
 from edit_harness.plugins import Plugins
 
 EDITOR = """
@@ -77,6 +78,16 @@ def test_a_file_that_is_named_is_a_plugin(here, monkeypatch):
         is Plugins.installed().find("editor", "nothing").load()
     )
     assert found.find("editor", "rome").distribution == "edit-harness"
+
+
+def test_only_what_every_start_loads_has_to_be_quick(here, monkeypatch):
+    (here / "mine.py").write_text(EDITOR)
+    distribution(here, "quiz-good", EDITOR.replace("nothing", "idle"))
+    monkeypatch.syspath_prepend(here)
+    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    limits = {package.name: went.limit for package, went in Plugins.installed().packages.items()}
+    assert limits["quiz-good"] == guard.SLOW
+    assert limits["mine.py"] == math.inf
 
 
 def test_two_files_may_have_one_name(here, monkeypatch):
