@@ -87,7 +87,7 @@ def test_the_wheel_has_nothing_else(wheel):
     [
         "edit_harness/py.typed",
         "edit_harness_plugins/py.typed",
-        "edit_harness/testing/suites.py",
+        "edit_harness/testing/editors.py",
         "edit_harness_plugins/models/pocket/files/model.safetensors",
         "edit_harness_plugins/models/pocket/files/tokenizer.json",
         "edit_harness_plugins/models/pocket/files/counterfact.json",

@@ -38,14 +38,12 @@ model of two layers with random weights; metrics are given made-up answers, and
 judges are given the replies that you name.
 """
 
-from edit_harness.testing.suites import (
-    BuilderTests,
-    EditorTests,
-    JudgeTests,
-    MetricTests,
-    PluginTests,
-    TaskTests,
-)
+from edit_harness.testing.builders import BuilderTests
+from edit_harness.testing.editors import EditorTests
+from edit_harness.testing.judges import JudgeTests
+from edit_harness.testing.metrics import MetricTests
+from edit_harness.testing.packages import PluginTests
+from edit_harness.testing.tasks import TaskTests
 from edit_harness.testing.tiny import tiny_model
 
 __all__ = [
