@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
-from edit_harness.cases import Request
+from collections.abc import Sequence
+
+from edit_harness.cases import Case, Choose, Drift, Probe, Request
 
 FACTS = (
     Request("{} lives in", "Ann", "Rome", "Oslo"),
     Request("The firm of {} is", "Bob", "Saab", "Fiat"),
 )
 """What editors are asked to write."""
+ODD = (
+    Request("{} lives in", "Zoë Müller-Łukasz", "Paris"),
+    Request("The {so-called} home of {} is", "the {strange} one", "Rome", "{Oslo}"),
+    Request("{} goes to", "X", "Rome, the capital of Italy, and then to Paris and to Oslo", "Oslo"),
+    Request("Where does {} live? In", 'Ann "O\'Neil" \\ Bob', "Sankt Gallen"),
+    Request("{} は", "東京", "大阪"),
+)
+"""Requests that a task may have: braces, accents, quotes, other scripts, a subject of one letter at the
+very start, a long target, no true object."""
+TOO_LONG = Request("word " * 3000 + "{} lives in", "Ann", "Rome", "Oslo")
+"""A request that has more tokens than the tiny model has positions."""
+
+
+def as_cases(requests: Sequence[Request]) -> list[Case]:
+    """Return a case for each request, that asks for its objects and for a divergence elsewhere."""
+    return [
+        Case(
+            f"case-{number}",
+            (request,),
+            (
+                Probe(
+                    "efficacy", Choose(f"{FACTS[number % 2].text}", (request.target_new, "Oslo"))
+                ),
+                Probe("neighborhood", Drift("Ada plays")),
+            ),
+        )
+        for number, request in enumerate(requests)
+    ]

@@ -1,35 +1,72 @@
-"""What an editor must leave as it was: of the model, and of the process."""
+"""What an editor must leave as it was: of the model, and of the process.
+
+What a process has is read by `edit_harness.testing.process`.
+"""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 
+from edit_harness.digests import of_config
 from edit_harness.model import Model
+from edit_harness.testing import process
+
+HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_state_dict_hooks",
+    "_load_state_dict_pre_hooks",
+)
+TOKENIZER = ("padding_side", "truncation_side", "model_max_length", "chat_template", "pad_token")
 
 
 def state_of(model: Model) -> dict[str, Any]:
     """Return everything that an editor could leave behind, comparable by ``==``."""
+    return {
+        **_of_modules(model),
+        **_of_parameters(model),
+        **_of_surroundings(model),
+        **process.read(),
+    }
+
+
+def _of_modules(model: Model) -> dict[str, Any]:
     modules = dict(model.module.named_modules())
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    name = {"": "the model"}
+    return {
+        "hooks": {
+            f"{h[1:]} of {name.get(n, n)}": list(getattr(m, h))
+            for n, m in modules.items()
+            for h in HOOKS
+        },
+        "modules": {n: (id(m), "forward" in vars(m)) for n, m in modules.items()},
+        "training mode": {name.get(n, n): m.training for n, m in modules.items()},
+    }
+
+
+def _of_parameters(model: Model) -> dict[str, Any]:
     parameters = dict(model.module.named_parameters())
     return {
         "weights": {n: bits(t) for n, t in model.module.state_dict().items()},
-        "hooks": {(n, h): list(getattr(m, h)) for n, m in modules.items() for h in hooks},
-        "modules": {n: id(m) for n, m in modules.items()},
-        "training mode": {n: m.training for n, m in modules.items()},
+        "parameters": {n: id(p) for n, p in parameters.items()},
         "requires_grad": {n: p.requires_grad for n, p in parameters.items()},
-        "gradients": [n for n, p in parameters.items() if p.grad is not None],
-        "torch's random state": bits(torch.random.get_rng_state()),
-        "numpy's random state": str(np.random.get_state()),
-        "Python's random state": random.getstate(),
-        "default dtype": torch.get_default_dtype(),
-        "gradient mode": torch.is_grad_enabled(),
+        "gradients": {n: p.grad is not None for n, p in parameters.items()},
+        "hooks of parameters": {n: list(p._backward_hooks or ()) for n, p in parameters.items()},
+    }
+
+
+def _of_surroundings(model: Model) -> dict[str, Any]:
+    tokenizer = model.tokens.tokenizer
+    return {
+        "the model's configuration": of_config(model.module.config),
+        "the tokenizer": {name: getattr(tokenizer, name, None) for name in TOKENIZER},
+        "the vocabulary": len(tokenizer),
     }
 
 
@@ -43,6 +80,8 @@ def left_alone(model: Model) -> Iterator[None]:
     """Fail if something about the model or the process is not as it was."""
     before = state_of(model)
     yield
-    after = state_of(model)
-    changed = [name for name in before if before[name] != after[name]]
-    assert not changed, f"changed and not restored: {', '.join(changed)}"
+    changed = process.changes(before, state_of(model))
+    assert not changed, (
+        f"changed and not restored: {'; '.join(changed)}. An edit is returned as data: put back in a "
+        "`finally` what is changed for a while"
+    )
