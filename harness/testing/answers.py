@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,8 @@ from edit_harness.cases import (
     Distribution,
     Divergence,
     Drift,
+    Generate,
+    Key,
     NextToken,
     Probe,
     Query,
@@ -21,6 +24,29 @@ from edit_harness.cases import (
     Text,
     Verdict,
 )
+from edit_harness.testing.facts import FACTS
+
+ROLES = ("efficacy", "paraphrase", "neighborhood", "neighborhood-plus", "attribute")
+
+
+def made_up(roles: Iterable[str]) -> list[Case]:
+    """Return cases whose probes have these roles, or else the usual ones; each asks in one way."""
+    return [
+        Case(f"made-up-{number}", FACTS[:1], tuple(Probe(r, query, key=key) for r in sorted(roles)))
+        for roles in [set(roles) or set(ROLES)]
+        for number, (query, key) in enumerate(_ways() * 3)
+    ]
+
+
+def _ways() -> list[tuple[Query, Key | None]]:
+    fact = FACTS[0]
+    key = Key("match", fact.target_new, fact.target_true, {"how": "within"})
+    return [
+        (Choose(fact.text, (fact.target_new, fact.target_true)), None),
+        (Drift(fact.text), None),
+        (NextToken(fact.text), None),
+        (Generate(fact.text), key),
+    ]
 
 
 def invented(case: Case, seed: int) -> list[Answer]:

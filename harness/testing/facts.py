@@ -25,15 +25,16 @@ TOO_LONG = Request("word " * 3000 + "{} lives in", "Ann", "Rome", "Oslo")
 
 
 def as_cases(requests: Sequence[Request]) -> list[Case]:
-    """Return a case for each request, that asks for its objects and for a divergence elsewhere."""
+    """Return a case for each request, that asks for its objects and for a divergence elsewhere.
+
+    Of a prompt that is too long the end is asked, so that what fails is the edit.
+    """
     return [
         Case(
             f"case-{number}",
             (request,),
             (
-                Probe(
-                    "efficacy", Choose(f"{FACTS[number % 2].text}", (request.target_new, "Oslo"))
-                ),
+                Probe("efficacy", Choose(request.text[-99:], (request.target_new, "Oslo"))),
                 Probe("neighborhood", Drift("Ada plays")),
             ),
         )
