@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -49,15 +51,12 @@ class PluginTests(Suite):
         return plugins.components
 
     @pytest.fixture
-    def registered(self, tmp_path: Path) -> dict[str, Any]:
+    def registered(self) -> dict[str, Any]:
         """Return what a fresh process saw when it registered the plugin, and what was printed."""
-        file = tmp_path / "found.json"
-        module = "edit_harness.testing.registering"
-        done = python("-m", module, self.plugin.__name__, str(file))
-        said = (done.stdout + done.stderr).decode(errors="replace").strip()
-        if done.returncode or not file.exists():
-            pytest.fail(f"{self.plugin.__name__} cannot be registered in a fresh process: {said}")
-        return {"said": said, **json.loads(file.read_text(encoding="utf-8"))}
+        try:
+            return registered(self.plugin.__name__)
+        except RuntimeError as error:
+            pytest.fail(str(error))
 
     def test_hooks_are_known(self) -> None:
         """Every hook is one that there is, with the arguments that it has, and marked as a hook."""
@@ -135,3 +134,18 @@ class PluginTests(Suite):
             assert known, (
                 f"{component.name} is no dataclass: its fields cannot be written to a file"
             )
+
+
+@cache
+def registered(module: str) -> dict[str, Any]:
+    """Register a plugin in a fresh process, and return what `registering` says of it, and it itself.
+
+    Raises `RuntimeError` if that fails.
+    """
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "found.json"
+        done = python("-m", "edit_harness.testing.registering", module, str(file))
+        said = (done.stdout + done.stderr).decode(errors="replace").strip()
+        if done.returncode or not file.exists():
+            raise RuntimeError(f"{module} cannot be registered in a fresh process: {said}")
+        return {"said": said, **json.loads(file.read_text(encoding="utf-8"))}
