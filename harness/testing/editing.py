@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -41,18 +41,16 @@ class EditorSuite(Suite):
         editor.prepare(model)
         return editor
 
-    def edits(self, model: Model, requests: Sequence[Request]) -> dict[str, Edit]:
-        """Return what every way of editing returns, by the way's name."""
+    def edits(self, model: Model, requests: Sequence[Request]) -> Iterator[tuple[str, Edit]]:
+        """Yield what every way of editing returns, with the way's name."""
         editor = self.ready(model)
         batches = [[request] for request in requests] + [list(requests)]
         first = editor.edit(model, requests[:1])
-        found = {
-            "edit() of one request": first,
-            "edit() of several requests": editor.edit(model, requests),
-            "extend()": editor.extend(model, first, requests[1:]),
-        }
-        together = zip(batches, editor.edit_each(model, batches), strict=True)
-        return found | {f"edit_each() of {len(batch)} requests": e for batch, e in together}
+        yield "edit() of one request", first
+        yield "edit() of several requests", editor.edit(model, requests)
+        yield "extend()", editor.extend(model, first, requests[1:])
+        for edit in editor.edit_each(model, batches):
+            yield "edit_each()", edit
 
     def skip_unless_trains(self) -> None:
         """Skip what a random model cannot show."""

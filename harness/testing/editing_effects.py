@@ -25,13 +25,13 @@ class EffectChecks(EditorSuite):
 
     def test_returns_edits(self, model: Model) -> None:
         """Every way of editing returns an `Edit`."""
-        for way, edit in self.edits(model, FACTS).items():
+        for way, edit in self.edits(model, FACTS):
             kind = type(edit).__name__
             assert isinstance(edit, Edit), f"{way} returned a {kind}: return an Edit"
 
     def test_edits_fit_the_model(self, model: Model) -> None:
         """A change has its parameter's shape, and an adaptor a module of the model."""
-        for way, edit in self.edits(model, FACTS).items():
+        for way, edit in self.edits(model, FACTS):
             try:
                 model.check(edit)
             except PluginError as error:
@@ -39,7 +39,7 @@ class EffectChecks(EditorSuite):
 
     def test_edits_are_finite(self, model: Model) -> None:
         """No number of an edit is NaN or infinite."""
-        for way, edit in self.edits(model, FACTS).items():
+        for way, edit in self.edits(model, FACTS):
             for name, tensor in tensors_of(edit):
                 good = torch.isfinite(tensor).all()
                 assert good, f"{way}: {name} has NaN or infinity; divide by no norm that may be 0"
@@ -53,10 +53,13 @@ class EffectChecks(EditorSuite):
 
     def test_takes_several_requests_at_once(self, model: Model) -> None:
         """One edit writes every request."""
-        edit = self.ready(model).edit(model, FACTS)
+        editor = self.ready(model)
+        edit = editor.edit(model, FACTS)
         self.skip_unless_trains()
-        for fact in FACTS:
+        for fact, other in zip(FACTS, FACTS[::-1], strict=True):
             assert_written(model, edit, fact)
+            differs = gain(model, edit, fact) != gain(model, editor.edit(model, [other]), fact)
+            assert differs, f"{fact.statement!r} was left out: edit() writes all its requests"
 
     def test_accumulates(self, model: Model) -> None:
         """What was written before stays when more is written."""

@@ -17,7 +17,6 @@ from edit_harness.model import Model
 from edit_harness.records import OK, Record
 from edit_harness.testing.editing import EditorSuite, Interrupted, forward_counter
 from edit_harness.testing.facts import FACTS, ODD, TOO_LONG, as_cases
-from edit_harness.testing.state import left_alone
 
 REGIMES = (Regime(), Regime("batch", 2), Regime("sequential", immediate=True))
 
@@ -42,8 +41,7 @@ class RunChecks(EditorSuite):
         requests = (FACTS[0], ODD[0], FACTS[1])
         sound = records_of(model, self.ready(model), requests)
         stumbling = Stumbling(self.ready(model), requests[1], monkeypatch)
-        with left_alone(model):
-            found = records_of(model, stumbling, requests)
+        found = records_of(model, stumbling, requests)
         assert [record.status for record in found] == [OK, "edit_failed", OK]
         for one, two in ((sound[0], found[0]), (sound[2], found[2])):
             np.testing.assert_allclose(
@@ -53,9 +51,8 @@ class RunChecks(EditorSuite):
 
     def test_what_cannot_be_written_is_a_status(self, model: Model) -> None:
         """A request that has no room in the model fails for itself, and is no crash of the run."""
-        editor = self.ready(model)
-        with left_alone(model):
-            first, hopeless, last = records_of(model, editor, (FACTS[0], TOO_LONG, FACTS[1]))
+        requests = (FACTS[0], TOO_LONG, FACTS[1])
+        first, hopeless, last = records_of(model, self.ready(model), requests)
         assert_ok(first)
         assert_ok(last)
         told = hopeless.status == OK or hopeless.message

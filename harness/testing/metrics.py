@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import random
@@ -16,6 +15,7 @@ import pytest
 
 from edit_harness.cases import Case, Choose, Drift, Generate, NextToken, Probe, Query
 from edit_harness.encoding import finite
+from edit_harness.fields import build, settings
 from edit_harness.interfaces import Metric, Task
 from edit_harness.testing import process
 from edit_harness.testing.answers import invented, made_up
@@ -50,6 +50,10 @@ class MetricTests(Suite):
         """Measure a case with answers that depend on its id alone."""
         return self.values_of(self.metric, [case])[0]
 
+    def fresh(self) -> Metric:
+        """Return the metric as it is made for a run."""
+        return build(type(self.metric), settings(self.metric), "metric")
+
     def values_of(self, metric: Metric, cases: Sequence[Case]) -> list[dict[str, float]]:
         """Measure cases with answers that depend on their ids alone."""
         seeds = [(case, seed_of(case)) for case in cases]
@@ -74,7 +78,7 @@ class MetricTests(Suite):
         random.seed(len(cases))
         np.random.seed(len(cases))
         assert [dict(self.values(case)) for case in reversed(cases)] == first[::-1], how
-        fresh = copy.deepcopy(self.metric)
+        fresh = self.fresh()
         for case, values in zip(cases, first, strict=True):
             before, after = (invented(case, seed_of(case) + i) for i in (0, 1))
             kept = list(before), list(after)
@@ -86,7 +90,7 @@ class MetricTests(Suite):
         whole = [dict(self.values(case)) for case in cases]
         for size in (1, 3):
             pieces = [cases[at : at + size] for at in range(0, len(cases), size)]
-            parts = [self.values_of(copy.deepcopy(self.metric), piece) for piece in pieces]
+            parts = [self.values_of(self.fresh(), piece) for piece in pieces]
             same = [values for part in parts for values in part] == whole
             assert same, f"{size} cases at a time have other values: keep nothing between cases"
 

@@ -17,7 +17,7 @@ from edit_harness.fields import build
 from edit_harness.hookspecs import GROUP
 from edit_harness.interfaces import Builder, Editor, Judge, Metric, ModelSource, Task
 from edit_harness.plugins import Component, Plugins, entry_points
-from edit_harness.testing.elsewhere import python
+from edit_harness.testing.elsewhere import bare_python
 from edit_harness.testing.suite import Suite
 
 SECONDS = 2.0
@@ -144,7 +144,8 @@ def registered(module: str) -> dict[str, Any]:
     """
     with TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
-        done = python("-m", "edit_harness.testing.registering", module, str(file))
+        name = "edit_harness.testing.registering"
+        done = bare_python("-m", name, module, str(file), folder=folder)
         said = (done.stdout + done.stderr).decode(errors="replace").strip()
         if done.returncode or not file.exists():
             raise RuntimeError(f"{module} cannot be registered in a fresh process: {said}")
