@@ -1,7 +1,12 @@
 """The conformance suites find what they are there to find."""
 
+import logging
+import os
 import random
 import re
+import signal
+import sys
+import warnings
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -623,3 +628,37 @@ def test_what_is_compared_is_told():
         patch.setattr(Literal, "judge", lambda self, replies: [1] * 9 if replies else [])
         with pytest.raises(AssertionError, match=r"return a verdict for each reply(.|\n)*9 == "):
             suite.test_verdicts_are_sound()
+
+
+CHANGES = {
+    "the working directory": lambda: os.chdir("/"),
+    "the environment": lambda: os.environ.update(EDIT_HARNESS_TRIED="1"),
+    "sys.path": lambda: sys.path.append("/nowhere"),
+    "Python's random state": random.random,
+    "numpy's random state": np.random.rand,
+    "numpy's handling of errors": lambda: np.seterr(divide="raise"),
+    "torch's random state": lambda: torch.rand(1),
+    "the default dtype": lambda: torch.set_default_dtype(torch.float64),
+    "the default device": lambda: torch.set_default_device("meta"),
+    "gradient mode": lambda: torch.set_grad_enabled(False),
+    "the number of torch's threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "torch's determinism": lambda: torch.use_deterministic_algorithms(True),
+    "the precision of matrix products": lambda: torch.set_float32_matmul_precision("medium"),
+    "the warnings filters": lambda: warnings.simplefilter("ignore"),
+    "the signal handlers": lambda: signal.signal(signal.SIGUSR1, lambda *_: None),
+    "the root logger's level": lambda: logging.root.setLevel(7),
+    "the exception hook": lambda: setattr(sys, "excepthook", print),
+    "hooks of all modules": lambda: torch.nn.modules.module.register_module_forward_hook(print),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_the_process_is_seen_and_put_back(name):
+    before = process.read()
+    try:
+        CHANGES[name]()
+        (change,) = process.changes(before, process.read())
+    finally:
+        process.put_back(before)
+    assert change.startswith(name)
+    assert process.changes(before, process.read()) == []

@@ -35,7 +35,9 @@ Subclass the suite of your kind, name the component, and pytest does the rest::
 
 The suites need pytest, but neither a GPU nor a download: editors are tried on `tiny_model`, a
 model of two layers with random weights; metrics are given made-up answers, and
-judges are given the replies that you name.
+judges are given the replies that you name. The docstring of a suite says what it checks, that of a check
+what it means; docs/conformance.md says what to do if one fails. What a check changes in the process
+is put back before the next one. Those for tasks, metrics and judges do without torch.
 """
 
 from __future__ import annotations

@@ -19,7 +19,11 @@ from edit_harness.testing.suite import Suite
 
 
 class BuilderTests(Suite):
-    """What every builder must do."""
+    """What every builder must do.
+
+    It makes a file or a folder, where it is told to, and the same bytes again; facts that no model knows,
+    and files that are none, are errors for users. Nothing global changes.
+    """
 
     builder: Builder
     material: Material

@@ -24,7 +24,13 @@ from edit_harness.testing.suite import Suite
 
 
 class JudgeTests(Suite):
-    """What every judge must do."""
+    """What every judge must do.
+
+    Verdicts are in range, tell replies apart, depend on their own reply alone, not on the order, are
+    deterministic and strict JSON; any text is borne, a key of another kind is refused. What fails is
+    never scored: with every connection refused a verdict is as before, or pending, or unparsed. Nothing
+    global changes.
+    """
 
     judge: Judge
     replies: Sequence[Reply]

@@ -24,7 +24,13 @@ from edit_harness.testing.suite import Suite
 
 
 class MetricTests(Suite):
-    """What every metric must do. The answers are made up, so no model is needed."""
+    """What every metric must do. The answers are made up, so no model is needed.
+
+    Values are finite floats within the range of their measure, a pure function of a case and its
+    answers, the same in any order and in any chunks; ``pre_`` values know nothing of the answers after;
+    cases of others have none. The summary is of a set of cases and bears missing values; every number of
+    it is documented. Nothing global changes.
+    """
 
     metric: Metric
     task: Task | None = None

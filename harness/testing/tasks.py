@@ -39,7 +39,13 @@ sys.stdout.write("\\n".join(dumps(encode_case(case)) for case in islice(task.cas
 
 
 class TaskTests(Suite):
-    """What every task must do."""
+    """What every task must do.
+
+    Ids are unique texts; cases are the same, in the same order, in a second reading and in another
+    process, come back from strict JSON, have requests and probes or a problem, and name their subject
+    where efficacy is asked for; reading leaves the process alone. Its metrics exist and measure its
+    cases, its data can be counted.
+    """
 
     task: Task
     sample: ClassVar[int] = 50
