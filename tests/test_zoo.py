@@ -111,7 +111,7 @@ class Notes:
 def run(file):
     """Run the suites of a file in this process."""
     notes, before = Notes(), process.read()
-    quiet = ["-q", "--noconftest", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
+    quiet = ["-q", "--tb=short", "--noconftest", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
     pytest.main([*quiet, "-o", "python_files=*.py", f"--rootdir={ROOT}", str(file)], [notes])
     process.put_back(before)
     return notes

@@ -35,6 +35,7 @@ from edit_harness.edits import Dense, Edit
 from edit_harness.testing import EditorTests, JudgeTests, MetricTests, TaskTests
 from edit_harness.testing.editing_effects import EffectChecks
 from edit_harness.testing.editing_records import RecordChecks
+from edit_harness.testing.editing_runs import RunChecks
 from edit_harness.testing.editing_state import StateChecks
 
 ALONE = "test_leaves_the_model_and_the_process_as_they_were"
@@ -108,7 +109,7 @@ class LeaksAForwardHook(Steepest):
         return super().edit(model, requests)
 
 
-class TestLeaksAForwardHook(EditorTests):
+class TestLeaksAForwardHook(StateChecks, RunChecks):
     editor = LeaksAForwardHook()
     caught = {
         ALONE: "hooks (forward_hooks of the model)",
@@ -139,7 +140,7 @@ class LeavesAHookWhenInterrupted(Steepest):
         return edit
 
 
-class TestLeavesAHookWhenInterrupted(EditorTests):
+class TestLeavesAHookWhenInterrupted(StateChecks, RunChecks):
     editor = LeavesAHookWhenInterrupted()
     caught = {
         "test_leaves_the_model_as_it_was_when_interrupted": "put back in a `finally`",
@@ -292,7 +293,7 @@ class ReturnsNaN(Steepest):
         return changed(super().edit(model, requests), lambda tensor: tensor * float("nan"))
 
 
-class TestReturnsNaN(EditorTests):
+class TestReturnsNaN(EffectChecks):
     editor = ReturnsNaN()
     caught = {
         FINITE: "edit() of one request: transformer.h.0.mlp.c_proj.weight has NaN or infinity",
@@ -300,11 +301,6 @@ class TestReturnsNaN(EditorTests):
         SEVERAL: "gained nan nats",
         ADDS_UP: "gained nan nats",
         ODD: "is answered with NaN or infinity",
-        FILE: "",
-        LOADED: "",
-        RUN: "is nonfinite",
-        APART: "nonfinite",
-        HOPELESS: "is nonfinite",
     }
 
 
@@ -417,7 +413,7 @@ class StaysBroken(Steepest):
         return changed(edit, lambda tensor: tensor * step)
 
 
-class TestStaysBroken(EditorTests):
+class TestStaysBroken(RunChecks):
     editor = StaysBroken()
     caught = {APART: "an edit after a failed one is another than without it"}
 
@@ -442,7 +438,7 @@ class GivesUpWithNaN(Steepest):
             return Edit({"transformer.h.0.mlp.c_proj.weight": Dense(weight * float("nan"))})
 
 
-class TestGivesUpWithNaN(EditorTests):
+class TestGivesUpWithNaN(StateChecks, RunChecks):
     editor = GivesUpWithNaN()
     caught = {
         HOPELESS: "raise an error rather than return NaN",
