@@ -32,7 +32,8 @@ CAUGHT = {
     "quiz-heavy": (
         f"import scipy{PACKAGE}",
         {
-            "test_registers_without_heavy_modules": "it imports numpy, scipy: name the factory as text"
+            "test_registers_without_heavy_modules": "it imports numpy, scipy: name the factory as",
+            "test_registering_leaves_the_process_as_it_was": "the warnings filters",
         },
     ),
     "quiz-slow": (
