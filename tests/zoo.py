@@ -15,19 +15,25 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from zoo_tasks import (
+    DoubleIds,
+    ForgetsTheSubject,
+    HashedIds,
+    Listed,
+    NaNInATag,
+    SeedsWhenRead,
+    SetInATag,
+    Shuffled,
+    UnknownMetric,
+)
 
 from edit_harness import (
-    Case,
-    Choose,
     Editor,
     Judge,
     Key,
     Measure,
     Metric,
-    Probe,
     Reply,
-    Request,
-    Task,
     UsageError,
     Verdict,
 )
@@ -446,68 +452,9 @@ class TestGivesUpWithNaN(StateChecks, RunChecks):
     }
 
 
-REQUEST = Request("{} lives in", "Ada", "Paris", "Rome")
-
-
-def case(name, request=REQUEST, prompt=REQUEST.text, **more):
-    query = Choose(prompt, (request.target_new, request.target_true))
-    return Case(name, (request,), (Probe("efficacy", query),), **more)
-
-
-@dataclass
-class Listed(Task):
-    """Cases of the same request."""
-
-    count: int = 5
-    metrics = ("success",)
-
-    def cases(self):
-        yield from (case(str(number)) for number in range(self.count))
-
-
 class TestHealthyTask(TaskTests):
     task = Listed()
     caught = {}
-
-
-class DoubleIds(Listed):
-    def cases(self):
-        yield from (case(request.subject) for request in [REQUEST, REQUEST])
-
-
-class HashedIds(Listed):
-    def cases(self):
-        yield from (case(str(hash(f"{number}"))) for number in range(self.count))
-
-
-class Shuffled(Listed):
-    def cases(self):
-        yield from (case(str(number)) for number in random.sample(range(99), 99))
-
-
-class UnknownMetric(Listed):
-    metrics = ("no-such-metric",)
-
-
-class NaNInATag(Listed):
-    def cases(self):
-        yield case("0", tags={"score": float("nan")})
-
-
-class SetInATag(Listed):
-    def cases(self):
-        yield case("0", tags={"of": {"Ada"}})
-
-
-class ForgetsTheSubject(Listed):
-    def cases(self):
-        yield case("0", prompt="{} lives in")
-
-
-class SeedsWhenRead(Listed):
-    def cases(self):
-        random.seed(0)
-        yield from super().cases()
 
 
 class TestDoubleIds(TaskTests):
