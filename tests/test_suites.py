@@ -1,6 +1,12 @@
 """The conformance suites find what they are there to find."""
 
+import logging
+import os
 import random
+import re
+import signal
+import sys
+import warnings
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -8,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from _pytest.outcomes import Failed, Skipped
-from builders import REQUEST
+from builders import REQUEST, ROOT
 
 from edit_harness import (
     Builder,
@@ -20,13 +26,15 @@ from edit_harness import (
     Measure,
     Metric,
     Probe,
+    Regime,
     Reply,
     Task,
     Verdict,
     hookimpl,
 )
 from edit_harness.edits import Dense, Edit
-from edit_harness.errors import DataError, PluginError, UsageError
+from edit_harness.errors import DataError, UsageError
+from edit_harness.plugins import Plugins
 from edit_harness.testing import (
     BuilderTests,
     EditorTests,
@@ -34,8 +42,11 @@ from edit_harness.testing import (
     MetricTests,
     PluginTests,
     TaskTests,
+    process,
     tiny_model,
 )
+from edit_harness.testing.elsewhere import python
+from edit_harness.testing.packages import registered
 from edit_harness_plugins.editors.ft import FineTuning
 
 FAILURES = (AssertionError, Failed, Exception)
@@ -48,13 +59,15 @@ def failing(suite, only=(), **fixtures):
         test = getattr(suite, name)
         wanted = test.__code__.co_varnames[1 : test.__code__.co_argcount]
         with pytest.MonkeyPatch.context() as patch:
-            known = {**{k: make() for k, make in fixtures.items()}, "monkeypatch": patch}
+            known = {**fixtures, "monkeypatch": lambda patch=patch: patch}
+            before = process.read()
             try:
-                test(**{k: known[k] for k in wanted})
+                test(**{k: known[k]() for k in wanted})
             except Skipped:
                 pass
             except FAILURES:
                 failed.add(name)
+            process.put_back(before)
     return failed
 
 
@@ -188,7 +201,8 @@ def test_a_bad_editor_is_found(kind, found, tmp_path):
 
 def test_a_good_editor_passes(tmp_path):
     suite = type("Suite", (EditorTests,), {"editor": Good()})()
-    assert failing(suite, model=tiny_model, tmp_path=lambda: tmp_path) == set()
+    fixtures = {"model": tiny_model, "tmp_path": lambda: tmp_path, "regime": Regime}
+    assert failing(suite, **fixtures) == set()
 
 
 def case(name, role="efficacy"):
@@ -236,9 +250,16 @@ class Unmeasured(Listed):
         (Listed((case(1),)), {"test_ids_are_unique_texts"}),
         (Listed((Case("a", (REQUEST,), case("a").probes, {1: "x"}),)), {"test_cases_are_json"}),
         (Listed((case("a", "unheard-of"),)), {"test_its_metrics_measure_its_cases"}),
-        (Shuffled(), {"test_order_and_ids_are_fixed"}),
+        (
+            Shuffled(),
+            {
+                "test_order_and_ids_are_fixed",
+                "test_cases_are_the_same_in_another_process",
+                "test_reading_leaves_the_process_as_it_was",
+            },
+        ),
         (Uncounted(), {"test_its_data_can_be_counted"}),
-        (Unmeasured(), {"test_its_metrics_are_installed", "test_its_metrics_measure_its_cases"}),
+        (Unmeasured(), {"test_its_metrics_are_installed"}),
     ],
 )
 def test_a_bad_task_is_found(task, found):
@@ -495,7 +516,7 @@ class Forgets(Copies):
         (Copies, set()),
         (LeavesMore, {"test_makes_what_it_says"}),
         (MakesAFolder, {"test_makes_what_it_says"}),
-        (Shuffles, {"test_makes_the_same_bytes_again"}),
+        (Shuffles, {"test_makes_the_same_bytes_again", "test_leaves_the_process_as_it_was"}),
         (AsksNobody, {"test_asks_a_model_if_there_is_one"}),
         (Breaks, {"test_refuses_what_is_no_file_of_facts", "test_asks_a_model_if_there_is_one"}),
         (Forgets, {"test_is_built_from_its_fields"}),
@@ -529,7 +550,14 @@ class Plain:
         return outputs
 
 
-ALWAYS = {"test_is_advertised", "test_registers_without_heavy_modules"}
+ALWAYS = {
+    "test_is_advertised",
+    "test_registers_without_heavy_modules",
+    "test_registers_in_silence",
+    "test_registering_leaves_the_process_as_it_was",
+    "test_registers_quickly",
+}
+"""What fails for a module that is not installed."""
 
 
 @pytest.mark.parametrize(
@@ -544,13 +572,93 @@ ALWAYS = {"test_is_advertised", "test_registers_without_heavy_modules"}
     ],
 )
 def test_a_bad_plugin_is_found(module, found):
+    plugins = Plugins()
+    plugins.add(module, "under-test")
     suite = type("Suite", (PluginTests,), {"plugin": module})()
-    components = PluginTests.components.__wrapped__(suite)
-    failed = failing(suite, components=lambda: components)
-    assert failed >= found | ALWAYS
+    fixtures = {"components": lambda: plugins.components, "registered": lambda: registered("x.y")}
+    assert failing(suite, **fixtures) >= found | ALWAYS
 
 
 def test_a_bad_name_is_found():
     suite = type("Suite", (PluginTests,), {"plugin": plugin("Bad_Name", Sound)})()
-    with pytest.raises(PluginError, match="is no metric name"):
-        PluginTests.components.__wrapped__(suite)
+    with pytest.raises(Failed, match="is no metric name"):
+        suite.test_hooks_are_known()
+
+
+SUITES = {
+    "Editors": EditorTests,
+    "Tasks": TaskTests,
+    "Metrics": MetricTests,
+    "Judges": JudgeTests,
+    "Builders": BuilderTests,
+    "Packages": PluginTests,
+}
+
+
+@pytest.mark.parametrize("kind", SUITES)
+def test_the_page_has_every_check_and_no_other(kind):
+    """In the table of its kind, with what it says and what to do if it fails."""
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## {kind}$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    rows = [[cell.strip() for cell in line.split(" | ")] for line in section.splitlines()]
+    rows = [row for row in rows if row[0].startswith("| `test_")]
+    assert all(len(row) == 3 and all(row) for row in rows)
+    told = [row[0].strip("| `") for row in rows]
+    checks = {name for name in dir(SUITES[kind]) if name.startswith("test_")}
+    assert sorted(told) == sorted(checks)
+
+
+@pytest.mark.parametrize("kind", SUITES.values())
+def test_every_check_says_what_it_is_for(kind):
+    for name in (name for name in dir(kind) if name.startswith("test_")):
+        assert getattr(kind, name).__doc__
+
+
+def test_suites_for_what_needs_no_torch_need_none():
+    code = "import sys; from edit_harness.testing import TaskTests, MetricTests, JudgeTests; "
+    done = python("-c", code + "assert 'torch' not in sys.modules")
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_what_is_compared_is_told():
+    """Also in an installed package, whose asserts pytest leaves alone unless it is told."""
+    suite = type("Suite", (JudgeTests,), {"judge": Literal(), "replies": REPLIES})()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Literal, "kinds", {})
+        patch.setattr(Literal, "judge", lambda self, replies: [1] * 9 if replies else [])
+        with pytest.raises(AssertionError, match=r"return a verdict for each reply(.|\n)*9 == "):
+            suite.test_verdicts_are_sound()
+
+
+CHANGES = {
+    "the working directory": lambda: os.chdir("/"),
+    "the environment": lambda: os.environ.update(EDIT_HARNESS_TRIED="1"),
+    "sys.path": lambda: sys.path.append("/nowhere"),
+    "Python's random state": random.random,
+    "numpy's random state": np.random.rand,
+    "numpy's handling of errors": lambda: np.seterr(divide="raise"),
+    "torch's random state": lambda: torch.rand(1),
+    "the default dtype": lambda: torch.set_default_dtype(torch.float64),
+    "the default device": lambda: torch.set_default_device("meta"),
+    "gradient mode": lambda: torch.set_grad_enabled(False),
+    "the number of torch's threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "torch's determinism": lambda: torch.use_deterministic_algorithms(True),
+    "the precision of matrix products": lambda: torch.set_float32_matmul_precision("medium"),
+    "the warnings filters": lambda: warnings.simplefilter("ignore"),
+    "the signal handlers": lambda: signal.signal(signal.SIGUSR1, lambda *_: None),
+    "the root logger's level": lambda: logging.root.setLevel(7),
+    "the exception hook": lambda: setattr(sys, "excepthook", print),
+    "hooks of all modules": lambda: torch.nn.modules.module.register_module_forward_hook(print),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_the_process_is_seen_and_put_back(name):
+    before = process.read()
+    try:
+        CHANGES[name]()
+        changes = process.changes(before, process.read())
+    finally:
+        process.put_back(before)
+    assert any(change.startswith(name) for change in changes)
+    assert process.changes(before, process.read()) == []

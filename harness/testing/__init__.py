@@ -35,18 +35,36 @@ Subclass the suite of your kind, name the component, and pytest does the rest::
 
 The suites need pytest, but neither a GPU nor a download: editors are tried on `tiny_model`, a
 model of two layers with random weights; metrics are given made-up answers, and
-judges are given the replies that you name.
+judges are given the replies that you name. The docstring of a suite says what it checks, that of a check
+what it means; docs/conformance.md says what to do if one fails. What a check changes in the process
+is put back before the next one. Those for tasks, metrics and judges do without torch.
 """
 
-from edit_harness.testing.suites import (
-    BuilderTests,
-    EditorTests,
-    JudgeTests,
-    MetricTests,
-    PluginTests,
-    TaskTests,
-)
-from edit_harness.testing.tiny import tiny_model
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edit_harness.testing.builders import BuilderTests
+    from edit_harness.testing.editors import EditorTests
+    from edit_harness.testing.judges import JudgeTests
+    from edit_harness.testing.metrics import MetricTests
+    from edit_harness.testing.packages import PluginTests
+    from edit_harness.testing.tasks import TaskTests
+    from edit_harness.testing.tiny import tiny_model
+
+_LAZY = {
+    "BuilderTests": "builders",
+    "EditorTests": "editors",
+    "JudgeTests": "judges",
+    "MetricTests": "metrics",
+    "PluginTests": "packages",
+    "TaskTests": "tasks",
+    "tiny_model": "tiny",
+}
 
 __all__ = [
     "BuilderTests",
@@ -57,3 +75,14 @@ __all__ = [
     "TaskTests",
     "tiny_model",
 ]
+
+# An assert of an installed package says what it compared only if pytest is told before the import.
+if pytest := sys.modules.get("pytest"):
+    pytest.register_assert_rewrite(*(f"{__name__}.{m.name}" for m in iter_modules(__path__)))
+
+
+def __getattr__(name: str) -> Any:
+    """Import a suite when it is first asked for: those for tasks, metrics and judges need no torch."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

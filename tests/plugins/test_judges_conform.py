@@ -50,7 +50,7 @@ class TestOpenAI(JudgeTests):
     @pytest.fixture(autouse=True)
     def server(self):
         with serving() as server:
-            self.judge = OpenAI(model="judge", url=server.url, cache="none", twice=0.5)
+            self.judge = OpenAI(model="judge", url=server.url, cache="none", twice=0.5, retries=0)
             yield server
 
 

@@ -18,7 +18,7 @@ from edit_harness.interfaces import Making
 from edit_harness.moments import collect, find, save
 from edit_harness.presets import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness.testing.suites import gain
+from edit_harness.testing.effects import gain
 from edit_harness_plugins.editors import alphaedit as alphaedit_module
 from edit_harness_plugins.editors.alphaedit import AlphaEdit, NullSpace
 from edit_harness_plugins.editors.contexts import fill

@@ -1,0 +1,230 @@
+"""The suite for metrics; see `edit_harness.testing` for how to use it."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from edit_harness.cases import Case, Choose, Drift, Generate, NextToken, Probe, Query
+from edit_harness.encoding import finite
+from edit_harness.fields import build, settings
+from edit_harness.interfaces import Metric, Task
+from edit_harness.testing import process
+from edit_harness.testing.answers import invented, made_up
+from edit_harness.testing.facts import FACTS
+from edit_harness.testing.suite import Suite
+
+
+class MetricTests(Suite):
+    """What every metric must do. The answers are made up, so no model is needed.
+
+    Values are finite floats within the range of their measure, a pure function of a case and its
+    answers, the same in any order and in any chunks; ``pre_`` values know nothing of the answers after;
+    cases of others have none. The summary is of a set of cases and bears missing values; every number of
+    it is documented. Nothing global changes.
+    """
+
+    metric: Metric
+    task: Task | None = None
+    """A task with cases that concern the metric; without one, cases are made up."""
+    sample: ClassVar[int] = 20
+
+    @pytest.fixture
+    def cases(self) -> list[Case]:
+        """Return the first cases of the task that can be used, or cases that are made up."""
+        if self.task:
+            return list(islice((c for c in self.task.cases() if not c.problem), self.sample))
+        roles = {role for measure in self.metric.measures.values() for role in measure.probes}
+        found = [case for case in made_up(roles) if self.concerns(case)]
+        return found or pytest.skip("no made-up case concerns it: name a task in the suite")
+
+    def concerns(self, case: Case) -> bool:
+        """Tell whether the metric has something to say about a made-up case."""
+        with suppress(Exception):  # a query of another kind than it expects is no fault of its own
+            return bool(self.values(case))
+        return False
+
+    def values(self, case: Case) -> Mapping[str, float]:
+        """Measure a case with answers that depend on its id alone."""
+        return self.values_of(self.metric, [case])[0]
+
+    def fresh(self) -> Metric:
+        """Return the metric as it is made for a run."""
+        return build(type(self.metric), settings(self.metric), "metric")
+
+    def values_of(self, metric: Metric, cases: Sequence[Case]) -> list[dict[str, float]]:
+        """Measure cases with answers that depend on their ids alone."""
+        seeds = [(case, seed_of(case)) for case in cases]
+        return [dict(metric.measure(c, invented(c, s), invented(c, s + 1))) for c, s in seeds]
+
+    def columns(self, cases: Sequence[Case]) -> dict[str, np.ndarray]:
+        """Measure cases, and return the values as columns, NaN where a case has none."""
+        rows = [self.values(case) for case in cases]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {n: np.array([row.get(n, np.nan) for row in rows]) for n in names}
+
+    def test_values_are_finite_floats(self, cases: list[Case]) -> None:
+        """Values go into JSON Lines, which has no NaN."""
+        assert any(self.values(case) for case in cases), "it measures none of the task's cases"
+        for case in cases:
+            assert_floats(self.values(case))
+
+    def test_is_pure(self, cases: list[Case]) -> None:
+        """The same answers give the same values, whatever was measured in between."""
+        how = "a value depends on the case and its answers alone: keep no state, draw nothing"
+        first = [dict(self.values(case)) for case in cases]
+        random.seed(len(cases))
+        np.random.seed(len(cases))
+        assert [dict(self.values(case)) for case in reversed(cases)] == first[::-1], how
+        fresh = self.fresh()
+        for case, values in zip(cases, first, strict=True):
+            before, after = (invented(case, seed_of(case) + i) for i in (0, 1))
+            kept = list(before), list(after)
+            assert dict(fresh.measure(case, before, after)) == values, how
+            assert (before, after) == kept, "it changed the answers that it was given"
+
+    def test_chunks_do_not_matter(self, cases: list[Case]) -> None:
+        """Cases that are measured in pieces, by fresh metrics, have the values of the whole."""
+        whole = [dict(self.values(case)) for case in cases]
+        for size in (1, 3):
+            pieces = [cases[at : at + size] for at in range(0, len(cases), size)]
+            parts = [self.values_of(self.fresh(), piece) for piece in pieces]
+            same = [values for part in parts for values in part] == whole
+            assert same, f"{size} cases at a time have other values: keep nothing between cases"
+
+    def test_leaves_the_process_as_it_was(self, cases: list[Case]) -> None:
+        """Measuring and summing up change no random state, no handling of errors, no warnings."""
+        with process.left_alone():
+            self.metric.summarize(self.columns(cases))
+
+    def test_pre_values_describe_the_model_before_the_edit(self, cases: list[Case]) -> None:
+        """What is called ``pre_`` does not depend on the answers after the edit."""
+        for case in cases:
+            one, two = (
+                self.metric.measure(case, invented(case, 1), invented(case, seed))
+                for seed in (2, 3)
+            )
+            pre = {n: v for n, v in one.items() if n.startswith("pre_")}
+            same = pre == {n: v for n, v in two.items() if n.startswith("pre_")}
+            assert same, "a value named pre_ depends on the answers after the edit: rename it post_"
+
+    def test_ignores_cases_without_its_probes(self) -> None:
+        """A metric has nothing to say about a case that is not meant for it."""
+        queries: list[Query] = [
+            Choose("a", ("b", "c")), Drift("a"), NextToken("a"), Generate("a"),
+        ]  # fmt: skip
+        for probes in ([], [Probe("unheard-of", query) for query in queries]):
+            case = Case("x", FACTS[:1], tuple(probes))
+            answers = invented(case, 0)
+            how = "return {} for a case that has no probes of the metric's own roles"
+            assert self.metric.measure(case, answers, answers) == {}, how
+            assert self.metric.failed(case, answers) == {}, how
+
+    def test_values_of_a_failed_edit_are_floats(self, cases: list[Case]) -> None:
+        """A case whose edit failed counts by what `failed` says, or not at all."""
+        for case in cases:
+            before = invented(case, 1)
+            values = self.metric.failed(case, before)
+            assert_floats(values)
+            known = self.metric.measure(case, before, invented(case, 2)).keys()
+            assert values.keys() <= known, f"`failed` has {set(values) - set(known)}, `measure` not"
+
+    def test_summary_ignores_the_order_of_cases(self, cases: list[Case]) -> None:
+        """A summary is a function of the set of cases."""
+        columns = self.columns(cases)
+        order = np.random.default_rng(0).permutation(len(cases))
+        first = self.metric.summarize(columns)
+        second = self.metric.summarize({k: v[order] for k, v in columns.items()})
+        assert first, "the summary is empty"
+        assert first.keys() == second.keys()
+        np.testing.assert_allclose(
+            [*first.values()], [*second.values()], rtol=1e-12,
+            err_msg="the summary depends on the order of the cases",
+        )  # fmt: skip
+
+    def test_summary_bears_missing_values(self, cases: list[Case]) -> None:
+        """Cases without a value are left out; a column without any gives NaN, not an error."""
+        columns = self.columns(cases)
+        gaps = {k: np.append(v, np.nan) for k, v in columns.items()}
+        whole, gapped = self.metric.summarize(columns), self.metric.summarize(gaps)
+        np.testing.assert_allclose(
+            [*gapped.values()], [*whole.values()], rtol=1e-12,
+            err_msg="a case without a value, which is NaN, changes the summary: use np.nanmean",
+        )  # fmt: skip
+        empty = self.metric.summarize({k: np.full(3, np.nan) for k in columns})
+        assert all(isinstance(value, float) for value in empty.values())
+        assert self.metric.summarize({}) == {}, "the summary of no columns is not {}"
+
+    def test_tables_are_of_texts_and_numbers(self, cases: list[Case]) -> None:
+        """Tables are shown and stored as they are, and bear cases without a value."""
+        columns = self.columns(cases)
+        gaps = {name: np.full(len(cases), np.nan) for name in columns}
+        for tables in (
+            self.metric.tables(cases, columns),
+            self.metric.tables(cases, gaps),
+            self.metric.tables([], {}),
+        ):
+            json.dumps(finite(tables), allow_nan=False)
+            cells = (cell for rows in tables.values() for row in rows for cell in row.values())
+            for cell in cells:
+                good = cell is None or isinstance(cell, str | int | float)
+                assert good, (
+                    f"{cell!r} is a {type(cell).__name__}: a cell is a text, a number or None"
+                )
+
+    def test_values_are_in_range(self, cases: list[Case]) -> None:
+        """What a measure says of its range holds for each case and for the summary."""
+        for case in cases:
+            assert_in_range(self.metric, self.values(case))
+            assert_in_range(self.metric, self.metric.failed(case, invented(case, 1)))
+        assert_in_range(self.metric, self.metric.summarize(self.columns(cases)))
+
+    def test_every_number_is_documented(self, cases: list[Case]) -> None:
+        """Tables find the meaning of each number in `measures`."""
+        numbers = set(self.metric.summarize(self.columns(cases)))
+        failed = [self.metric.failed(case, invented(case, 1)) for case in cases]
+        columns = {name: np.array([row[name]]) for row in failed for name in row}
+        numbers |= set(self.metric.summarize(columns))
+        for number in numbers:
+            when, _, name = number.partition("_")
+            assert when in ("pre", "post"), f"{number} begins with neither pre_ nor post_"
+            assert name in self.metric.measures, f"{name} is not in measures"
+        for name, measure in self.metric.measures.items():
+            assert measure.formula.strip(), f"{name} has no formula"
+            assert measure.better in ("higher", "lower", "")
+
+
+def assert_floats(values: Mapping[str, float]) -> None:
+    """Fail unless all values are finite floats."""
+    for name, value in values.items():
+        assert isinstance(value, float), f"{name} is a {type(value).__name__}: return float(...)"
+        assert math.isfinite(value), f"{name} is {value}: leave out what has no value"
+
+
+ROUNDING = 1e-9
+"""How far sums of a case's values, in double precision, may lead out of a range."""
+
+
+def assert_in_range(metric: Metric, values: Mapping[str, float]) -> None:
+    """Fail if a value is outside of what its measure says; NaN, which is none, is not."""
+    for number, value in values.items():
+        if measure := metric.measures.get(number.partition("_")[2]):
+            low, high = measure.limits
+            within = low - ROUNDING <= value <= high + ROUNDING
+            assert within or math.isnan(value), (
+                f"{number} is {value}, and its measure says that it is from {low} to {high}: see "
+                "Measure.unit and Measure.range"
+            )
+
+
+def seed_of(case: Case) -> int:
+    """Return what the made-up answers of a case depend on."""
+    return sum(case.id.encode())

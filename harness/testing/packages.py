@@ -1,0 +1,158 @@
+"""The suite for plugin modules; see `edit_harness.testing` for how to use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from edit_harness.fields import build
+from edit_harness.hookspecs import GROUP
+from edit_harness.interfaces import Builder, Editor, Judge, Metric, ModelSource, Task
+from edit_harness.discovery import found
+from edit_harness.plugins import Component, Plugins
+from edit_harness.testing.elsewhere import bare_python
+from edit_harness.testing.suite import Suite
+
+SECONDS = 2.0
+"""What importing a plugin may take of a processor."""
+KINDS: dict[str, Any] = {
+    "editor": Editor,
+    "task": Task,
+    "metric": Metric,
+    "judge": Judge,
+    "builder": Builder,
+    "model": ModelSource,
+    "adaptor": Callable,
+    "suite": Suite,
+}
+"""What components of each kind are subclasses of."""
+
+
+class PluginTests(Suite):
+    """What every plugin module must do.
+
+    Its hooks are known, marked, and register components with a summary, of their kind, with names that no
+    other installed distribution has, made without arguments. Importing it loads nothing heavy, prints
+    nothing, changes nothing global and takes less than two seconds.
+    """
+
+    plugin: ModuleType
+
+    @pytest.fixture
+    def components(self) -> list[Component]:
+        """Return what the plugin registers."""
+        plugins = Plugins()
+        try:
+            plugins.add(self.plugin, "under-test")
+        except Exception:
+            pytest.skip("nothing is registered: see test_hooks_are_known")
+        return plugins.components
+
+    @pytest.fixture
+    def registered(self) -> dict[str, Any]:
+        """Return what a fresh process saw when it registered the plugin, and what was printed."""
+        try:
+            return registered(self.plugin.__name__)
+        except RuntimeError as error:
+            pytest.fail(str(error))
+
+    def test_hooks_are_known(self) -> None:
+        """Every hook is one that there is, with the arguments that it has, and marked as a hook."""
+        for name in vars(self.plugin):
+            if name.startswith(f"{GROUP}_register") and callable(getattr(self.plugin, name)):
+                marked = hasattr(getattr(self.plugin, name), f"{GROUP}_impl")
+                assert marked, f"{name} is never called: mark it with @hookimpl"
+        try:
+            Plugins().add(self.plugin, "under-test")
+        except Exception as error:
+            pytest.fail(f"{error}; the hooks and their arguments are in edit_harness.hookspecs")
+
+    def test_registers_components_and_says_what_they_are(self, components: list[Component]) -> None:
+        """Lists show a summary of each component."""
+        assert components, "it registers nothing: call register(name, factory, summary) in a hook"
+        for component in components:
+            assert component.summary.strip(), f"{component.name} has no summary"
+
+    def test_is_advertised(self) -> None:
+        """An installed distribution names the module in its entry points."""
+        advertised = {entry.value for package in found() for entry in package.entries}
+        assert self.plugin.__name__ in advertised, (
+            f"name it in pyproject.toml, under [project.entry-points.{GROUP}], and install again"
+        )
+
+    def test_names_are_free(self, components: list[Component]) -> None:
+        """No other installed distribution has a component of the same kind and name."""
+        own = {p.name for p in found() if self.plugin.__name__ in {entry.value for entry in p.entries}}
+        others = [c for c in Plugins.installed().components if c.distribution not in own]
+        for component in components:
+            held = [c for c in others if (c.kind, c.name) == (component.kind, component.name)]
+            where = ", ".join(f"{c.distribution} {c.version}" for c in held)
+            assert not held, (
+                f"the {component.kind} {component.name!r} is also in {where}: rename it"
+            )
+
+    def test_registers_without_heavy_modules(self, registered: dict[str, Any]) -> None:
+        """Every start of the command imports every plugin, so that must be cheap."""
+        heavy = ", ".join(registered["heavy"])
+        assert not heavy, f"it imports {heavy}: name the factory as text: 'package.module:Class'"
+
+    def test_registers_in_silence(self, registered: dict[str, Any]) -> None:
+        """What a plugin prints would stand in the output of every command."""
+        assert not registered["said"], (
+            f"it prints when it is imported: {registered['said'][:200]!r}"
+        )
+
+    def test_registering_leaves_the_process_as_it_was(self, registered: dict[str, Any]) -> None:
+        """An import changes no environment, no directory, no random state, no handler."""
+        changed = "; ".join(registered["changed"])
+        assert not changed, f"importing it changed {changed}: do that where a component is used"
+
+    def test_registers_quickly(self, registered: dict[str, Any]) -> None:
+        """Importing and registering take less than two seconds of a processor."""
+        seconds = registered["seconds"]
+        assert seconds < SECONDS, f"it takes {seconds:.1f} s: name factories as text"
+
+    def test_components_are_of_their_kind(self, components: list[Component]) -> None:
+        """Lazy factories can be imported, and are subclasses of what they were registered as."""
+        for component in components:
+            kind = KINDS[component.kind]
+            fits = issubclass(component.load(), kind)
+            assert fits, f"{component.name} is no subclass of {kind.__module__}.{kind.__name__}"
+
+    def test_components_are_made_without_arguments(self, components: list[Component]) -> None:
+        """Every field has a default, but for those of adaptors, which editors make."""
+        for component in components:
+            if component.kind not in ("adaptor", "suite"):
+                build(component.load(), {}, component.name)
+
+    def test_adaptors_can_be_stored(self, components: list[Component]) -> None:
+        """The fields of an adaptor are known."""
+        for component in components:
+            known = component.kind != "adaptor" or is_dataclass(component.load())
+            assert known, (
+                f"{component.name} is no dataclass: its fields cannot be written to a file"
+            )
+
+
+@cache
+def registered(module: str) -> dict[str, Any]:
+    """Register a plugin in a fresh process, and return what `registering` says of it, and it itself.
+
+    Raises `RuntimeError` if that fails.
+    """
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "found.json"
+        name = "edit_harness.testing.registering"
+        done = bare_python("-m", name, module, str(file), folder=folder)
+        said = (done.stdout + done.stderr).decode(errors="replace").strip()
+        if done.returncode or not file.exists():
+            raise RuntimeError(f"{module} cannot be registered in a fresh process: {said}")
+        return {"said": said, **json.loads(file.read_text(encoding="utf-8"))}

@@ -1,0 +1,186 @@
+"""What a plugin must leave as it was in the process, and how it is put back. It imports no torch.
+
+What of torch and numpy there is to see is looked at if they are loaded already. What a plugin must
+leave as it was in a model stands in `edit_harness.testing.state`.
+"""
+
+from __future__ import annotations
+
+import locale
+import logging
+import os
+import random
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+OURS = "PYTEST_CURRENT_TEST"
+"""What pytest changes in the environment itself."""
+
+
+class Global(NamedTuple):
+    """A part of the process's state: how it is read, comparable by ``==``, and put back."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != OURS}
+
+
+def _set_environment(values: Mapping[str, str]) -> None:
+    for name in _environment().keys() - values.keys():
+        del os.environ[name]
+    os.environ.update(values)
+
+
+def _signals() -> dict[str, Any]:
+    return {signal.Signals(s).name: signal.getsignal(s) for s in sorted(signal.Signals)}
+
+
+def _set_signals(handlers: Mapping[str, Any]) -> None:
+    for name, handler in handlers.items():
+        if handler is not None and signal.getsignal(signal.Signals[name]) != handler:
+            signal.signal(signal.Signals[name], handler)
+
+
+def _set_list(kept: list[Any]) -> Callable[[list[Any]], None]:
+    return lambda values: kept.__setitem__(slice(None), values)
+
+
+PLAIN: dict[str, Global] = {
+    "the working directory": Global(os.getcwd, os.chdir),
+    "the environment": Global(_environment, _set_environment),
+    "sys.path": Global(lambda: list(sys.path), lambda old: _set_list(sys.path)(old)),
+    "the exception hook": Global(
+        lambda: sys.excepthook, lambda old: setattr(sys, "excepthook", old)
+    ),
+    "Python's random state": Global(random.getstate, random.setstate),
+    "the warnings filters": Global(
+        lambda: list(warnings.filters), lambda old: setattr(warnings, "filters", old)
+    ),
+    "the signal handlers": Global(_signals, _set_signals),
+    "the root logger's level": Global(lambda: logging.root.level, logging.root.setLevel),
+    "the locale": Global(
+        lambda: locale.setlocale(locale.LC_ALL), lambda old: locale.setlocale(locale.LC_ALL, old)
+    ),
+}
+
+
+def _of_numpy(np: Any) -> dict[str, Global]:
+    def read() -> tuple[Any, ...]:
+        kind, keys, *rest = np.random.get_state()
+        return kind, keys.tobytes(), *rest
+
+    def write(old: tuple[Any, ...]) -> None:
+        np.random.set_state((old[0], np.frombuffer(old[1], dtype=np.uint32), *old[2:]))
+
+    return {
+        "numpy's random state": Global(read, write),
+        "numpy's handling of errors": Global(np.geterr, lambda old: np.seterr(**old)),
+    }
+
+
+def _of_torch(torch: Any) -> dict[str, Global]:
+    cudnn = torch.backends.cudnn
+
+    def deterministic() -> tuple[bool, bool]:
+        warns = torch.is_deterministic_algorithms_warn_only_enabled()
+        return torch.are_deterministic_algorithms_enabled(), warns
+
+    def make_deterministic(old: tuple[bool, bool]) -> None:
+        torch.use_deterministic_algorithms(old[0], warn_only=old[1])
+
+    def tune(old: tuple[bool, bool]) -> None:
+        cudnn.benchmark, cudnn.deterministic = old
+
+    return {
+        "torch's random state": _random_state(torch),
+        "the default dtype": Global(torch.get_default_dtype, torch.set_default_dtype),
+        "the default device": Global(torch.get_default_device, torch.set_default_device),
+        "gradient mode": Global(torch.is_grad_enabled, torch.set_grad_enabled),
+        "the number of torch's threads": Global(torch.get_num_threads, torch.set_num_threads),
+        "torch's determinism": Global(deterministic, make_deterministic),
+        "torch's search for anomalies": Global(
+            torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly
+        ),
+        "the precision of matrix products": Global(
+            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
+        ),
+        "cuDNN's flags": Global(lambda: (cudnn.benchmark, cudnn.deterministic), tune),
+        "hooks of all modules": _hooks_of_all(torch.nn.modules.module),
+        **({"CUDA's random states": _cuda_states(torch)} if torch.cuda.is_initialized() else {}),
+    }
+
+
+def _random_state(torch: Any) -> Global:
+    def write(old: bytes) -> None:
+        torch.set_rng_state(torch.frombuffer(bytearray(old), dtype=torch.uint8))
+
+    return Global(lambda: torch.get_rng_state().numpy().tobytes(), write)
+
+
+def _cuda_states(torch: Any) -> Global:
+    def write(old: list[bytes]) -> None:
+        states = [torch.frombuffer(bytearray(state), dtype=torch.uint8) for state in old]
+        torch.cuda.set_rng_state_all(states)
+
+    return Global(lambda: [s.numpy().tobytes() for s in torch.cuda.get_rng_state_all()], write)
+
+
+def _hooks_of_all(module: Any) -> Global:
+    """Return what reads and removes the hooks that torch calls for every module."""
+    kinds = [name for name in vars(module) if name.startswith("_global_") and "hooks" in name]
+    held = {name: hooks for name in kinds if isinstance(hooks := getattr(module, name), dict)}
+
+    def write(old: Mapping[str, list[Any]]) -> None:
+        for name, hooks in held.items():
+            for key in hooks.keys() - set(old[name]):
+                del hooks[key]
+
+    return Global(lambda: {name: list(hooks) for name, hooks in held.items()}, write)
+
+
+def _known() -> dict[str, Global]:
+    parts = {"numpy": _of_numpy, "torch": _of_torch}
+    loaded = {name: sys.modules[name] for name in parts if name in sys.modules}
+    return PLAIN | {key: g for name, m in loaded.items() for key, g in parts[name](m).items()}
+
+
+def read() -> dict[str, Any]:
+    """Return what there is to see of the process, by name, comparable by ``==``."""
+    return {name: part.read() for name, part in _known().items()}
+
+
+def put_back(before: Mapping[str, Any]) -> None:
+    """Give the process the state that `read` returned."""
+    for name, part in _known().items():
+        if name in before and part.read() != before[name]:
+            part.write(before[name])
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return what is not as it was, each with what it was and is, as far as that is short."""
+    names = [name for name in before if name in after and before[name] != after[name]]
+    return [name + _difference(before[name], after[name]) for name in names]
+
+
+def _difference(before: Any, after: Any) -> str:
+    if isinstance(before, Mapping):
+        keys = sorted(str(k) for k in before.keys() | after.keys() if before.get(k) != after.get(k))
+        return f" ({', '.join(keys[:5])})"
+    said = [str(value) for value in (before, after)]
+    return f" (was {said[0]}, is {said[1]})" if max(map(len, said)) < 80 else ""
+
+
+@contextmanager
+def left_alone() -> Iterator[None]:
+    """Fail if something about the process is not as it was."""
+    before = read()
+    yield
+    changed = changes(before, read())
+    assert not changed, f"changed and not put back: {'; '.join(changed)}"
