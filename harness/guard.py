@@ -8,20 +8,26 @@ from __future__ import annotations
 import io
 import logging
 import math
-import os
-import random
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TextIO
 
+from edit_harness import process
+
 SLOW = 2.0
 """Seconds that the registration of an installed package may take without a note."""
+
+LIBRARIES = (
+    "sys.path",
+    "the warnings filters",
+    "the root logger's level",
+    "numpy's handling of errors",
+)
+"""What large libraries set when they are imported, to no harm of the numbers."""
 
 log = logging.getLogger("edit_harness")
 
@@ -74,7 +80,7 @@ def importing(limit: float = math.inf) -> Iterator[Import]:
     """Catch what is printed, time it, and put back what changed."""
     went, printed = Import(limit), io.StringIO()
     out, err = Caught(sys.stdout, printed), Caught(sys.stderr, printed)
-    before = {name: get() for name, (get, _) in STATE.items()}
+    before = {name: state for name, state in process.read().items() if name not in LIBRARIES}
     start = time.perf_counter()
     try:
         with redirect_stdout(out), redirect_stderr(err):
@@ -83,62 +89,10 @@ def importing(limit: float = math.inf) -> Iterator[Import]:
         went.seconds = time.perf_counter() - start
         out.catches = err.catches = False
         went.printed = printed.getvalue()
-        for name, (get, put) in STATE.items():
-            if get() != before[name]:
-                put(before[name])
-                went.changed.append(name)
+        went.changed = process.put_back(before)
 
 
 @cache
 def note(text: str) -> None:
     """Tell the user something, once in a process."""
     log.warning(text)
-
-
-def _folder() -> str | None:
-    try:
-        return os.getcwd()
-    except OSError:  # it may have been removed
-        return None
-
-
-def _set_folder(old: str | None) -> None:
-    if old:
-        os.chdir(old)
-
-
-def _set_environment(old: dict[str, str]) -> None:
-    for name in os.environ.keys() - old.keys():
-        del os.environ[name]
-    os.environ.update(old)
-
-
-def _handlers() -> dict[int, Any]:
-    return {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-
-def _set_handlers(old: dict[int, Any]) -> None:
-    if threading.current_thread() is threading.main_thread():
-        for number, handler in old.items():
-            signal.signal(number, handler)
-
-
-def _dtype() -> str:
-    """Return torch's default dtype, which is float32 until somebody imports torch and sets it."""
-    torch = sys.modules.get("torch")
-    return str(torch.get_default_dtype()) if torch else "torch.float32"
-
-
-def _set_dtype(old: str) -> None:
-    torch = sys.modules["torch"]
-    torch.set_default_dtype(getattr(torch, old.removeprefix("torch.")))
-
-
-STATE: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
-    "the working directory": (_folder, _set_folder),
-    "the environment": (lambda: dict(os.environ), _set_environment),
-    "the random state": (random.getstate, random.setstate),
-    "signal handlers": (_handlers, _set_handlers),
-    "torch's default dtype": (_dtype, _set_dtype),
-}
-"""What an import leaves alone: how to look at it, and how to put it back."""

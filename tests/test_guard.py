@@ -5,11 +5,13 @@ import os
 import random
 import signal
 import sys
+import warnings
 
+import numpy as np
 import pytest
 import torch
 
-from edit_harness import guard
+from edit_harness import guard, process
 
 
 def test_what_is_printed_is_caught_and_noted(capsys):
@@ -30,21 +32,19 @@ def test_a_logger_that_was_set_up_meanwhile_writes_afterwards(capsys):
 CHANGES = {
     "the working directory": lambda: os.chdir("/"),
     "the environment": lambda: os.environ.update(EDIT_HARNESS_CACHE="/nowhere", NEW="1"),
-    "the random state": lambda: random.seed(7),
-    "signal handlers": lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
-    "torch's default dtype": lambda: torch.set_default_dtype(torch.float64),
+    "Python's random state": lambda: random.seed(7),
+    "numpy's random state": lambda: np.random.seed(7),
+    "torch's random state": lambda: torch.manual_seed(7),
+    "the signal handlers": lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
+    "the default dtype": lambda: torch.set_default_dtype(torch.float64),
+    "gradient mode": lambda: torch.set_grad_enabled(False),
 }
-
-
-def test_all_that_is_looked_at_is_tried_here():
-    assert CHANGES.keys() == guard.STATE.keys()
 
 
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_an_import_changes_is_put_back_and_named(name, fails):
-    look = {key: get for key, (get, _) in guard.STATE.items()}
-    before = {key: get() for key, get in look.items()}
+    before = process.read()
     try:
         with guard.importing() as went:
             CHANGES[name]()
@@ -52,8 +52,16 @@ def test_what_an_import_changes_is_put_back_and_named(name, fails):
                 raise ImportError
     except ImportError:
         assert fails
-    assert {key: get() for key, get in look.items()} == before
+    assert not process.changes(before, process.read())
     assert list(went.notes) == [f"changed {name} while it was loaded; that was put back"]
+
+
+def test_what_libraries_do_is_not_held_against_a_plugin():
+    with guard.importing() as went:
+        warnings.simplefilter("ignore")
+        sys.path.append("/nowhere")
+    sys.path.remove("/nowhere")
+    assert not list(went.notes)
 
 
 def test_an_import_that_changes_nothing_has_no_notes():

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edit_harness import process
 from edit_harness.errors import HarnessError
 from edit_harness.fields import build, settings
 from edit_harness.interfaces import Builder, Material
-from edit_harness.testing import process
 from edit_harness.testing.suite import Suite
 
 

@@ -14,12 +14,12 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
+from edit_harness import process
 from edit_harness.cases import Key, Reply, Verdict
 from edit_harness.errors import HarnessError
 from edit_harness.fields import build, defaults
 from edit_harness.interfaces import Judge
 from edit_harness.judging import sound
-from edit_harness.testing import process
 from edit_harness.testing.suite import Suite
 
 

@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from edit_harness import process
 from edit_harness.cases import Case, Choose, Drift, Generate, NextToken, Probe, Query
 from edit_harness.encoding import finite
 from edit_harness.fields import build, settings
 from edit_harness.interfaces import Metric, Task
-from edit_harness.testing import process
 from edit_harness.testing.answers import invented, made_up
 from edit_harness.testing.facts import FACTS
 from edit_harness.testing.suite import Suite

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from edit_harness.discovery import found
 from edit_harness.fields import build
 from edit_harness.hookspecs import GROUP
 from edit_harness.interfaces import Builder, Editor, Judge, Metric, ModelSource, Task
-from edit_harness.discovery import found
 from edit_harness.plugins import Component, Plugins
 from edit_harness.testing.elsewhere import bare_python
 from edit_harness.testing.suite import Suite
@@ -90,7 +90,9 @@ class PluginTests(Suite):
 
     def test_names_are_free(self, components: list[Component]) -> None:
         """No other installed distribution has a component of the same kind and name."""
-        own = {p.name for p in found() if self.plugin.__name__ in {entry.value for entry in p.entries}}
+        own = {
+            p.name for p in found() if self.plugin.__name__ in {entry.value for entry in p.entries}
+        }
         others = [c for c in Plugins.installed().components if c.distribution not in own]
         for component in components:
             held = [c for c in others if (c.kind, c.name) == (component.kind, component.name)]

@@ -1,6 +1,6 @@
 """What an editor must leave as it was: of the model, and of the process.
 
-What a process has is read by `edit_harness.testing.process`.
+What a process has is read by `edit_harness.process`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from edit_harness import process
 from edit_harness.digests import of_config
 from edit_harness.model import Model
-from edit_harness.testing import process
 
 HOOKS = (
     "_forward_hooks",

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from edit_harness import process
 from edit_harness.cases import Case
 from edit_harness.encoding import decode_case, encode_case, finite
 from edit_harness.errors import PluginError
 from edit_harness.interfaces import Metric, Task
 from edit_harness.plugins import Plugins
-from edit_harness.testing import process
 from edit_harness.testing.answers import invented
 from edit_harness.testing.elsewhere import python
 from edit_harness.testing.suite import Suite

@@ -1,7 +1,7 @@
-"""What a plugin must leave as it was in the process, and how it is put back. It imports no torch.
+"""What strangers' code must leave as it was in the process, and how it is put back. It imports no torch.
 
 What of torch and numpy there is to see is looked at if they are loaded already. What a plugin must
-leave as it was in a model stands in `edit_harness.testing.state`.
+leave as it was in a model is in `edit_harness.testing.state`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +27,18 @@ class Global(NamedTuple):
 
     read: Callable[[], Any]
     write: Callable[[Any], object]
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it may have been removed
+        return ""
+
+
+def _set_folder(old: str) -> None:
+    if old:
+        os.chdir(old)
 
 
 def _environment() -> dict[str, str]:
@@ -43,9 +56,22 @@ def _signals() -> dict[str, Any]:
 
 
 def _set_signals(handlers: Mapping[str, Any]) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return  # nor could anybody else have changed them there
     for name, handler in handlers.items():
         if handler is not None and signal.getsignal(signal.Signals[name]) != handler:
             signal.signal(signal.Signals[name], handler)
+
+
+def _dtype() -> str:
+    """Return torch's default dtype, which is float32 until somebody imports torch and sets it."""
+    torch = sys.modules.get("torch")
+    return str(torch.get_default_dtype()) if torch else "torch.float32"
+
+
+def _set_dtype(old: str) -> None:
+    torch = sys.modules["torch"]
+    torch.set_default_dtype(getattr(torch, old.removeprefix("torch.")))
 
 
 def _set_list(kept: list[Any]) -> Callable[[list[Any]], None]:
@@ -53,7 +79,7 @@ def _set_list(kept: list[Any]) -> Callable[[list[Any]], None]:
 
 
 PLAIN: dict[str, Global] = {
-    "the working directory": Global(os.getcwd, os.chdir),
+    "the working directory": Global(_folder, _set_folder),
     "the environment": Global(_environment, _set_environment),
     "sys.path": Global(lambda: list(sys.path), lambda old: _set_list(sys.path)(old)),
     "the exception hook": Global(
@@ -64,6 +90,7 @@ PLAIN: dict[str, Global] = {
         lambda: list(warnings.filters), lambda old: setattr(warnings, "filters", old)
     ),
     "the signal handlers": Global(_signals, _set_signals),
+    "the default dtype": Global(_dtype, _set_dtype),
     "the root logger's level": Global(lambda: logging.root.level, logging.root.setLevel),
     "the locale": Global(
         lambda: locale.setlocale(locale.LC_ALL), lambda old: locale.setlocale(locale.LC_ALL, old)
@@ -100,7 +127,6 @@ def _of_torch(torch: Any) -> dict[str, Global]:
 
     return {
         "torch's random state": _random_state(torch),
-        "the default dtype": Global(torch.get_default_dtype, torch.set_default_dtype),
         "the default device": Global(torch.get_default_device, torch.set_default_device),
         "gradient mode": Global(torch.is_grad_enabled, torch.set_grad_enabled),
         "the number of torch's threads": Global(torch.get_num_threads, torch.set_num_threads),
@@ -156,11 +182,16 @@ def read() -> dict[str, Any]:
     return {name: part.read() for name, part in _known().items()}
 
 
-def put_back(before: Mapping[str, Any]) -> None:
-    """Give the process the state that `read` returned."""
-    for name, part in _known().items():
-        if name in before and part.read() != before[name]:
-            part.write(before[name])
+def put_back(before: Mapping[str, Any]) -> list[str]:
+    """Give the process the state that `read` returned, or a part of it; return what was not so."""
+    changed = [
+        (name, part)
+        for name, part in _known().items()
+        if name in before and part.read() != before[name]
+    ]
+    for name, part in changed:
+        part.write(before[name])
+    return [name for name, _ in changed]
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
