@@ -31,6 +31,7 @@ from edit_harness import (
     Task,
     Verdict,
     hookimpl,
+    process,
 )
 from edit_harness.edits import Dense, Edit
 from edit_harness.errors import DataError, UsageError
@@ -42,7 +43,6 @@ from edit_harness.testing import (
     MetricTests,
     PluginTests,
     TaskTests,
-    process,
     tiny_model,
 )
 from edit_harness.testing.elsewhere import python

@@ -59,12 +59,11 @@ CAUGHT = {
         PACKAGE.replace("@hookimpl", ""),
         {
             "test_hooks_are_known": "edit_harness_register_tasks is never called: mark it with @hook",
-            "test_registers_components_and_says_what_they_are": "it registers nothing: call register",
         },
     ),
     "quiz-nothing": (
         "import edit_harness",
-        {"test_registers_components_and_says_what_they_are": "it registers nothing: call register"},
+        {"test_hooks_are_known": "it registers nothing; hooks are functions marked @hookimpl"},
     ),
     "quiz-mute": (
         PACKAGE.replace('"Questions"', '" "'),
@@ -89,9 +88,11 @@ ISOLATED = {
     "quiz-syntax": ("def f(:", "SyntaxError"),
     "quiz-misspelt": (CAUGHT["quiz-misspelt"][0], "unknown hook 'edit_harness_register_taks'"),
     "quiz-colourful": (CAUGHT["quiz-colourful"][0], "colour"),
+    "quiz-unmarked": (CAUGHT["quiz-unmarked"][0], "it registers nothing; hooks are functions"),
+    "quiz-nothing": (CAUGHT["quiz-nothing"][0], "it registers nothing; hooks are functions"),
     "quiz-bad-name": (PACKAGE.replace("NAME", "Quiz_Night"), "'Quiz_Night' is no task name"),
 }
-UNREGISTERED = {"quiz-misspelt", "quiz-colourful"}
+UNREGISTERED = {"quiz-misspelt", "quiz-colourful", "quiz-unmarked", "quiz-nothing"}
 """What a process of its own cannot register either, so that the checks of it fail too."""
 
 
