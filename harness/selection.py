@@ -99,7 +99,8 @@ def _check(plugins: Plugins, requirement: Requirement) -> None:
         raise PluginError(f"{requirement} is required, and not installed", remedy) from None
     if not version:
         raise PluginError(
-            f"{requirement} is required, and {name} is not installed: it has no version", remedy
+            f"{requirement} is required, and {requirement.name} here has no version",
+            "install it, or leave --require out",
         )
     if not requirement.specifier.contains(version, prereleases=True):
         raise PluginError(f"{requirement} is required, and {version} is installed", remedy)

@@ -194,4 +194,4 @@ def _failure(package):
 def test_a_file_has_no_version_to_require(mine, tell):
     code, _, err = tell("ls", "--plugin", "mine.py", "--require", "mine.py==1")
     assert code == 3
-    assert "mine.py==1 is required, and mine.py is not installed: it has no version\n" in err
+    assert "mine.py==1 is required, and mine.py here has no version\n" in err
