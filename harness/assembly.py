@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+import torch
+
 from edit_harness import loading
+from edit_harness.blame import blamed, named
 from edit_harness.cases import Case
 from edit_harness.components import Named, build_component, make_task, source_of
 from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
@@ -16,6 +20,10 @@ from edit_harness.model import Model
 from edit_harness.plugins import Plugins, suggestion
 from edit_harness.presets import Configured, configure, shape_of
 from edit_harness.records import cases_digest
+
+MOST_CASES = 5_000_000
+PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)
+"""What an editor may raise before it edits, and is for the user to mend."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +71,32 @@ def make_benchmark(
     plugins: Plugins, task: str | Task, args: Mapping[str, Any], source: ModelSource, seed: int = 0
 ) -> Benchmark:
     """Build a task and read its cases, before any model is loaded. Raises `DataError`."""
-    named = make_task(plugins, task, args, source, seed)
-    try:
-        cases = list(named.value.cases())
-    except HarnessError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"task {named.name} failed to read its cases: {type(error).__name__}: {error}",
-            "see the whole with --debug, or ask its author",
-        ) from error
+    made = make_task(plugins, task, args, source, seed)
+    cases = _read(made)
     repeated = [name for name, times in Counter(case.id for case in cases).items() if times > 1]
     if repeated:
-        raise DataError(f"task {named.name} has {len(repeated)} ids twice, such as {repeated[0]!r}")
-    return Benchmark(named, cases, cases_digest(cases))
+        raise DataError(f"task {made.name} has {len(repeated)} ids twice, such as {repeated[0]!r}")
+    whose = named("task", made.name, made.value)
+    with blamed(f"{whose} has a case that cannot be written as JSON", made.value):
+        return Benchmark(made, cases, cases_digest(cases))
+
+
+def _read(task: Named) -> list[Case]:
+    """Return all cases of a task. Raises `PluginError` for one that fails, or has no end."""
+    whose = named("task", task.name, task.value)
+    with blamed(f"{whose} failed to read its cases", task.value):
+        cases = list(islice(task.value.cases(), MOST_CASES + 1))
+    if len(cases) > MOST_CASES:
+        raise PluginError(
+            f"{whose} has more than {MOST_CASES:,} cases: is it endless?",
+            "all are read before a run begins, whatever its --limit: they are part of what identifies it",
+        )
+    for case in cases:
+        if not (isinstance(case, Case) and isinstance(case.id, str)):
+            raise PluginError(
+                f"{whose} yields {case!r:.60}, which is no Case with a text as its id"
+            )
+    return cases
 
 
 def make_editor(
@@ -90,6 +110,9 @@ def make_editor(
         name, version = component.name, component.origin
         made = build_component(component, args, seed)
     configured = configure(made, shape_of(model.module.config, model.source.family), name)
-    configured.editor.check(model)
-    configured.editor.prepare(model)
+    with blamed(
+        f"{named('editor', name, made)} failed to prepare for the model", made, passing=PREPARING
+    ):
+        configured.editor.check(model)
+        configured.editor.prepare(model)
     return Named(name, version, configured.editor), configured

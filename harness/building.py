@@ -14,10 +14,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edit_harness import fields
+from edit_harness.blame import blamed, named
 from edit_harness.cases import Choose, Scores
 from edit_harness.components import build_component
 from edit_harness.console import err, out
-from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
+from edit_harness.errors import DataError, HarnessError, UsageError
 from edit_harness.files import set_aside
 from edit_harness.flags import LoadingFlags
 from edit_harness.interfaces import Builder, Knows, Material
@@ -54,15 +55,9 @@ def build_data(plugins: Plugins, flags: Flags) -> None:
 
 def run(builder: Builder, name: str, material: Material, partial: Path) -> None:
     """Let the builder write; what it raises that is no error for users is its author's to mend."""
-    try:
+    whose = named("builder", name, builder)
+    with blamed(f"{whose} failed", builder, passing=(HarnessError, OSError)):
         builder.build(material, partial, lambda line: err.print(line, markup=False))
-    except (HarnessError, OSError):
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"builder {name} failed: {type(error).__name__}: {error}",
-            "see the whole with --debug, or ask its author",
-        ) from error
 
 
 def readable(path: str, flag: str) -> Path:

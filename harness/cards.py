@@ -10,10 +10,12 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import MISSING
 from typing import Any
 
-from edit_harness.components import make_task, source_of
-from edit_harness.errors import HarnessError, PluginError, UsageError
+from edit_harness.blame import blamed, named
+from edit_harness.components import check_recordable, make_task, source_of
+from edit_harness.errors import PluginError, UsageError
 from edit_harness.fields import defaults
 from edit_harness.interfaces import Builder, Editor, Judge, Measure, Metric, Task
 from edit_harness.plugins import KINDS, Component, Plugins, suggestion
@@ -49,18 +51,27 @@ def card(plugins: Plugins, component: Component) -> Content:
         "citation": getattr(factory, "citation", ""),
         "needs": getattr(factory, "needs", ""),
     }
-    for kind, described in OF_KIND.items():
-        if issubclass(factory, kind):
-            content |= described(plugins, factory)
+    with blamed(f"{named(component.kind, component.name, factory)} cannot be described", factory):
+        for kind, described in OF_KIND.items():
+            if issubclass(factory, kind):
+                content |= described(plugins, factory)
+        fields = defaults(factory)
     # The fields of an adaptor are an edit's contents, not settings.
     if component.kind != "adaptor":
-        fields = defaults(factory).items()
-        content["fields"] = {k: "(from the preset)" if v is None else v for k, v in fields}
+        content["fields"] = {name: _default(value) for name, value in fields.items()}
+        check_recordable(component, content["fields"])
     example = EXAMPLES.get(component.kind, "")
     if component.kind == "metric":
         example = f"edit-harness --task {_task_of(plugins, component.name)} --metrics {{name}}"
     content["example"] = example.format(name=component.name)
     return {label: said for label, said in content.items() if said}
+
+
+def _default(value: Any) -> Any:
+    """Return a field's default, or in words where its value is from."""
+    if value is MISSING:
+        return "(has to be given)"
+    return "(from the preset)" if value is None else value
 
 
 def unwrapped(text: str) -> str:
@@ -144,12 +155,5 @@ def composed(
             "see: edit-harness ls tasks",
         )
     task = make_task(plugins, name, settings, source_of(plugins, model), seed=0).value
-    try:
+    with blamed(f"{named('task', name, task)} failed to count its data", task):
         return task, task.composition()
-    except HarnessError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"task {name} failed to count its data: {type(error).__name__}: {error}",
-            "see the whole with --debug, or ask its author",
-        ) from error

@@ -19,7 +19,8 @@ from typing import Any, NoReturn
 
 import click
 
-from edit_harness.errors import HarnessError, ResourceError, UsageError
+from edit_harness.blame import said
+from edit_harness.errors import HarnessError, PluginError, ResourceError, Terminated, UsageError
 from edit_harness.interfaces import MODES
 from edit_harness.options import (
     as_json,
@@ -47,10 +48,6 @@ KINDS = (
     "plugins",
     "runs",
 )
-
-
-class Terminated(BaseException):
-    """SIGTERM: ends a run as Ctrl-C does, with a code of its own."""
 
 
 def _terminate(*_: object) -> None:
@@ -124,10 +121,10 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, OSError):
         _say(f"error: {error.filename or 'the output'}: {error.strerror}")
         return ResourceError.code
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else INTERNAL
-    cause = " ".join(f"{type(error).__name__}: {error}".split())
-    _say(f"internal error: {cause}", "       please report it with the output of --debug")
+    if isinstance(error, SystemExit):  # ours return a code
+        _say(f"error: a plugin ended the program: {said(error)}", "       see which with --debug")
+        return PluginError.code
+    _say(f"internal error: {said(error)}", "       please report it with the output of --debug")
     return INTERNAL
 
 

@@ -5,23 +5,18 @@ Models, editors and benchmarks are put together in `edit_harness.assembly`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, cast
 
+from edit_harness.blame import blamed, named
 from edit_harness.errors import PluginError
-from edit_harness.fields import build, settings
-from edit_harness.interfaces import Builder, Editor, Judge, Metric, ModelSource, Task
+from edit_harness.fields import build, settings, unwritable
+from edit_harness.interfaces import Metric, ModelSource, Task
 from edit_harness.plugins import Component, Plugins
 
-KIND: dict[str, type] = {
-    "editor": Editor,
-    "task": Task,
-    "metric": Metric,
-    "judge": Judge,
-    "builder": Builder,
-    "model": ModelSource,
-}
+RECORDED = ("editor", "judge")
+"""The kinds whose fields go into the record of a run."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class Named:
 def source_of(plugins: Plugins, name: str) -> ModelSource:
     """Return where a model comes from."""
     if any(name in (c.name, c.qualified) for c in plugins.of_kind("model")):
-        return plugins.find("model", name).load()()
+        return cast(ModelSource, _made(plugins.find("model", name), {}))
     return ModelSource(name)
 
 
@@ -45,10 +40,17 @@ def make_task(
 ) -> Named:
     """Build a task and bind it to the model's source."""
     if isinstance(task, Task):
-        return Named(type(task).__name__.lower(), task.version, task.bind(source))
-    component = plugins.find("task", task)
-    made = build_component(component, args, seed)
-    return Named(component.name, made.version, made.bind(source))
+        name, made = type(task).__name__.lower(), task
+    else:
+        component = plugins.find("task", task)
+        name, made = component.name, build_component(component, args, seed)
+    with blamed(f"{named('task', name, made)} failed to take the model's data", made):
+        return Named(name, made.version, made.bind(source))
+
+
+def make_metrics(plugins: Plugins, names: Iterable[str]) -> dict[str, Metric]:
+    """Build metrics, by their names."""
+    return {name: _made(plugins.find("metric", name), {}) for name in names}
 
 
 def make_judge(component: Component, args: Mapping[str, Any], seed: int) -> Named:
@@ -72,12 +74,24 @@ def described(judge: Named) -> dict[str, Any]:
 def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:
     """Construct a plugin; the run's seed goes to a field of that name unless it is given."""
     factory = component.load()
-    if not issubclass(factory, KIND[component.kind]):
-        raise PluginError(
-            f"{component.kind} {component.name!r} of {component.distribution} is no "
-            f"{KIND[component.kind].__name__}",
-            f"it has to be a subclass of edit_harness.{KIND[component.kind].__name__}",
-        )
     names = [f.name for f in fields(factory)] if is_dataclass(factory) else []
-    seeded = {"seed": seed, **args} if "seed" in names else args
-    return build(factory, seeded, f"{component.kind} {component.name}")
+    return _made(component, {"seed": seed, **args} if "seed" in names else args)
+
+
+def _made(component: Component, args: Mapping[str, Any]) -> Any:
+    """Construct a plugin. Raises `PluginError` if it cannot be, or cannot be recorded."""
+    factory, what = component.load(), f"{component.kind} {component.name}"
+    with blamed(f"{named(component.kind, component.name, factory)} cannot be made", factory):
+        made = build(factory, args, what)
+    check_recordable(component, settings(made))
+    return made
+
+
+def check_recordable(component: Component, values: Mapping[str, Any]) -> None:
+    """Raise `PluginError` for a field's value that the record of a run would have, and cannot hold."""
+    for field in unwritable(values) if component.kind in RECORDED else ():
+        raise PluginError(
+            f"{component.kind} {component.name} of {component.origin}: field {field} is a "
+            f"{type(values[field]).__name__}, which is no JSON",
+            "fields go into the record of a run: texts, numbers, lists; make the rest from them",
+        )

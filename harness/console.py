@@ -37,7 +37,8 @@ from edit_harness.records import INVALID, OK, Record, RunFolder
 if TYPE_CHECKING:
     from edit_harness.evaluation import Evaluation
 
-SHOWN_FAILURES = 5
+SHOWN_FAILURES, SHOWN_CASES = 5, 3
+"""Reasons why cases failed that are listed, and cases that are named for each."""
 LIVE = 3
 """Measures in the line of progress."""
 
@@ -245,12 +246,26 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     ):
         if records:
             yield label, f"{len(records)} of {len(run.records)} cases; {what}"
-        for record in records[:SHOWN_FAILURES]:
-            yield "", f"case {record.case}: {record.status}: {record.message}"[: 3 * err.width]
+        for line in list(_reasons(records))[:SHOWN_FAILURES]:
+            yield "", line[: 3 * err.width]
+    for doubt in run.doubts:
+        yield "note", doubt
     yield from _of_judge(run)
     if noop := sum(record.noop for record in run.records):
         yield "no-op", f"{noop} edits changed no answer"
     yield "saved", f"{run.folder.path}/"
+
+
+def _reasons(failed: Sequence[Record]) -> Iterator[str]:
+    """Yield why cases failed: a reason that several share once, with the first of them."""
+    cases: dict[tuple[str, str], list[str]] = {}
+    for record in failed:
+        cases.setdefault((record.status, record.message), []).append(record.case)
+    for (status, message), names in cases.items():
+        first = ", ".join(names[:SHOWN_CASES])
+        if len(names) > SHOWN_CASES:
+            first = f"{len(names)}, such as {first}"
+        yield f"case{'s' if len(names) > 1 else ''} {first}: {status}: {message}"
 
 
 def _of_judge(run: Run) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -31,6 +32,8 @@ PACKAGE = "package"
 PREFIX = f"{DISTRIBUTION}-"
 LONGEST = 24
 """Characters of a name: lines of the templates that have it stay within their limit."""
+SHORTEST = 3
+"""Characters of a name that is suggested."""
 RUNS = {
     "editor": "edit-harness --editor {} --limit 100",
     "task": "edit-harness --task {}",
@@ -99,6 +102,8 @@ def new(plugins: Plugins, kind: str, name: str, folder: Path) -> None:
     blueprint = Blueprint(kind, name)
     check_free(plugins, blueprint)
     target = folder / blueprint.distribution
+    if target.is_symlink() and not target.exists():
+        raise UsageError(f"{target} is a link that leads nowhere", "remove it, or --out DIR")
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(f"{target} is there already", "choose another name, or --out DIR")
     written = []
@@ -111,19 +116,34 @@ def new(plugins: Plugins, kind: str, name: str, folder: Path) -> None:
 
 def check_name(name: str) -> None:
     """Raise `UsageError` for a name that no component, package and class can have."""
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).removeprefix(PREFIX)
-    hint = plain.strip("-0123456789")[:LONGEST].strip("-")
-    remedy = f"such as {hint}" if hint else ""
+    shown = repr(name) if len(name) <= LONGEST else f"{name[:LONGEST]!r}…"
     if name.startswith(PREFIX):
         raise UsageError(
-            f"the package of NAME will be called {PREFIX}NAME", f"say {hint or 'NAME'}"
+            f"the package of NAME will be called {PREFIX}NAME", f"say {suggested(name) or 'NAME'}"
         )
+    if name == DISTRIBUTION:
+        raise UsageError(f"{shown} is the harness itself", "name what you are making")
+    remedy = f"such as {suggested(name)}" if suggested(name) else ""
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name: use a-z, 0-9 and single hyphens", remedy)
+        raise UsageError(f"{shown} is no name: use a-z, 0-9 and single hyphens", remedy)
     if not name[0].isalpha():
-        raise UsageError(f"{name!r} does not begin with a letter, as a class has to", remedy)
+        raise UsageError(f"{shown} does not begin with a letter, as a class has to", remedy)
     if len(name) > LONGEST:
-        raise UsageError(f"{name!r} has {len(name)} characters, and {LONGEST} are the most", remedy)
+        raise UsageError(f"{shown} has {len(name)} characters, and {LONGEST} are the most", remedy)
+
+
+def suggested(name: str) -> str:
+    """Return a name like one that cannot be; empty if too little of it would be left to know it by."""
+    letters = unicodedata.normalize("NFKD", name.lower())
+    plain = "".join(c for c in letters if not unicodedata.combining(c))
+    if not plain.isascii():
+        return ""
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-").removeprefix(PREFIX).split("-")
+    while words and not words[0][:1].isalpha():
+        words.pop(0)
+    whole = "-".join(words)
+    short = whole[:LONGEST].rpartition("-")[0] if len(whole) > LONGEST else whole
+    return short if len(short) >= SHORTEST else ""
 
 
 def check_free(plugins: Plugins, blueprint: Blueprint) -> None:

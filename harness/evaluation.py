@@ -20,7 +20,7 @@ from edit_harness import control, digests, judging, plan, precision, records, ru
 from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.before import Before
 from edit_harness.cases import Case, Visit
-from edit_harness.components import Named, described, make_judge
+from edit_harness.components import Named, described, make_judge, make_metrics
 from edit_harness.errors import CaseError, UsageError
 from edit_harness.fields import settings
 from edit_harness.files import cache_folder
@@ -259,7 +259,7 @@ def assemble(
     """
     task = benchmark.task.value
     names = metrics or task.metrics
-    measuring = {name: plugins.find("metric", name).load()() for name in names}
+    measuring = make_metrics(plugins, names)
     named, configured = make_editor(plugins, model, editor, editor_args, seed)
     cases = benchmark.selected(limit, samples)
     judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)

@@ -6,9 +6,10 @@ Not a configuration language: what a field may hold follows from its annotation,
 
 from __future__ import annotations
 
+import json
 import math
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import (
     Annotated,
@@ -130,8 +131,17 @@ def settings(plugin: Any) -> dict[str, Any]:
     return {f.name: getattr(plugin, f.name) for f in known if f.init}
 
 
+def unwritable(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of values that cannot be written as JSON."""
+    for name, value in values.items():
+        try:
+            json.dumps(value, sort_keys=True)
+        except (TypeError, ValueError, RecursionError):
+            yield name
+
+
 def defaults(factory: type) -> dict[str, Any]:
-    """Return the default of each field."""
+    """Return the default of each field; `dataclasses.MISSING` of one that has none."""
     if not is_dataclass(factory):
         return {}
     return {

@@ -260,7 +260,8 @@ class Task(ABC):
     def cases(self) -> Iterable[Case]:
         """Yield the cases, in a fixed order. Raises `DataError` for data that are not right.
 
-        A record that nothing can be asked of is a case without requests that has a ``problem``.
+        All are read before a run begins, whatever its limit, since their digest is part of what identifies
+        it. A record that nothing can be asked of is a case without requests that has a ``problem``.
         """
 
     def bind(self, source: ModelSource) -> Self:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from edit_harness.blame import PASSING, said
 from edit_harness.cases import Answers, Case, Reply, Text, Verdict
 from edit_harness.errors import DataError, HarnessError, UsageError
 from edit_harness.interfaces import Judge
@@ -72,11 +73,11 @@ def _verdicts(judge: Judge | None, replies: Sequence[Reply]) -> list[Verdict]:
     try:
         verdicts = judge.judge(replies)
         _check(verdicts, len(replies))
-    except HarnessError:
+    except (HarnessError, *PASSING):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         LOG.debug("the judge failed", exc_info=True)
-        reason = f"the judge failed: {type(error).__name__}: {error}"
+        reason = f"the judge failed: {said(error, judge)}"
         return [Verdict("pending", note=reason)] * len(replies)
     return verdicts
 

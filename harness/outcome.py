@@ -6,16 +6,21 @@ No model is needed, and no task: the folder has the cases. Where the records com
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
 
 from edit_harness import control, plan, records, report, stats
+from edit_harness.blame import blamed, named
 from edit_harness.cases import Answers, Case
+from edit_harness.doubts import doubts
 from edit_harness.encoding import finite
 from edit_harness.errors import DataError, PluginError, RunFolderError
 from edit_harness.interfaces import Measure, Metric, Regime
@@ -23,6 +28,7 @@ from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.stats import Estimate
 
 LEVEL = 0.99
+LEAVE_OUT = "leave it out with --metrics, or ask its author"
 UNPARSED = 0.02
 """The share of texts without a verdict from which on judged numbers are not to be trusted."""
 MANIFEST = {"cases", "identity", "label", "metrics", "model", "preset", "preview", "visits"}
@@ -119,7 +125,8 @@ class Run:
             both = {
                 f"{i} {key}": column for i, side in enumerate(sides) for key, column in side.items()
             }
-            found |= stats.bootstrap(both, _difference(metric), level=LEVEL, seed=self._seed)
+            with _summing(name, metric):
+                found |= stats.bootstrap(both, _difference(metric), level=LEVEL, seed=self._seed)
         return found
 
     def _paired(self, metric: str) -> Iterator[stats.Columns]:
@@ -179,10 +186,22 @@ class Run:
         }
         return {name: tables for name, tables in found.items() if tables}
 
+    @cached_property
+    def doubts(self) -> list[str]:
+        """What is odd about the metrics' numbers, a line each: see `edit_harness.doubts`."""
+        found: list[str] = []
+        for name, metric in self.metrics.items():
+            rows = valued(self.records, name)
+            with _summing(name, metric):
+                summary = metric.summarize(records.columns(rows, name))
+            found += doubts(name, metric, [record.values[name] for record in rows], summary)
+        return found
+
     def _estimates(self, everything: Sequence[Record]) -> dict[str, Estimate]:
         found: dict[str, Estimate] = {}
         for name, metric in self.metrics.items():
-            estimates = self._estimated(metric, valued(everything, name), name)
+            with _summing(name, metric):
+                estimates = self._estimated(metric, valued(everything, name), name)
             if twice := found.keys() & estimates.keys():
                 raise PluginError(
                     f"metric {name} gives {min(twice)}, which another metric gives too",
@@ -404,6 +423,12 @@ def _difference(metric: Metric) -> stats.Summary:
     return difference
 
 
+def _summing(name: str, metric: Metric) -> AbstractContextManager[None]:
+    """Blame a metric for what is raised while its values are summed up."""
+    what = f"{named('metric', name, metric)} failed to sum up its values"
+    return blamed(what, metric, LEAVE_OUT, passing=())
+
+
 def _flat(estimates: Mapping[str, Estimate], mode: str) -> dict[str, float]:
     flat: dict[str, float] = {}
     for name, estimate in estimates.items():
@@ -419,8 +444,8 @@ def values(
 ) -> dict[str, dict[str, float]]:
     """Return what metrics say of a case, by their names; nothing of one without requests.
 
-    Raises `PluginError` that names a metric that fails; `DataError` stays what it is: the metric
-    misses a file.
+    Raises `PluginError` that names a metric that fails, or gives what is no finite number; `DataError`
+    stays what it is: the metric misses a file.
     """
     found = metrics.items() if case.requests else ()
     return {name: _measured(name, metric, case, answers, status) for name, metric in found}
@@ -430,27 +455,31 @@ def _tables(
     name: str, metric: Metric, cases: Sequence[Case], columns: stats.Columns
 ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """Return a metric's tables. Raises `PluginError` that names a metric that fails."""
-    try:
+    whose = named("metric", name, metric)
+    with blamed(f"{whose} failed to make its tables", metric, LEAVE_OUT, passing=()):
         return metric.tables(cases, columns)
-    except Exception as error:
-        raise PluginError(
-            f"metric {name} failed to make its tables: {type(error).__name__}: {error}",
-            "leave it out with --metrics, or ask its author",
-        ) from error
 
 
 def _measured(
     name: str, metric: Metric, case: Case, answers: Answers, status: str
 ) -> dict[str, float]:
     before, after = answers
-    try:
+    whose = named("metric", name, metric)
+    with blamed(f"{whose} failed on case {case.id}", metric, LEAVE_OUT, passing=(DataError,)):
         ok = status == OK
         found = metric.measure(case, before, after) if ok else metric.failed(case, before)
-        return {str(key): float(value) for key, value in found.items()}
-    except DataError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"metric {name} failed on case {case.id}: {type(error).__name__}: {error}",
-            "leave it out with --metrics, or ask its author",
-        ) from error
+        given = {str(key): value for key, value in found.items()}
+    for key, value in given.items():
+        if not (isinstance(value, Real | np.bool_) and _is_finite(value)):
+            raise PluginError(
+                f"{whose} gives case {case.id} a {key} of {value!r:.60}, which is no finite number",
+                LEAVE_OUT,
+            )
+    return {key: float(value) for key, value in given.items()}
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

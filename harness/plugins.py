@@ -18,7 +18,7 @@ from typing import Any
 
 import pluggy
 
-from edit_harness import discovery, guard, hookspecs, journal, uninstalled
+from edit_harness import blame, declared, discovery, guard, hookspecs, journal, uninstalled
 from edit_harness.errors import PluginError
 from edit_harness.packages import Entry, Package
 
@@ -52,24 +52,29 @@ class Component:
         return f"{self.distribution} {self.version}".strip()
 
     def load(self) -> type:
-        """Import the factory, if it was registered lazily. Raises `PluginError`."""
-        if not isinstance(self.factory, str):
-            return self.factory
+        """Return the class, imported if it was registered lazily.
+
+        Raises `PluginError` if that fails, and for what can be no class of its kind.
+        """
+        factory = self._imported() if isinstance(self.factory, str) else self.factory
+        what = f": {self.factory!r}" if isinstance(self.factory, str) else ""
+        declared.check(self.kind, factory, f"{self.kind} {self.name!r} of {self.origin}{what}")
+        blame.remember(factory, self.origin)
+        return factory
+
+    def _imported(self) -> Any:
+        """Import what a text names. Raises `PluginError`."""
+        assert isinstance(self.factory, str)
         module, _, attribute = self.factory.partition(":")
         try:
             with _watched(self.package, f"{self.kind} {self.name}"):
-                factory = getattr(importlib.import_module(module), attribute)
+                return getattr(importlib.import_module(module), attribute)
         except (Exception, SystemExit) as error:
             raise PluginError(
                 f"{self.kind} {self.name!r} cannot be imported from {self.factory!r}: "
-                f"{type(error).__name__}: {error}",
+                f"{blame.said(error)}",
                 f"it belongs to {self.origin}: reinstall it or ask its author",
             ) from error
-        if not isinstance(factory, type):
-            raise PluginError(
-                f"{self.kind} {self.name!r} of {self.origin}: {self.factory!r} is no class"
-            )
-        return factory
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,10 @@ class Plugins:
                 raise PluginError(f"{name!r} is no {kind} name: use a-z, 0-9 and single hyphens")
             if name in TAKEN.get(kind, ()):
                 raise PluginError(f"no {kind} can be called {name!r}")
-            new = Component(kind, name, factory, summary, distribution, version, package)
+            if not isinstance(summary, str):
+                raise PluginError(f"the summary of {kind} {name!r} is {summary!r:.60}, and no text")
+            said = _one_line(summary)
+            new = Component(kind, name, factory, said, distribution, version, package)
             if any((c.kind, c.qualified) == (kind, new.qualified) for c in self.components + added):
                 raise PluginError(f"{kind} {name!r} is registered twice")
             added.append(new)
@@ -204,6 +212,13 @@ class Plugins:
         )
 
 
+def _one_line(text: str) -> str:
+    """Return a text in one line, without what would steer a terminal."""
+    return "".join(
+        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(text.split())
+    )
+
+
 def suggestion(name: str, known: list[str]) -> str:
     """Return ``; did you mean ...?`` if something known looks like the name."""
     close = get_close_matches(name.lower().replace("_", "-"), known, n=2)
@@ -228,5 +243,4 @@ def _watched(package: Package | None, component: str = "") -> Iterator[guard.Imp
 
 
 def _failure(package: Package, entry: Entry, error: BaseException) -> Failure:
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    return Failure(package.name, package.version, entry.value, reason)
+    return Failure(package.name, package.version, entry.value, blame.said(error))

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from edit_harness.before import Before
+from edit_harness.blame import PASSING, said
 from edit_harness.cases import Answer, Answers, Case, Visit, is_finite
 from edit_harness.digests import state
 from edit_harness.edits import UNEDITED, Edit
@@ -133,7 +134,7 @@ def chunks(
                 before.turn_to(number)
                 measured = _measure(before, [(case, edited[i]) for case, i in piece], ledger)
                 _check_clean(model, before)
-                records = _records([measured[n] for n in missing], metrics, judge, ledger)
+                records = _records([measured[n] for n in missing], editor, metrics, judge, ledger)
             number += 1
             yield records
 
@@ -198,7 +199,9 @@ def _edit_each(model: Model, editor: Editor, group: Sequence[Step], ledger: Ledg
     try:
         edits = editor.edit_each(model, [step.requests for step in group])
         _check(edits, len(group))
-    except (Exception, SystemExit):
+    except PASSING:
+        raise
+    except BaseException:
         LOG.debug("editing %d steps together failed", len(group), exc_info=True)
     else:
         seconds = (perf_counter() - start) / len(group)
@@ -228,7 +231,9 @@ def _edit_one(model: Model, editor: Editor, step: Step, last: Edit, ledger: Ledg
         else:
             edit = editor.extend(model, last, step.requests)
         _check([edit], 1)
-    except (Exception, SystemExit) as error:
+    except PASSING:
+        raise
+    except BaseException as error:
         LOG.debug("an edit failed", exc_info=True)
         ledger.book(step, perf_counter() - start, UNEDITED, error)
         return UNEDITED if step.fresh else last
@@ -240,13 +245,17 @@ def _measure(before: Before, todo: Sequence[tuple[Case, Edited]], ledger: Ledger
     """Ask together; where that fails, case by case to see which it was."""
     try:
         return _ask(before, todo, ledger)
-    except Exception:
+    except PASSING:
+        raise
+    except BaseException:
         LOG.debug("asking %d cases together failed", len(todo), exc_info=True)
     found = []
     for case, edited in todo:
         try:
             found += _ask(before, [(case, edited)], ledger)
-        except Exception as error:  # an adaptor or a patch is the editor's own code
+        except PASSING:
+            raise
+        except BaseException as error:  # an adaptor or a patch is the editor's own code
             found.append(Measured(case, edited, _unedited(before, case), error=error))
     return found
 
@@ -255,7 +264,9 @@ def _unedited(before: Before, case: Case) -> Sequence[Answer]:
     """Return what the unedited model answers; nothing if it cannot be asked either."""
     try:
         return before.clean(case)
-    except Exception:
+    except PASSING:
+        raise
+    except BaseException:
         LOG.debug("asking the unedited model failed", exc_info=True)
         return ()
 
@@ -273,6 +284,7 @@ def _ask(before: Before, todo: Sequence[tuple[Case, Edited]], ledger: Ledger) ->
 
 def _records(
     measured: Sequence[Measured],
+    editor: Editor,
     metrics: Mapping[str, Metric],
     judge: Judge | None,
     ledger: Ledger,
@@ -291,16 +303,20 @@ def _records(
     return [
         Record.of_no_use(m.case.id, answers, m.edited.step.state)
         if isinstance(answers, DataError)
-        else _record(m, answers, metrics, ledger)
+        else _record(m, answers, editor, metrics, ledger)
         for m, answers in zip(measured, found, strict=True)
     ]
 
 
 def _record(
-    measured: Measured, answers: Answers, metrics: Mapping[str, Metric], ledger: Ledger
+    measured: Measured,
+    answers: Answers,
+    editor: Editor,
+    metrics: Mapping[str, Metric],
+    ledger: Ledger,
 ) -> Record:
     case, edited = measured.case, measured.edited
-    status, message = _status(measured, ledger)
+    status, message = _status(measured, editor, ledger)
     before, after = answers
     given, got = (list(map(encode_answer, m)) for m in (measured.before, measured.after))
     return Record(
@@ -317,7 +333,7 @@ def _record(
     )
 
 
-def _status(measured: Measured, ledger: Ledger) -> tuple[str, str]:
+def _status(measured: Measured, editor: Editor, ledger: Ledger) -> tuple[str, str]:
     error = measured.error
     if isinstance(error, TooLongError):
         return "too_long", error.cause
@@ -325,7 +341,7 @@ def _status(measured: Measured, ledger: Ledger) -> tuple[str, str]:
         return "oom", "the device's memory is too small for it, even alone"
     if error is not None:
         stage = "edit_failed" if error is ledger.errors.get(measured.case.id) else "error"
-        return stage, f"{type(error).__name__}: {error}"
+        return stage, said(error, editor)
     if not all(map(is_finite, measured.after)):
         return "nonfinite", "the edited model answers with NaN or infinity"
     return OK, ""

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from edit_harness import console, control, fields
 from edit_harness.cases import Answers, Case
-from edit_harness.components import Named, described, make_judge
-from edit_harness.encoding import decode_answer, encode_answer, finite
+from edit_harness.components import Named, described, make_judge, make_metrics
+from edit_harness.encoding import decode_answer, encode_answer
 from edit_harness.errors import DataError, PluginError, RunFolderError, UsageError
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Metric
@@ -85,7 +85,7 @@ def _score(plugins: Plugins, folder: RunFolder, flags: Flags, codes: list[int]) 
     run.folder.write_results(again.results())
     if not flags.metrics:
         return again
-    metrics = _metrics(plugins, flags.metrics)
+    metrics = make_metrics(plugins, flags.metrics)
     return replace(run, metrics=metrics, everything=_valued(run, metrics))
 
 
@@ -99,7 +99,7 @@ def _own(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
     if (own := manifest.get("metrics")) is None:
         raise RunFolderError(f"{folder.path} was made by an older version", "run it anew: --new")
     try:
-        return _metrics(plugins, own)
+        return make_metrics(plugins, own)
     except PluginError as error:
         raise PluginError(error.cause, _made_with(manifest) or error.remedy) from error
 
@@ -115,16 +115,12 @@ def _made_with(manifest: Mapping[str, Any]) -> str:
     return f"the run was made with {', '.join(named)}" if named else ""
 
 
-def _metrics(plugins: Plugins, names: Sequence[str]) -> dict[str, Metric]:
-    return {name: plugins.find("metric", name).load()() for name in names}
-
-
 def _valued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
     """Return the records with the values that metrics give them; the control's have none."""
     return [
         r
         if r.case == control.ID or r.status == INVALID
-        else replace(r, values=finite(values(run.by_id[r.case], _answers(r), metrics, r.status)))
+        else replace(r, values=values(run.by_id[r.case], _answers(r), metrics, r.status))
         for r in run.everything
     ]
 

@@ -231,17 +231,39 @@ def test_pip_takes_the_place_that_it_names_for_a_path(tmp_path, monkeypatch, fol
     [
         ("My_Editor", ("use a-z, 0-9 and single hyphens", "such as my-editor")),
         ("a--b", ("use a-z, 0-9 and single hyphens", "such as a-b")),
-        ("../b", ("use a-z, 0-9 and single hyphens", "such as b")),
-        ("é", ("use a-z, 0-9 and single hyphens",)),
+        ("../my.ed", ("use a-z, 0-9 and single hyphens", "such as my-ed")),
+        ("été", ("use a-z, 0-9 and single hyphens", "such as ete")),
+        ("3-steps", ("does not begin with a letter", "such as steps")),
         ("", ("'' is no name",)),
         ("3d", ("'3d' does not begin with a letter",)),
         ("edit-harness-demo", ("will be called edit-harness-NAME", "say demo")),
-        ("a" * (LONGEST + 1), (f"{LONGEST + 1} characters", f"{LONGEST} are the most")),
+        ("edit-harness", ("is the harness itself", "name what you are making")),
+        ("a" * 300, (f"'{'a' * LONGEST}'…", "300 characters", f"{LONGEST} are the most")),
+        ("my-editor-of-very-many-words", ("such as my-editor-of-very-many",)),
     ],
 )
 def test_a_name_that_cannot_be_one_is_refused(tmp_path, name, parts):
     refused(tell("new", "editor", name, "-o", tmp_path / "out"), 2, *parts)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["3d", "é", "中文", "a" * 25, "--", "../b"])
+def test_nothing_is_suggested_that_is_of_no_use(tmp_path, name):
+    result = tell("new", "editor", "-o", tmp_path, "--", name)
+    refused(result, 2)
+    assert "such as" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "A" * 300])
+def test_a_long_name_is_not_repeated_whole(tmp_path, name):
+    result = tell("new", "editor", name, "-o", tmp_path)
+    assert name[: LONGEST + 1] not in result.stderr
+
+
+def test_a_link_that_leads_nowhere_is_in_the_way(tmp_path):
+    (tmp_path / "edit-harness-demo").symlink_to(tmp_path / "gone")
+    refused(tell("new", "editor", "demo", "-o", tmp_path), 2, "leads nowhere", "remove it")
+    assert not (tmp_path / "gone").exists()
 
 
 @pytest.mark.parametrize(

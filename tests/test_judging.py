@@ -44,6 +44,9 @@ class Equal(Judge):
         return [RIGHT if reply.key.right in reply.text else WRONG for reply in replies]
 
 
+RAISED = f"test_judging.py:{Equal.judge.__code__.co_firstlineno + 3}"
+
+
 def answers(*texts: str) -> list[Text]:
     return [Text(text) for text in texts]
 
@@ -119,7 +122,7 @@ def test_a_judge_that_returns_no_verdicts_leaves_all_pending(returned):
 
 def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_alone():
     pending = judged(Equal(fails=OSError("no server")), [(CASE, (BEFORE, AFTER))])
-    assert verdicts(pending[0][1])[0].note == "the judge failed: OSError: no server"
+    assert verdicts(pending[0][1])[0].note == f"the judge failed: OSError: no server ({RAISED})"
     half = [
         (pending[0][0], [Text("2", RIGHT), *pending[0][1][1:]]),
     ]
@@ -131,7 +134,29 @@ def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_
 
 def test_a_judge_that_exits_leaves_verdicts_pending():
     ((_, after),) = judged(Equal(fails=SystemExit(3)), [(CASE, (BEFORE, AFTER))])
-    assert verdicts(after)[0].note == "the judge failed: SystemExit: 3"
+    assert verdicts(after)[0].note == f"the judge failed: SystemExit: 3 ({RAISED})"
+
+
+class Speechless(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Speechless(), "Speechless: what it says cannot be had: RuntimeError"),
+        (BaseExceptionGroup("two", [SystemExit(0)]), "BaseExceptionGroup: two (1 sub-exception)"),
+    ],
+)
+def test_whatever_a_judge_raises_leaves_verdicts_pending(error, said):
+    ((_, after),) = judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
+    assert verdicts(after)[0].note == f"the judge failed: {said} ({RAISED})"
+
+
+def test_ctrl_c_is_not_the_judges():
+    with pytest.raises(KeyboardInterrupt):
+        judged(Equal(fails=KeyboardInterrupt()), [(CASE, (BEFORE, AFTER))])
 
 
 def test_a_key_that_the_judge_cannot_use_ends_the_run():
