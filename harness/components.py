@@ -82,7 +82,7 @@ def _made(component: Component, args: Mapping[str, Any]) -> Any:
     """Construct a plugin. Raises `PluginError` if it cannot be, or cannot be recorded."""
     factory, what = component.load(), f"{component.kind} {component.name}"
     with blamed(f"{named(component.kind, component.name, factory)} cannot be made", factory):
-        made = build(factory, args, what)
+        made: Any = build(factory, args, what)
     check_recordable(component, settings(made))
     return made
 

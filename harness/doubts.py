@@ -28,10 +28,11 @@ def doubts(
         if _measure(metric, number) is None:
             why = "it is not in measures" if _is_prefixed(number) else "no pre_ or post_ before it"
             yield f"metric {name}: no table shows {number}{_of(has[number])}: {why}"
-    summed = {number: value for number, value in summary.items() if not has[number]}
-    for number, count in Counter(_outside(metric, [*rows, summed])).items():
+    outside = Counter(_outside(metric, rows))
+    for number in dict.fromkeys([*outside, *_outside(metric, [summary])]):
         low, high = _limits(metric, number)
-        yield f"metric {name}: {number} is not from {low:g} to {high:g}{_of(count)}: see Measure.unit"
+        far = f"{number} is not from {low:g} to {high:g}{_of(outside[number])}"
+        yield f"metric {name}: {far}: see Measure.unit"
 
 
 def _of(cases: int) -> str:

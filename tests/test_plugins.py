@@ -21,6 +21,13 @@ def edit_harness_register_tasks(register):
 """
 
 
+SPEECHLESS = """
+class Speechless(Exception):
+    def __str__(self):
+        raise KeyError
+"""
+
+
 def with_name(name):
     return GOOD.replace("quiz-night", name)
 
@@ -81,6 +88,8 @@ def test_the_metrics_that_a_bundled_task_wants_exist(install, name):
         (with_name("lazy-quiz"), "task 'lazy-quiz' is registered twice"),
         (with_name("none").replace("tasks", "judges"), "no judge can be called 'none'"),
         (GOOD.replace("(register)", "(register, colour)"), "colour"),
+        (GOOD.replace('"Questions"', "5"), "summary of task 'quiz-night' is 5, and no text"),
+        (f"{SPEECHLESS}\nraise Speechless", "Speechless: what it says cannot be had: KeyError"),
     ],
 )
 def test_a_broken_plugin_is_named_with_its_reason_and_stops_nobody(install, source, reason):
@@ -182,3 +191,9 @@ def test_a_lazy_name_that_leads_nowhere_is_an_error_when_it_is_asked_for(install
     assert "it belongs to quiz-a 1.0" in caught.value.remedy
     with pytest.raises(PluginError, match="'quiz_b:__name__' is no class"):
         plugins.find("task", "quiz-b/lazy-quiz").load()
+
+
+def test_a_summary_is_one_line_of_characters_that_can_be_printed(install):
+    install("quiz-good", GOOD.replace('"Questions"', r'"two\n lines\x1b[2J"'))
+    (found,) = [c for c in Plugins.installed().components if c.name == "quiz-night"]
+    assert found.summary == "two lines\N{REPLACEMENT CHARACTER}[2J"

@@ -1,9 +1,11 @@
 """The loop on a tiny random model, with editors that go wrong in every way."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 import torch
 
@@ -305,13 +307,63 @@ def test_an_editor_that_exits_fails_its_case(model):
     assert {r.status for r in ran(model, Exits())} == {"edit_failed"}
 
 
-def test_a_metric_that_returns_no_numbers_is_named(model):
-    class Words(Metric):
-        def measure(self, case, before, after):
-            return {"post_x": "much"}
+class Speechless(Exception):
+    def __str__(self):
+        raise RuntimeError
 
-    with pytest.raises(PluginError, match="metric mine failed on case Ada: ValueError"):
-        list(run(model, Push(), steps(CASES, Regime()), {"mine": Words()}))
+
+@pytest.mark.parametrize("error", [Speechless(), BaseExceptionGroup("g", [SystemExit(0)])])
+def test_whatever_an_editor_raises_fails_its_case(model, error):
+    class Raises(Push):
+        def edit(self, model, requests):
+            if requests[0].subject == "Bob":
+                raise error
+            return super().edit(model, requests)
+
+    records = ran(model, Raises())
+    assert [r.status for r in records] == ["ok", "edit_failed", "ok", "ok", "ok"]
+    assert records[1].message.startswith(f"{type(error).__name__}: ")
+
+
+def test_an_adaptor_that_exits_fails_its_case(model):
+    class Exits(Push):
+        def edit(self, model, requests):
+            def leave(inputs, outputs, rows):
+                raise SystemExit(0)
+
+            return Edit({}, {model.architecture.projection(1).name: leave})
+
+    assert {r.status for r in ran(model, Exits())} == {"error"}
+
+
+def test_ctrl_c_in_an_edit_ends_the_run(model):
+    class Stopped(Push):
+        def edit(self, model, requests):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ran(model, Stopped())
+
+
+@pytest.mark.parametrize("value", ["1", None, 1j, 10**400, float("nan"), float("-inf"), [1.0]])
+def test_a_metric_that_returns_no_numbers_is_named(model, value):
+    class Odd(Metric):
+        def measure(self, case, before, after):
+            return {"post_x": value}
+
+    told = f"metric mine gives case Ada a post_x of {value!r}"[:60]
+    with pytest.raises(PluginError, match=re.escape(told)):
+        list(run(model, Push(), steps(CASES, Regime()), {"mine": Odd()}))
+
+
+@pytest.mark.parametrize("value", [1, True, np.float32(1), np.int64(1), np.bool_(True)])
+def test_a_metric_may_return_numbers_of_any_kind(model, value):
+    class Odd(Metric):
+        def measure(self, case, before, after):
+            return {"post_x": value}
+
+    (record,) = run(model, Push(), steps(CASES[:1], Regime()), {"mine": Odd()})
+    assert repr(record.values["mine"]["post_x"]) == "1.0"
 
 
 def test_an_edit_that_changes_nothing_is_flagged(model):

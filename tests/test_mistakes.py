@@ -1,0 +1,214 @@
+"""Mistakes in the plugins of others, from the command: each is named, before or instead of numbers."""
+
+import pytest
+from click.testing import CliRunner
+
+from edit_harness import assembly
+from edit_harness.cli import main
+
+HEAD = """
+import sys
+from dataclasses import dataclass, field
+from edit_harness import *
+from edit_harness.edits import Edit
+
+CASE = Case("a", (Request("{} lives in", "Ada", "Rome", "Oslo"),), (
+    Probe("efficacy", Choose("Ada lives in", ("Rome", "Oslo"))),
+))
+
+class Good(Editor):
+    def edit(self, model, requests):
+        return Edit()
+
+class Counts(Metric):
+    measures = {"X": Measure("x")}
+    def measure(self, case, before, after):
+        return {"post_X": 1.0}
+
+class Listed(Task):
+    metrics = ("success",)
+    def cases(self):
+        yield CASE
+
+class Fair(Judge):
+    kinds = {"match": "m"}
+    def judge(self, replies):
+        return []
+
+"""
+HOOK = """
+@hookimpl
+def edit_harness_register_{kind}s(register):
+    register("mine", {factory}, "x")
+"""
+
+
+@pytest.fixture
+def tell(monkeypatch, tmp_path):
+    """Write a plugin, and run a command with it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("EDIT_HARNESS_PLUGINS", "edit-harness")
+
+    def tell(kind, source, *args, factory="Mine"):
+        (tmp_path / "mine.py").write_text(HEAD + source + HOOK.format(kind=kind, factory=factory))
+        return CliRunner().invoke(main, [*args, "--plugin", "mine.py"])
+
+    return tell
+
+
+def told(result):
+    """What was said on stderr, however it was wrapped."""
+    return " ".join(result.stderr.split())
+
+
+def refused(result, *parts):
+    assert result.exit_code == 3, result.output
+    assert "Traceback" not in result.output
+    for part in parts:
+        assert part in told(result), result.stderr
+
+
+RUN = {
+    "editor": ("run", "-e", "mine", "-t", "counterfact", "-L", "2", "-q"),
+    "task": ("run", "-e", "none", "-t", "mine", "-q"),
+    "metric": ("run", "-e", "none", "-t", "counterfact", "--metrics", "mine", "-L", "2", "-q"),
+    "judge": ("run", "-e", "none", "-t", "mquake", "--judge", "mine", "-L", "1", "-q"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "factory", "parts"),
+    [
+        ("editor", "", "Good()", ("is no class: it is a Good",)),
+        ("metric", "", "lambda: Counts()", ("is no class: it is a function",)),
+        ("editor", "", "object", ("is no Editor", "a subclass of edit_harness.Editor")),
+        ("editor", "class Mine(Editor): pass", "Mine", ("has no edit", "has to define it")),
+        ("metric", "", "Metric", ("has no measure",)),
+        ("judge", "class Mine(Fair): kinds = ['match']", "Mine", ("kinds is no mapping",)),
+        ("metric", "class Mine(Counts): measures = {'X': 'x'}", "Mine", ("to Measure",)),
+        ("task", "class Mine(Listed): metrics = 'success'", "Mine", ("no list of names",)),
+        ("task", "class Mine(Listed): regime = 'batch'", "Mine", ("is a str, and no Regime",)),
+        (
+            "editor",
+            "@dataclass\nclass Mine(Good):\n    d: object = field(default_factory=object)",
+            "Mine",
+            ("field d is a object, which is no JSON",),
+        ),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_refused_in_show_and_run(tell, kind, source, factory, parts):
+    for command in (("show", "mine"), RUN[kind]):
+        result = tell(kind, source, *command, factory=factory)
+        refused(result, kind, "mine", "of mine.py", *parts)
+        assert "kept:" not in result.stderr
+        assert not result.stdout
+
+
+def test_a_field_without_a_default_has_to_be_given(tell):
+    source = "@dataclass\nclass Mine(Good):\n    steps: int"
+    assert "(has to be given)" in tell("editor", source, "show", "mine").stdout
+    refused(
+        tell("editor", source, *RUN["editor"]), "editor mine of mine.py cannot be made", "steps"
+    )
+
+
+def test_a_field_that_is_no_json_is_a_task_s_own(tell):
+    source = "@dataclass\nclass Mine(Listed):\n    d: object = field(default_factory=object)"
+    assert tell("task", source, *RUN["task"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "what"),
+    [
+        ("metric", "measure(self, case, before, after)", "failed on case 0"),
+        ("metric", "summarize(self, columns)", "failed to sum up its values"),
+        ("metric", "tables(self, cases, columns)", "failed to make its tables"),
+        ("task", "cases(self)", "failed to read its cases"),
+        ("task", "bind(self, source)", "failed to take the model's data"),
+        ("editor", "prepare(self, model)", "failed to prepare for the model"),
+    ],
+)
+@pytest.mark.parametrize("end", ["sys.exit(0)", "raise BaseExceptionGroup('g', [SystemExit(0)])"])
+def test_a_plugin_that_exits_is_named(tell, kind, method, what, end):
+    base = {"metric": "Counts", "task": "Listed", "editor": "Good"}[kind]
+    source = f"class Mine({base}):\n    def {method}: {end}\n"
+    line = HEAD.count("\n") + 2
+    refused(tell(kind, source, *RUN[kind]), f"{kind} mine of mine.py {what}: ", f"(mine.py:{line})")
+
+
+def test_a_task_that_exits_when_it_is_counted_is_named(tell):
+    source = "class Mine(Listed):\n    def composition(self): sys.exit(0)\n"
+    result = tell("task", source, "show", "mine", "--stats")
+    refused(result, "task mine of mine.py failed to count its data: SystemExit: 0")
+
+
+def test_what_exits_elsewhere_ends_no_command_as_if_all_were_well(tell):
+    source = "class Mine(Good):\n    provenance = property(lambda self: sys.exit(0))\n"
+    refused(tell("editor", source, *RUN["editor"]), "a plugin ended the program: SystemExit: 0")
+
+
+@pytest.mark.parametrize(("numbers", "endless"), [("count()", True), ("range(10)", False)])
+def test_a_task_without_an_end_is_refused(tell, monkeypatch, numbers, endless):
+    monkeypatch.setattr(assembly, "MOST_CASES", 10)
+    source = f"""
+from dataclasses import replace
+from itertools import count
+class Mine(Listed):
+    def cases(self):
+        return (replace(CASE, id=str(i)) for i in {numbers})
+"""
+    result = tell("task", source, *RUN["task"])
+    if endless:
+        refused(result, "task mine of mine.py has more than 10 cases: is it endless?")
+    else:
+        assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("cases", "part"),
+    [
+        ("[3]", "yields 3, which is no Case"),
+        ("[Case(1, CASE.requests, CASE.probes)]", "no Case with a text as its id"),
+        ("[Case('a', CASE.requests, CASE.probes, tags={'of': {1}})]", "cannot be written as JSON"),
+        ("3", "failed to read its cases: TypeError"),
+    ],
+)
+def test_cases_that_are_none_are_refused(tell, cases, part):
+    source = f"class Mine(Listed):\n    def cases(self): return {cases}\n"
+    refused(tell("task", source, *RUN["task"]), "task mine of mine.py", part)
+
+
+def test_odd_numbers_are_noted_once_in_run_and_score(tell, tmp_path):
+    source = """
+class Mine(Counts):
+    def measure(self, case, before, after):
+        return {"post_X": 2.0, "X": 1.0, "post_Y": 1.0}
+"""
+    run = tell("metric", source, *RUN["metric"][:-1])
+    (folder,) = (tmp_path / "results").iterdir()
+    for result in (run, tell("metric", source, "score", str(folder))):
+        assert result.exit_code == 0, result.stderr
+        for doubt in (
+            "metric mine: no table shows X, of 2 cases: no pre_ or post_ before it",
+            "metric mine: no table shows post_Y, of 2 cases: it is not in measures",
+            "metric mine: post_X is not from 0 to 1, of 2 cases: see Measure.unit",
+        ):
+            assert told(result).count(doubt) == 1, result.stderr
+
+
+def test_a_reason_that_several_cases_share_is_listed_once(tell):
+    source = """
+class Mine(Good):
+    def edit(self, model, requests):
+        raise ValueError("the first" if self.first(requests) else "no key")
+    def first(self, requests):
+        self.own = getattr(self, "own", requests)
+        return requests == self.own
+"""
+    result = tell("editor", source, *RUN["editor"][:-2], "6")
+    assert result.exit_code == 1
+    line = HEAD.count("\n") + 4
+    assert f"case 0: edit_failed: ValueError: the first (mine.py:{line})" in told(result)
+    assert "cases 5, such as 1, 2, 3: edit_failed: ValueError: no key" in told(result)
+    assert told(result).count("no key") == 1
