@@ -136,10 +136,10 @@ def _flush() -> None:
 def described(error: BaseException) -> str:
     """Return an error of a stranger's as one line: its kind, and what it says if it can."""
     try:
-        said = " ".join(str(error).split())
+        said = str(error)
     except Exception as worse:
         said = f"it cannot be shown: {type(worse).__name__}"
-    return f"{type(error).__name__}: {said}"
+    return " ".join(f"{type(error).__name__}: {said}".split())
 
 
 @cache
