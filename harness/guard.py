@@ -86,6 +86,7 @@ def importing(limit: float = math.inf) -> Iterator[Import]:
     went, printed = Import(limit), io.StringIO()
     out, err = Caught(sys.stdout, printed), Caught(sys.stderr, printed)
     before = {name: state for name, state in process.read().items() if name not in LIBRARIES}
+    path = list(sys.path)
     start = time.perf_counter()
     try:
         with _result_apart(), redirect_stdout(out), redirect_stderr(err):
@@ -95,6 +96,10 @@ def importing(limit: float = math.inf) -> Iterator[Import]:
         out.catches = err.catches = False
         went.printed = printed.getvalue()
         went.changed = process.put_back(before)
+        # What is added may be needed later, for factories that are texts.
+        if gone := [folder for folder in path if folder not in sys.path]:
+            sys.path[:0] = gone
+            went.changed.append("sys.path")
 
 
 @contextmanager

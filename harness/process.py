@@ -19,6 +19,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+# It draws random numbers when it is first imported, which nobody else is to be blamed for.
+import rich.style  # noqa: F401
+
 OURS = "PYTEST_CURRENT_TEST"
 """What pytest changes in the environment itself."""
 

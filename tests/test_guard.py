@@ -173,3 +173,24 @@ def test_an_error_is_described_in_one_line_even_if_it_cannot_say_itself():
 
     assert guard.described(ValueError("two\nlines")) == "ValueError: two lines"
     assert guard.described(Mute()) == "Mute: it cannot be shown: LookupError"
+
+
+def test_folders_that_are_gone_from_the_path_come_back():
+    before = list(sys.path)
+    with guard.importing() as went:
+        sys.path[:] = ["/nowhere"]
+    assert sys.path == [*before, "/nowhere"]
+    sys.path[:] = before
+    assert list(went.notes) == ["changed sys.path while it was loaded; that was put back"]
+
+
+def test_rich_is_not_held_against_a_plugin():
+    """It draws random numbers when it is first imported, as a plugin does that uses the harness."""
+    code = (
+        "from edit_harness import guard\n"
+        "with guard.importing() as went:\n"
+        "    from edit_harness import report\n"
+        "print(list(went.notes))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
