@@ -50,7 +50,7 @@ def show(plugins: Plugins, *, check: bool, as_json: bool) -> int:
 def rows(plugins: Plugins) -> Iterator[dict[str, Any]]:
     """Yield what there is to say of each package."""
     for package, went in plugins.packages.items():
-        reasons = [f.reason for f in plugins.failures if f.distribution == package.name]
+        reasons = [f.reason for f in plugins.failures if f.package is package]
         provided = {kind: _names(plugins, package, kind) for kind in KINDS}
         yield {
             **_identified(package),
