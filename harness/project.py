@@ -48,7 +48,7 @@ def read(pyproject: Path) -> Project | None:
 def _table(said: Mapping[str, Any], key: str, called: str) -> Mapping[str, Any]:
     table = said.get(key, {})
     if not isinstance(table, dict):
-        raise UsageError(f"{called} is no table", f"{called} stands on a line of its own")
+        raise UsageError(f"{called} is no table", f"write {called} on a line of its own")
     return table
 
 
