@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import click
 
-from edit_harness.errors import HarnessError, ResourceError, UsageError
+from edit_harness.errors import HarnessError, ResourceError, Terminated, UsageError
 from edit_harness.interfaces import MODES
 from edit_harness.options import (
     as_json,
@@ -47,10 +47,6 @@ KINDS = (
     "plugins",
     "runs",
 )
-
-
-class Terminated(BaseException):
-    """SIGTERM: ends a run as Ctrl-C does, with a code of its own."""
 
 
 def _terminate(*_: object) -> None:
@@ -216,15 +212,14 @@ def list_(
 @click.option("--enable", metavar="DIST", help="Load one again that killed the interpreter.")
 @as_json
 @debug
-@with_plugins
-def plugins_(plugins: Plugins, check: bool, enable: str | None, as_json: bool, debug: bool) -> int:
+@with_selection
+def plugins_(check: bool, enable: str | None, as_json: bool, debug: bool) -> int:
     """Show what is installed, from where, how long it takes to load, and what is broken."""
     from edit_harness import inventory
 
     if enable:
-        inventory.enable(enable)
-        return 0
-    return inventory.show(plugins, check=check, as_json=as_json)
+        return inventory.enable(enable)
+    return inventory.check(as_json) if check else inventory.show(as_json)
 
 
 @main.command()

@@ -32,7 +32,7 @@ from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.fields import defaults, settings
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import LEVEL, UNPARSED, Run
-from edit_harness.records import INVALID, OK, Record
+from edit_harness.records import INVALID, OK, Record, RunFolder
 
 if TYPE_CHECKING:
     from edit_harness.evaluation import Evaluation
@@ -112,6 +112,11 @@ def note_stopped(judge: Named | None, codes: list[int]) -> None:
         codes.append(DataError.code)
         err.print(f"error: judge {judge.name} stopped: {why}", markup=False)
         err.print("       mend it; `edit-harness score RUN` asks it for the rest", markup=False)
+
+
+def note_read_back(folder: RunFolder) -> None:
+    """Say that a run is there already, with its failures, if it has any."""
+    _line("note", f"nothing is run: {folder.path} has it all; --new runs it again")
 
 
 def note_pending(run: Run) -> None:

@@ -112,7 +112,8 @@ def new(plugins: Plugins, kind: str, name: str, folder: Path) -> None:
 def check_name(name: str) -> None:
     """Raise `UsageError` for a name that no component, package and class can have."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).removeprefix(PREFIX)
-    hint = plain.strip("-0123456789")[:LONGEST].strip("-")
+    plain = plain.strip("-")
+    hint = (f"my-{plain}" if plain[:1].isdigit() else plain)[:LONGEST].strip("-")
     remedy = f"such as {hint}" if hint else ""
     if name.startswith(PREFIX):
         raise UsageError(

@@ -59,3 +59,7 @@ class RunFolderError(HarnessError):
     """A run folder that is damaged or belongs to another run."""
 
     code = 7
+
+
+class Terminated(BaseException):
+    """SIGTERM: ends a run as Ctrl-C does, with a code of its own."""

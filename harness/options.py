@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from edit_harness.errors import UsageError
+from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.plugins import Plugins, suggestion
 
 
@@ -72,6 +73,11 @@ def many(*names: str, **extra: Any) -> Callable[..., Any]:
     return click.option(*names, multiple=True, callback=listed, **extra)
 
 
+def own(*names: str, **extra: Any) -> Callable[..., Any]:
+    """Return an option that takes no value from the environment by its own name."""
+    return click.option(*names, allow_from_autoenv=False, **extra)
+
+
 debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 judge_args = click.option(
@@ -100,22 +106,20 @@ model_flags = flags(
 )  # fmt: skip
 
 
-def own(*names: str, **extra: Any) -> Callable[..., Any]:
-    """Return an option that takes no value from the environment by its own name."""
-    return click.option(*names, allow_from_autoenv=False, **extra)
-
-
 selection_flags = flags(
     own("--plugin", multiple=True, metavar="FILE", help="A plugin that is not installed."),
     own("--include-path", multiple=True, metavar="DIR",
-                 help="Plugins in a folder, or a package's sources."),
-    own("--only-plugins", metavar="DIST,…", help="Leave out all others."),
-    own("--no-plugins", "only_plugins", flag_value="edit-harness",
-                 help="Only what is bundled."),
-    own("--block-plugins", metavar="DIST,…", help="Leave these out."),
+        help="Plugins in a folder, or a package's sources."),
+    own("--only-plugins", multiple=True, callback=listed, metavar="DIST,…",
+        help="Leave out all others; what is bundled is edit-harness."),
+    own("--no-plugins", is_flag=True, help="Only what is bundled."),
+    own("--block-plugins", multiple=True, callback=listed, metavar="DIST,…",
+        help="Leave these out."),
 )  # fmt: skip
-required = own("--require", multiple=True, metavar="DIST==V",
-                help="Do not start without it; may be repeated.")  # fmt: skip
+required = click.option(
+    "--require", multiple=True, metavar="DIST==V", envvar="EDIT_HARNESS_REQUIRE",
+    help="Do not start without it; may be repeated.",
+)  # fmt: skip
 
 
 def with_selection(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,14 +131,23 @@ def with_selection(command: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any,
         plugin: Sequence[str],
         include_path: Sequence[str],
-        only_plugins: str | None,
-        block_plugins: str | None,
+        only_plugins: Sequence[str],
+        no_plugins: bool,
+        block_plugins: Sequence[str],
         **flags: Any,
     ) -> Any:
         from edit_harness import selection
 
+        if no_plugins and only_plugins:
+            raise UsageError(
+                "--no-plugins leaves nothing to --only-plugins",
+                "say one of them; what is bundled is edit-harness: --only-plugins edit-harness,DIST",
+            )
         with selection.chosen(
-            plugin=plugin, include_path=include_path, only=only_plugins, block=block_plugins
+            plugin=plugin,
+            include_path=include_path,
+            only=[DISTRIBUTION] if no_plugins else only_plugins,
+            block=block_plugins,
         ):
             return command(*args, **flags)
 

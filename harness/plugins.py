@@ -19,7 +19,7 @@ from typing import Any
 import pluggy
 
 from edit_harness import discovery, guard, hookspecs, journal, uninstalled
-from edit_harness.errors import PluginError
+from edit_harness.errors import PluginError, Terminated
 from edit_harness.packages import Entry, Package, file_of
 
 KINDS = ("editor", "task", "metric", "judge", "builder", "model", "adaptor", "suite")
@@ -59,10 +59,12 @@ class Component:
         try:
             with _watched(self.package, f"{self.kind} {self.name}"):
                 factory = getattr(importlib.import_module(module), attribute)
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, Terminated):
+            raise
+        except BaseException as error:
             raise PluginError(
                 f"{self.kind} {self.name!r} cannot be imported from {self.factory!r}: "
-                f"{type(error).__name__}: {error}",
+                f"{guard.described(error)}",
                 f"it belongs to {self.origin}: reinstall it or ask its author",
             ) from error
         if not isinstance(factory, type):
@@ -111,12 +113,12 @@ class Plugins:
 
         Raises `UsageError` for a file or a folder that the environment names in vain.
         """
-        for crash in journal.crashes():
-            guard.note(crash)
-        loaded = cls()
-        for package in discovery.found():
-            if reason := discovery.left_out(package) or journal.skips(package):
-                loaded.left_out.append(LeftOut(package, reason))
+        loaded, found = cls(), discovery.found()
+        reasons = {p: reason for p in found if (reason := discovery.left_out(p))}
+        reasons |= journal.skipped([p for p in found if p not in reasons], guard.note)
+        for package in found:
+            if package in reasons:
+                loaded.left_out.append(LeftOut(package, reasons[package]))
             else:
                 loaded.take(package)
         return loaded
@@ -127,7 +129,9 @@ class Plugins:
             for entry in package.entries:
                 try:
                     self.add(entry.load(), package.name, package.version, package)
-                except (Exception, SystemExit) as error:
+                except (KeyboardInterrupt, Terminated):
+                    raise
+                except BaseException as error:
                     guard.log.debug("%s", package, exc_info=True)
                     self.failures.append(_failure(package, entry, error))
 
@@ -240,5 +244,5 @@ def _watched(package: Package | None, component: str = "") -> Iterator[guard.Imp
 
 
 def _failure(package: Package, entry: Entry, error: BaseException) -> Failure:
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    reason = guard.described(error)
     return Failure(package.name, package.version, entry.value, reason, package)

@@ -138,7 +138,9 @@ def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) 
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
             folder = which.open(Path(flags.output_path), new=flags.new)
-            folder.records()
+            known = {record.visit for record in folder.records()}
+            if known.issuperset(which.visits) and not flags.quiet:
+                console.note_read_back(folder)
             folders[which] = folder
     if not folders:
         return []

@@ -15,7 +15,8 @@ from edit_harness import console, control, fields
 from edit_harness.cases import Answers, Case
 from edit_harness.components import Named, described, make_judge
 from edit_harness.encoding import decode_answer, encode_answer, finite
-from edit_harness.errors import DataError, RunFolderError, UsageError
+from edit_harness.errors import DataError, PluginError, RunFolderError, UsageError
+from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Metric
 from edit_harness.judging import check_kinds, judged_apart
 from edit_harness.outcome import Run, values
@@ -72,7 +73,7 @@ def _score(plugins: Plugins, folder: RunFolder, flags: Flags, codes: list[int]) 
     Raises `RunFolderError` for a run that is not finished: its numbers would be of some cases only,
     and in a sequence of other states of the model than they seem.
     """
-    run = Run.read(folder, _metrics(plugins, _own(folder)))
+    run = Run.read(folder, _own(plugins, folder))
     run.check_finished()
     if (judge := _asked_judge(plugins, run, flags)) is not None:
         run = _of_judge(run, judge, flags)
@@ -88,11 +89,30 @@ def _score(plugins: Plugins, folder: RunFolder, flags: Flags, codes: list[int]) 
     return replace(run, metrics=metrics, everything=_valued(run, metrics))
 
 
-def _own(folder: RunFolder) -> list[str]:
-    """Return the names of the run's own metrics, in its order. Raises `RunFolderError`."""
-    if (own := folder.manifest().get("metrics")) is None:
+def _own(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
+    """Return the run's own metrics, in its order.
+
+    Raises `RunFolderError` for a run that does not name them, and `PluginError`, with what the run was
+    made with, for one that is not installed.
+    """
+    manifest = folder.manifest()
+    if (own := manifest.get("metrics")) is None:
         raise RunFolderError(f"{folder.path} was made by an older version", "run it anew: --new")
-    return list(own)
+    try:
+        return _metrics(plugins, own)
+    except PluginError as error:
+        raise PluginError(error.cause, _made_with(manifest) or error.remedy) from error
+
+
+def _made_with(manifest: Mapping[str, Any]) -> str:
+    """Return which of a run's distributions other than ours there were; empty if none."""
+    parts = manifest.get("distributions", ())
+    named = [
+        f"{part['name']} {part['version']} ({part['source']})"
+        for part in parts
+        if part["name"] != DISTRIBUTION
+    ]
+    return f"the run was made with {', '.join(named)}" if named else ""
 
 
 def _metrics(plugins: Plugins, names: Sequence[str]) -> dict[str, Metric]:

@@ -1,7 +1,7 @@
 """Which plugins a command has: what its flags say goes into the environment for as long as it runs.
 
 So the command's own lookups, its child processes and its workers all have the same plugins; see
-`edit_harness.packages` for the variables.
+`edit_harness.discovery` for the variables.
 """
 
 from __future__ import annotations
@@ -14,26 +14,34 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from edit_harness import discovery, packages
+from edit_harness import discovery, guard, packages
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.plugins import Plugins
 
 
 @contextmanager
 def chosen(
-    *, plugin: Sequence[str], include_path: Sequence[str], only: str | None, block: str | None
+    *,
+    plugin: Sequence[str],
+    include_path: Sequence[str],
+    only: Sequence[str],
+    block: Sequence[str],
 ) -> Iterator[None]:
-    """Put flags into the environment for a while; what is not given stays as the environment says."""
+    """Put flags into the environment for a while; what is not given stays as the environment says.
+
+    Raises `UsageError` for a path that the environment cannot hold.
+    """
     said = {
-        discovery.FILES: _joined(plugin),
-        discovery.FOLDERS: _joined(include_path),
-        discovery.ONLY: only,
-        discovery.BLOCK: block,
+        discovery.FILES: os.pathsep.join(map(_absolute, plugin)),
+        discovery.FOLDERS: os.pathsep.join(map(_absolute, include_path)),
+        discovery.ONLY: ",".join(only),
+        discovery.BLOCK: ",".join(block),
     }
-    given = {name: value for name, value in said.items() if value is not None}
+    given = {name: value for name, value in said.items() if value}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
     try:
+        _note_unknown([*only, *block])
         yield
     finally:
         for name, value in before.items():
@@ -43,9 +51,21 @@ def chosen(
                 os.environ[name] = value
 
 
-def _joined(paths: Sequence[str]) -> str | None:
-    """Return paths as one text that holds wherever a child process runs; None if there are none."""
-    return os.pathsep.join(str(Path(path).absolute()) for path in paths) or None
+def _absolute(path: str) -> str:
+    """Return a path that holds wherever a child process runs."""
+    if os.pathsep in (found := str(Path(path).absolute())):
+        raise UsageError(
+            f"{found} has a {os.pathsep!r}, which stands between paths", "name it otherwise"
+        )
+    return found
+
+
+def _note_unknown(names: Sequence[str]) -> None:
+    if names:
+        known = {packages.normal(package.name) for package in packages.installed()}
+        for name in names:
+            if packages.normal(name) not in known:
+                guard.note(f"nothing that is installed has plugins and is called {name}")
 
 
 def check_required(plugins: Plugins, wanted: Sequence[str]) -> None:
@@ -62,7 +82,7 @@ def _requirement(text: str) -> Requirement:
         requirement = Requirement(text)
     except InvalidRequirement:
         requirement = None
-    if requirement is None or requirement.url or requirement.marker:
+    if requirement is None or requirement.url or requirement.marker or requirement.extras:
         raise UsageError(
             f"{text!r} is no distribution with a version", 'write --require "edit-harness-x==1.2"'
         )
@@ -77,6 +97,11 @@ def _check(plugins: Plugins, requirement: Requirement) -> None:
         version = ours[0].version if ours else metadata.version(name)
     except metadata.PackageNotFoundError:
         raise PluginError(f"{requirement} is required, and not installed", remedy) from None
+    if not version:
+        raise PluginError(
+            f"{requirement} is required, and {requirement.name} here has no version",
+            "install it, or leave --require out",
+        )
     if not requirement.specifier.contains(version, prereleases=True):
         raise PluginError(f"{requirement} is required, and {version} is installed", remedy)
     for out in plugins.left_out:

@@ -50,7 +50,7 @@ def test_flags_name_plugins_that_are_not_installed(mine, tell, flags):
 
 
 def test_flags_hold_for_child_processes_wherever_they_run(mine):
-    with selection.chosen(plugin=["mine.py"], include_path=[], only=None, block="a,b"):
+    with selection.chosen(plugin=["mine.py"], include_path=[], only=[], block=["a", "b"]):
         assert os.environ[discovery.FILES] == str(mine)
         assert os.environ[discovery.BLOCK] == "a,b"
         assert discovery.ONLY not in os.environ
@@ -61,7 +61,7 @@ def test_the_environment_is_as_before_even_after_an_error(mine, monkeypatch):
     before = dict(os.environ)
     with (
         pytest.raises(KeyboardInterrupt),
-        selection.chosen(plugin=["mine.py"], include_path=["."], only="x", block="y"),
+        selection.chosen(plugin=["mine.py"], include_path=["."], only=["x"], block=["y"]),
     ):
         raise KeyboardInterrupt
     assert dict(os.environ) == before
@@ -75,12 +75,58 @@ def test_the_environment_is_as_before_even_after_an_error(mine, monkeypatch):
         (["--only-plugins", "edit-harness"], True),
         (["--only-plugins", "another"], False),
         (["--block-plugins", "edit_harness"], False),
+        (["--block-plugins", "edit-harness", "--block-plugins", "another"], False),
+        (["--block-plugins", "another,edit-harness"], False),
+        (["--only-plugins", "another", "--only-plugins", "edit-harness"], True),
     ],
 )
 def test_lists_of_distributions(mine, tell, flags, there):
     code, out, _ = tell("ls", "editors", *flags)
     assert code == 0
     assert ("rome" in out) == there
+
+
+@pytest.mark.parametrize(
+    ("said", "there"),
+    [
+        ('block-plugins = ["another", "edit-harness"]', False),
+        ('block-plugins = "edit-harness"', False),
+        ('only-plugins = ["edit-harness"]', True),
+        ("no-plugins = true", True),
+        ("no-plugins = false", True),
+    ],
+)
+def test_lists_in_a_configuration(mine, tell, said, there):
+    (mine.parent / "run.toml").write_text(f"{said}\neditor = 'rome'\ntask = 'no-such-task'\n")
+    code, _, err = tell("run", "-C", "run.toml")
+    assert code == 3
+    assert ("there is no task 'no-such-task'" in err) == there
+    assert ("edit-harness 0.1.0 is left out" in err) != there
+
+
+def test_a_name_that_nothing_has_is_noted(mine, tell, caplog):
+    tell("ls", "editors", "--block-plugins", "no-such-plugin,edit-harness")
+    said = "nothing that is installed has plugins and is called no-such-plugin"
+    assert [record.message for record in caplog.records] == [said]
+
+
+def test_flags_that_contradict_each_other(mine, tell):
+    code, _, err = tell("ls", "--no-plugins", "--only-plugins", "edit-harness")
+    assert code == 2
+    assert "error: --no-plugins leaves nothing to --only-plugins\n" in err
+
+
+def test_a_path_with_what_separates_paths_is_refused(mine, tell):
+    code, _, err = tell("ls", "--plugin", "a:b.py")
+    assert code == 2
+    assert f"error: {mine.parent}/a:b.py has a ':', which stands between paths\n" in err
+
+
+def test_requirements_come_from_the_environment_too(mine, tell, monkeypatch):
+    monkeypatch.setenv("EDIT_HARNESS_REQUIRE", "pluggy no-such-x==1")
+    code, _, err = tell("ls", "editors")
+    assert code == 3
+    assert "no-such-x==1 is required, and not installed" in err
 
 
 def test_a_file_that_is_not_there_is_an_error_of_use(mine, tell):
@@ -115,7 +161,7 @@ def test_what_is_not_there_at_that_version_stops_the_start(tell, wanted, cause):
 
 
 @pytest.mark.parametrize(
-    "wanted", ["x=1", "", "x==", "x @ https://example.org", "x; python_version>'3'"]
+    "wanted", ["x=1", "", "x==", "x @ https://example.org", "x; python_version>'3'", "x[y]==1"]
 )
 def test_what_is_no_requirement_is_an_error_of_use(wanted):
     with pytest.raises(UsageError) as caught:
@@ -143,3 +189,9 @@ def _failure(package):
     from edit_harness.plugins import Failure
 
     return Failure(package.name, package.version, "some_module", "ImportError: no")
+
+
+def test_a_file_has_no_version_to_require(mine, tell):
+    code, _, err = tell("ls", "--plugin", "mine.py", "--require", "mine.py==1")
+    assert code == 3
+    assert "mine.py==1 is required, and mine.py here has no version\n" in err
