@@ -12,6 +12,7 @@ from typing import Any
 from edit_harness.errors import PluginError
 from edit_harness.fields import build, settings
 from edit_harness.interfaces import Builder, Editor, Judge, Metric, ModelSource, Task
+from edit_harness.packages import Package
 from edit_harness.plugins import Component, Plugins
 
 KIND: dict[str, type] = {
@@ -31,6 +32,8 @@ class Named:
     name: str
     version: str
     value: Any
+    package: Package | None = None
+    """What registered it; None of an object that was given as such."""
 
 
 def source_of(plugins: Plugins, name: str) -> ModelSource:
@@ -48,13 +51,13 @@ def make_task(
         return Named(type(task).__name__.lower(), task.version, task.bind(source))
     component = plugins.find("task", task)
     made = build_component(component, args, seed)
-    return Named(component.name, made.version, made.bind(source))
+    return Named(component.name, made.version, made.bind(source), component.package)
 
 
 def make_judge(component: Component, args: Mapping[str, Any], seed: int) -> Named:
     """Build a judge."""
     made = build_component(component, args, seed)
-    return Named(component.name, made.version, made)
+    return Named(component.name, made.version, made, component.package)
 
 
 def described(judge: Named) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def _print(found: Sequence[Row], as_json: bool) -> None:
 def rows(plugins: Plugins) -> Iterator[dict[str, Any]]:
     """Yield what there is to say of each package."""
     for package, went in plugins.packages.items():
-        reasons = [f.reason for f in plugins.failures if f.distribution == package.name]
+        reasons = [f.reason for f in plugins.failures if f.package is package]
         provided = {kind: _names(plugins, package, kind) for kind in KINDS}
         yield {
             **_identified(package),
