@@ -104,10 +104,10 @@ def make_editor(
 ) -> tuple[Named, Configured]:
     """Build an editor, fill its fields for the model, and prepare it."""
     if isinstance(editor, Editor):
-        name, version, made = type(editor).__name__.lower(), "", editor
+        name, version, made, package = type(editor).__name__.lower(), "", editor, None
     else:
         component = plugins.find("editor", editor)
-        name, version = component.name, component.origin
+        name, version, package = component.name, component.origin, component.package
         made = build_component(component, args, seed)
     configured = configure(made, shape_of(model.module.config, model.source.family), name)
     with blamed(
@@ -115,4 +115,4 @@ def make_editor(
     ):
         configured.editor.check(model)
         configured.editor.prepare(model)
-    return Named(name, version, configured.editor), configured
+    return Named(name, version, configured.editor, package), configured

@@ -29,7 +29,7 @@ def said(error: BaseException, of: object = None) -> str:
     try:
         text = str(error)
     except Exception as worse:
-        text = f"what it says cannot be had: {type(worse).__name__}"
+        text = f"it cannot be shown: {type(worse).__name__}"
     if isinstance(error, HarnessError):
         return f"{type(error).__name__}: {'; '.join(text.splitlines())}"
     one_line = " ".join(f"{type(error).__name__}: {text}".split())

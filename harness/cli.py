@@ -213,15 +213,14 @@ def list_(
 @click.option("--enable", metavar="DIST", help="Load one again that killed the interpreter.")
 @as_json
 @debug
-@with_plugins
-def plugins_(plugins: Plugins, check: bool, enable: str | None, as_json: bool, debug: bool) -> int:
+@with_selection
+def plugins_(check: bool, enable: str | None, as_json: bool, debug: bool) -> int:
     """Show what is installed, from where, how long it takes to load, and what is broken."""
     from edit_harness import inventory
 
     if enable:
-        inventory.enable(enable)
-        return 0
-    return inventory.show(plugins, check=check, as_json=as_json)
+        return inventory.enable(enable)
+    return inventory.check(as_json) if check else inventory.show(as_json)
 
 
 @main.command()

@@ -13,6 +13,7 @@ from edit_harness.blame import blamed, named
 from edit_harness.errors import PluginError
 from edit_harness.fields import build, settings, unwritable
 from edit_harness.interfaces import Metric, ModelSource, Task
+from edit_harness.packages import Package
 from edit_harness.plugins import Component, Plugins
 
 RECORDED = ("editor", "judge")
@@ -26,6 +27,8 @@ class Named:
     name: str
     version: str
     value: Any
+    package: Package | None = None
+    """What registered it; None of an object that was given as such."""
 
 
 def source_of(plugins: Plugins, name: str) -> ModelSource:
@@ -40,12 +43,13 @@ def make_task(
 ) -> Named:
     """Build a task and bind it to the model's source."""
     if isinstance(task, Task):
-        name, made = type(task).__name__.lower(), task
+        name, made, package = type(task).__name__.lower(), task, None
     else:
         component = plugins.find("task", task)
-        name, made = component.name, build_component(component, args, seed)
+        made = build_component(component, args, seed)
+        name, package = component.name, component.package
     with blamed(f"{named('task', name, made)} failed to take the model's data", made):
-        return Named(name, made.version, made.bind(source))
+        return Named(name, made.version, made.bind(source), package)
 
 
 def make_metrics(plugins: Plugins, names: Iterable[str]) -> dict[str, Metric]:
@@ -56,7 +60,7 @@ def make_metrics(plugins: Plugins, names: Iterable[str]) -> dict[str, Metric]:
 def make_judge(component: Component, args: Mapping[str, Any], seed: int) -> Named:
     """Build a judge."""
     made = build_component(component, args, seed)
-    return Named(component.name, made.version, made)
+    return Named(component.name, made.version, made, component.package)
 
 
 def described(judge: Named) -> dict[str, Any]:

@@ -138,10 +138,8 @@ def suggested(name: str) -> str:
     plain = "".join(c for c in letters if not unicodedata.combining(c))
     if not plain.isascii():
         return ""
-    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-").removeprefix(PREFIX).split("-")
-    while words and not words[0][:1].isalpha():
-        words.pop(0)
-    whole = "-".join(words)
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-").removeprefix(PREFIX)
+    whole = f"my-{words}" if words[:1].isdigit() else words
     short = whole[:LONGEST].rpartition("-")[0] if len(whole) > LONGEST else whole
     return short if len(short) >= SHORTEST else ""
 

@@ -11,10 +11,12 @@ The environment, so that child processes and workers have the same plugins:
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from edit_harness.errors import UsageError
 from edit_harness.packages import Package, installed, normal
-from edit_harness.uninstalled import in_folder, of_file
+from edit_harness.uninstalled import FileEntry, in_folder, of_file
 
 ONLY, BLOCK = "EDIT_HARNESS_PLUGINS", "EDIT_HARNESS_BLOCK"
 FILES, FOLDERS = "EDIT_HARNESS_PLUGIN_FILES", "EDIT_HARNESS_INCLUDE_PATH"
@@ -23,14 +25,28 @@ FILES, FOLDERS = "EDIT_HARNESS_PLUGIN_FILES", "EDIT_HARNESS_INCLUDE_PATH"
 def found() -> list[Package]:
     """Return what was named in the environment, then what is installed, by name.
 
-    What is named hides an installed distribution of the same name. Raises `UsageError` for a file or a
-    folder that is of no use.
+    What is named hides an installed distribution of the same name, and what is named twice counts once.
+    Raises `UsageError` for a file or a folder that is of no use, and for two sources of one distribution.
     """
-    named = [of_file(Path(path)) for path in _paths(FILES)]
-    for folder in _paths(FOLDERS):
-        named += in_folder(Path(folder))
-    hidden = {normal(package.name) for package in named}
-    return named + [package for package in installed() if normal(package.name) not in hidden]
+    named = {package.source: package for path in _paths(FILES) for package in [of_file(Path(path))]}
+    for folder in _paths(FOLDERS):  # of a file that is in one of them, the folder says more
+        named |= {package.source: package for package in in_folder(Path(folder))}
+    _check_sources(named.values())
+    hidden = {normal(package.name) for package in named.values()}
+    return [*named.values(), *(p for p in installed() if normal(p.name) not in hidden)]
+
+
+def _check_sources(named: Iterable[Package]) -> None:
+    first: dict[str, Package] = {}
+    for package in named:
+        if any(isinstance(entry, FileEntry) for entry in package.entries):
+            continue  # files may have one name in several folders
+        other = first.setdefault(normal(package.name), package)
+        if other is not package:
+            raise UsageError(
+                f"two folders are sources of {package.name}: {other.source}, {package.source}",
+                "name one of them",
+            )
 
 
 def left_out(package: Package) -> str:

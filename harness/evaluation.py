@@ -6,7 +6,7 @@ The command line and the Python interface (`edit_harness.api`) both come through
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -116,7 +116,7 @@ class Evaluation:
             # Single edits are independent, so that a run of more cases can go on from one of fewer.
             "together": records.cases_digest([*together, self._control]) if self._control else "",
             "seed": self.seed,
-            "code": {package.name: package.digest for package in self.packages},
+            "code": sorted([package.name, package.digest] for package in self.packages),
         }
 
     @cached_property
@@ -259,11 +259,13 @@ def assemble(
     """
     task = benchmark.task.value
     names = metrics or task.metrics
+    known = {name: plugins.find("metric", name) for name in names}
     measuring = make_metrics(plugins, names)
     named, configured = make_editor(plugins, model, editor, editor_args, seed)
     cases = benchmark.selected(limit, samples)
     judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)
-    parts = [named.value, task, model.source, *measuring.values()]
+    parts = [(part.value, part.package) for part in (named, benchmark.task, judging_by) if part]
+    parts += [(measuring[name], component.package) for name, component in known.items()]
     return Evaluation(
         model=model,
         editor=named,
@@ -275,14 +277,19 @@ def assemble(
         regime=regime or task.regime,
         judge=judging_by,
         data_digest=benchmark.digest,
-        packages=contributing(plugins, [*parts, *([judging_by.value] if judging_by else [])]),
+        packages=contributing(plugins, [*parts, (model.source, None)]),
     )
 
 
-def contributing(plugins: Plugins, parts: Sequence[Any]) -> list[Package]:
-    """Return what the classes of objects came in, and our own package, by name."""
-    found = [plugins.package_of(part) for part in [plugins, *parts]]
-    return sorted({p.name: p for p in found if p}.values(), key=lambda p: p.name)
+def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) -> list[Package]:
+    """Return what the classes of objects came in, and our own package, by name.
+
+    An object stands with the package that registered it, if one did.
+    """
+    found = [package for value, by in parts for package in plugins.packages_of(type(value), by)]
+    ours = plugins.packages_of(Plugins)
+    distinct = {tuple(package.identity.values()): package for package in [*ours, *found]}
+    return [distinct[identity] for identity in sorted(distinct)]
 
 
 def _judge(

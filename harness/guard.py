@@ -5,13 +5,16 @@ This is against accidents, not against malice: a plugin is code with the rights 
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import io
 import logging
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TextIO
@@ -60,16 +63,18 @@ class Import:
 class Caught(io.TextIOBase):
     """A stream that is caught for a while. Logging that is set up meanwhile keeps it for good."""
 
-    def __init__(self, real: TextIO, caught: io.StringIO) -> None:
+    def __init__(self, real: TextIO | None, caught: io.StringIO) -> None:
         self.real, self.caught, self.catches = real, caught, True
 
     def write(self, text: str) -> int:
         """Write to what it stands for, unless that is caught."""
-        return (self.caught if self.catches else self.real).write(text)
+        to = self.caught if self.catches else self.real
+        return len(text) if to is None else to.write(text)
 
     def flush(self) -> None:
         """Flush what it stands for."""
-        self.real.flush()
+        if self.real is not None:  # as where there is no terminal
+            self.real.flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
@@ -81,15 +86,56 @@ def importing(limit: float = math.inf) -> Iterator[Import]:
     went, printed = Import(limit), io.StringIO()
     out, err = Caught(sys.stdout, printed), Caught(sys.stderr, printed)
     before = {name: state for name, state in process.read().items() if name not in LIBRARIES}
+    path = list(sys.path)
     start = time.perf_counter()
     try:
-        with redirect_stdout(out), redirect_stderr(err):
+        with _result_apart(), redirect_stdout(out), redirect_stderr(err):
             yield went
     finally:
         went.seconds = time.perf_counter() - start
         out.catches = err.catches = False
         went.printed = printed.getvalue()
         went.changed = process.put_back(before)
+        # What is added may be needed later, for factories that are texts.
+        if gone := [folder for folder in path if folder not in sys.path]:
+            sys.path[:0] = gone
+            went.changed.append("sys.path")
+
+
+@contextmanager
+def _result_apart() -> Iterator[None]:
+    """Let what is written below Python's streams go where messages go: stdout carries the result."""
+    _flush()
+    try:
+        kept = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
+    except OSError:  # it is closed
+        yield
+        return
+    try:
+        _turn_to_messages()
+        yield
+    finally:
+        _flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _turn_to_messages() -> None:
+    try:
+        os.dup2(2, 1)
+    except OSError:  # there are none
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+
+
+def _flush() -> None:
+    """Write what Python's streams and C's hold back to where they lead at present."""
+    for stream in (sys.__stdout__, sys.stdout):
+        with suppress(AttributeError, OSError, ValueError):  # none, broken, closed
+            stream.flush()  # type: ignore[union-attr]
+    with suppress(AttributeError, OSError):  # not every system has it
+        ctypes.CDLL(None).fflush(None)
 
 
 @cache

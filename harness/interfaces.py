@@ -178,7 +178,8 @@ class Editor(ABC):
     def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
         """Return ``previous`` enlarged by the requests; used when edits accumulate.
 
-        Override it if old and new edits share state, as a codebook or a prompt does.
+        Override it if old and new edits share state, as a codebook or a prompt does: the default edits
+        under `Model.applied`, where adaptors and prefixes have no effect.
         """
         with model.applied(previous):
             return previous + self.edit(model, requests)

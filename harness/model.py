@@ -159,10 +159,11 @@ class Model:
 
     @contextmanager
     def applied(self, edit: Edit) -> Iterator[None]:
-        """Write the edit's weights into the model for a while; restores the very bits.
+        """Write the edit's weights into the model for a while, and apply its patch; restores the bits.
 
-        The edit's adaptors and prefix are left to the queries: see `Edit.without_weights`. Raises
-        `PluginError` for an edit that does not fit the model, or of weights that are not in memory.
+        Adaptors and a prefix have no effect here: they hold in `answer` and in `edited_rows` alone.
+        Raises `PluginError` for an edit that does not fit the model, or of weights that are not in
+        memory.
         """
         self.check(edit)
         originals: dict[str, Tensor] = {}

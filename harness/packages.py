@@ -9,19 +9,19 @@ and dies on the first broken plugin.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from typing import Any, Protocol
 
+from edit_harness.contents import Contents, is_source, trees
 from edit_harness.hookspecs import GROUP
-
-Contents = Iterable[tuple[str, Path]]
 
 
 class Entry(Protocol):
@@ -41,7 +41,7 @@ class Package:
 
     name: str
     version: str
-    """Empty for a file."""
+    """Empty for a file, and for sources that do not name it."""
     source: str
     """Where it is from: a folder of installed packages, an address, a file."""
     entries: Sequence[Entry]
@@ -51,17 +51,24 @@ class Package:
     """Returns its files, each with a name that does not depend on where it is installed."""
     named: bool = False
     """Whether it was asked for as a file or a folder, so that no list of distributions is about it."""
+    code: str = ""
+    """Its digest, if that was to be taken before it ran, or if it has no files."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the names and bytes of its files; the same installed and from its sources."""
-        whole = hashlib.sha256()
-        for name, path in sorted(self.contents()):
-            whole.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-        return whole.hexdigest()
+        """SHA-256 of the names and bytes of its files; the same installed and from its sources.
+
+        It is of the files as they are when it is first asked for.
+        """
+        return self.code or digest_of(self.contents())
+
+    @cached_property
+    def files(self) -> frozenset[Path]:
+        """Where its files are, links followed."""
+        return frozenset(path.resolve() for _, path in self.contents())
 
     @property
     def stamp(self) -> str:
@@ -81,6 +88,23 @@ class Package:
         }
 
 
+def digest_of(contents: Contents) -> str:
+    """Return the SHA-256 of the names and bytes of files."""
+    whole = hashlib.sha256()
+    for name, path in sorted(contents):
+        said = f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        whole.update(said.encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
+def file_of(kind: type) -> Path | None:
+    """Return the file that a class is from, links followed; None if none has it, as in a notebook."""
+    with suppress(TypeError, OSError):
+        path = Path(inspect.getfile(kind)).resolve()
+        return path if path.is_file() else None
+    return None
+
+
 def normal(name: str) -> str:
     """Return a distribution's name as package indexes compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
@@ -96,33 +120,41 @@ def installed() -> Iterator[Package]:
 
 def of_distribution(distribution: Distribution, entries: Sequence[EntryPoint]) -> Package:
     """Return an installed distribution as a package."""
+    said = _direct_url(distribution)
+    listed = (distribution.read_text("top_level.txt") or "").split()
 
     def contents() -> Contents:
         # Only RECORD says what is installed; a checkout that was built in lists its sources instead.
         recorded = distribution.files if distribution.read_text("RECORD") else None
+        if said.get("dir_info", {}).get("editable"):
+            recorded = None
         named = [(str(f), Path(str(f.locate()))) for f in recorded or () if _counts(f.parts)]
         there = [(name, path) for name, path in named if path.is_file()]
-        return there or trees(roots)
+        return there or trees(modules_of(entries, listed))
 
-    roots = roots_of(entries, distribution.read_text("top_level.txt") or "")
-    name, version, source = distribution.name, distribution.version, _origin(distribution)
-    return Package(name, version, source, entries, roots, contents)
+    source = _origin(distribution, said)
+    roots = roots_of(entries, listed)
+    return Package(distribution.name, distribution.version, source, entries, roots, contents)
 
 
 def _counts(parts: Sequence[str]) -> bool:
     """Tell whether a recorded file is the package's own, rather than the installer's."""
     top = parts[0]
-    ours = top != ".." and not top.startswith("__editable__") and not top.endswith(".pth")
-    return ours and not top.endswith((".dist-info", ".egg-info")) and _is_source(parts)
+    own = top != ".." and not top.endswith((".dist-info", ".egg-info", ".pth"))
+    return own and is_source(parts)
 
 
-def _is_source(parts: Sequence[str]) -> bool:
-    return "__pycache__" not in parts and not parts[-1].endswith(".pyc")
+def _direct_url(distribution: Distribution) -> dict[str, Any]:
+    """Return what an installer noted about where a distribution is from (PEP 610), if it did."""
+    try:
+        said = json.loads(distribution.read_text("direct_url.json") or "{}")
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) and "url" in said else {}
 
 
-def _origin(distribution: Distribution) -> str:
-    """Return where a distribution was installed from (PEP 610), or else where it lies."""
-    said = json.loads(distribution.read_text("direct_url.json") or "{}")
+def _origin(distribution: Distribution, said: dict[str, Any]) -> str:
+    """Return where a distribution was installed from, or else where it lies."""
     if not said:
         return str(Path(str(distribution.locate_file(""))).resolve())
     if "vcs_info" in said:
@@ -131,27 +163,13 @@ def _origin(distribution: Distribution) -> str:
     return f"{said['url']} (editable)" if editable else str(said["url"])
 
 
-def roots_of(entries: Iterable[Entry], listed: str = "") -> frozenset[str]:
+def modules_of(entries: Iterable[Entry], listed: Iterable[str] = ()) -> list[str]:
+    """Return the modules of entry points, and the top-level ones that are listed besides."""
+    modules = [entry.value.partition(":")[0].strip() for entry in entries]
+    tops = {module.partition(".")[0] for module in modules}
+    return modules + [name for name in listed if name not in tops]
+
+
+def roots_of(entries: Iterable[Entry], listed: Iterable[str] = ()) -> frozenset[str]:
     """Return the top-level modules of entry points, and those that are listed."""
-    values = (entry.value for entry in entries)
-    return frozenset(
-        [*listed.split(), *(value.partition(":")[0].partition(".")[0] for value in values)]
-    )
-
-
-def trees(roots: Iterable[str]) -> Contents:
-    """Yield the files of top-level modules, where Python would import them from."""
-    for root in roots:
-        spec = importlib.util.find_spec(root)
-        if spec and spec.submodule_search_locations:
-            for folder in spec.submodule_search_locations:
-                yield from ((f"{root}/{name}", path) for name, path in _tree(Path(folder)))
-        elif spec and spec.origin:
-            yield Path(spec.origin).name, Path(spec.origin)
-
-
-def _tree(folder: Path) -> Contents:
-    for path in folder.rglob("*"):
-        parts = path.relative_to(folder).parts
-        if path.is_file() and _is_source(parts):
-            yield "/".join(parts), path
+    return frozenset(module.partition(".")[0] for module in modules_of(entries, listed))

@@ -20,7 +20,7 @@ import pluggy
 
 from edit_harness import blame, declared, discovery, guard, hookspecs, journal, uninstalled
 from edit_harness.errors import PluginError
-from edit_harness.packages import Entry, Package
+from edit_harness.packages import Entry, Package, file_of
 
 KINDS = ("editor", "task", "metric", "judge", "builder", "model", "adaptor", "suite")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -69,7 +69,9 @@ class Component:
         try:
             with _watched(self.package, f"{self.kind} {self.name}"):
                 return getattr(importlib.import_module(module), attribute)
-        except (Exception, SystemExit) as error:
+        except blame.PASSING:
+            raise
+        except BaseException as error:
             raise PluginError(
                 f"{self.kind} {self.name!r} cannot be imported from {self.factory!r}: "
                 f"{blame.said(error)}",
@@ -85,6 +87,8 @@ class Failure:
     version: str
     entry: str
     reason: str
+    package: Package | None = field(default=None, compare=False, repr=False)
+    """What it came in: two files may have one name."""
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}".strip() + f" ({self.entry}): {self.reason}"
@@ -114,12 +118,12 @@ class Plugins:
 
         Raises `UsageError` for a file or a folder that the environment names in vain.
         """
-        for crash in journal.crashes():
-            guard.note(crash)
-        loaded = cls()
-        for package in discovery.found():
-            if reason := discovery.left_out(package) or journal.skips(package):
-                loaded.left_out.append(LeftOut(package, reason))
+        loaded, found = cls(), discovery.found()
+        reasons = {p: reason for p in found if (reason := discovery.left_out(p))}
+        reasons |= journal.skipped([p for p in found if p not in reasons], guard.note)
+        for package in found:
+            if package in reasons:
+                loaded.left_out.append(LeftOut(package, reasons[package]))
             else:
                 loaded.take(package)
         return loaded
@@ -130,7 +134,9 @@ class Plugins:
             for entry in package.entries:
                 try:
                     self.add(entry.load(), package.name, package.version, package)
-                except (Exception, SystemExit) as error:
+                except blame.PASSING:
+                    raise
+                except BaseException as error:
                     guard.log.debug("%s", package, exc_info=True)
                     self.failures.append(_failure(package, entry, error))
 
@@ -174,13 +180,23 @@ class Plugins:
             raise PluginError("it registers nothing; hooks are functions marked @hookimpl")
         self.components += added
 
-    def package_of(self, value: Any) -> Package | None:
-        """Return what the class of an object came in: a package, or a file; None if neither."""
-        module = type(value).__module__.partition(".")[0]
+    def packages_of(self, kind: type, registered: Package | None = None) -> list[Package]:
+        """Return whose code a class is: of the package that registered it, if any, and of what its file is in.
+
+        Those of its bases that are in a package are added. A class in no package stands for its file, or for
+        itself if it has none.
+        """
+        holders = [self._holder(base) for base in kind.__mro__]
+        own = registered if registered and file_of(kind) in registered.files else holders[0]
+        found = [registered, own or uninstalled.of_class(kind), *holders[1:]]
+        return list(dict.fromkeys(package for package in found if package))
+
+    def _holder(self, kind: type) -> Package | None:
+        """Return the package that has the file of a class; packages may share a namespace."""
+        root = kind.__module__.partition(".")[0]
         known = [*self.packages, *(out.package for out in self.left_out)]
-        return next((p for p in known if module in p.roots), None) or uninstalled.of_class(
-            type(value)
-        )
+        near = [package for package in known if root in package.roots]
+        return next((package for package in near if file_of(kind) in package.files), None)
 
     def of_kind(self, kind: str) -> list[Component]:
         """Return the components of one kind, by name."""
@@ -243,4 +259,5 @@ def _watched(package: Package | None, component: str = "") -> Iterator[guard.Imp
 
 
 def _failure(package: Package, entry: Entry, error: BaseException) -> Failure:
-    return Failure(package.name, package.version, entry.value, blame.said(error))
+    reason = blame.said(error)
+    return Failure(package.name, package.version, entry.value, reason, package)

@@ -1,7 +1,8 @@
 """What strangers' code must leave as it was in the process, and how it is put back. It imports no torch.
 
-What of torch and numpy there is to see is looked at if they are loaded already. What a plugin must
-leave as it was in a model is in `edit_harness.testing.state`.
+What of torch and numpy there is to see is looked at if they are loaded already; of torch it is known with
+what most of it starts, so that who imports it first leaves that as well. What a plugin must leave as it was
+in a model is in `edit_harness.testing.state`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+# It draws random numbers when it is first imported, which nobody else is to be blamed for.
+import rich.style  # noqa: F401
 
 OURS = "PYTEST_CURRENT_TEST"
 """What pytest changes in the environment itself."""
@@ -63,20 +67,21 @@ def _set_signals(handlers: Mapping[str, Any]) -> None:
             signal.signal(signal.Signals[name], handler)
 
 
-def _dtype() -> str:
-    """Return torch's default dtype, which is float32 until somebody imports torch and sets it."""
-    torch = sys.modules.get("torch")
-    return str(torch.get_default_dtype()) if torch else "torch.float32"
-
-
-def _set_dtype(old: str) -> None:
-    torch = sys.modules["torch"]
-    torch.set_default_dtype(getattr(torch, old.removeprefix("torch.")))
-
-
 def _set_list(kept: list[Any]) -> Callable[[list[Any]], None]:
     return lambda values: kept.__setitem__(slice(None), values)
 
+
+START: dict[str, Any] = {
+    "the default dtype": "torch.float32",
+    "the default device": "cpu",
+    "gradient mode": True,
+    "torch's determinism": (False, False),
+    "torch's search for anomalies": False,
+    "the precision of matrix products": "highest",
+    "cuDNN's flags": (False, False),
+    "hooks of all modules": {},
+}
+"""What of torch is so until somebody imports it and sets it."""
 
 PLAIN: dict[str, Global] = {
     "the working directory": Global(_folder, _set_folder),
@@ -90,7 +95,6 @@ PLAIN: dict[str, Global] = {
         lambda: list(warnings.filters), lambda old: setattr(warnings, "filters", old)
     ),
     "the signal handlers": Global(_signals, _set_signals),
-    "the default dtype": Global(_dtype, _set_dtype),
     "the root logger's level": Global(lambda: logging.root.level, logging.root.setLevel),
     "the locale": Global(
         lambda: locale.setlocale(locale.LC_ALL), lambda old: locale.setlocale(locale.LC_ALL, old)
@@ -125,22 +129,42 @@ def _of_torch(torch: Any) -> dict[str, Global]:
     def tune(old: tuple[bool, bool]) -> None:
         cudnn.benchmark, cudnn.deterministic = old
 
+    def set_device(old: str) -> None:
+        # Without a device of its own torch takes the CPU, and every call is quicker.
+        torch.set_default_device(None if old == START["the default device"] else old)
+
     return {
         "torch's random state": _random_state(torch),
-        "the default device": Global(torch.get_default_device, torch.set_default_device),
+        "the default dtype": Global(
+            lambda: str(torch.get_default_dtype()),
+            lambda old: torch.set_default_dtype(getattr(torch, old.removeprefix("torch."))),
+        ),
+        "the default device": Global(lambda: str(torch.get_default_device()), set_device),
         "gradient mode": Global(torch.is_grad_enabled, torch.set_grad_enabled),
         "the number of torch's threads": Global(torch.get_num_threads, torch.set_num_threads),
         "torch's determinism": Global(deterministic, make_deterministic),
         "torch's search for anomalies": Global(
             torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly
         ),
-        "the precision of matrix products": Global(
-            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
-        ),
+        "the precision of matrix products": _precision(torch),
         "cuDNN's flags": Global(lambda: (cudnn.benchmark, cudnn.deterministic), tune),
         "hooks of all modules": _hooks_of_all(torch.nn.modules.module),
         **({"CUDA's random states": _cuda_states(torch)} if torch.cuda.is_initialized() else {}),
     }
+
+
+def _precision(torch: Any) -> Global:
+    def read() -> str:
+        try:
+            return str(torch.get_float32_matmul_precision())
+        except RuntimeError:  # backends were given several, which has no name
+            return "mixed"
+
+    def write(old: str) -> None:
+        if old != "mixed":
+            torch.set_float32_matmul_precision(old)
+
+    return Global(read, write)
 
 
 def _random_state(torch: Any) -> Global:
@@ -165,21 +189,22 @@ def _hooks_of_all(module: Any) -> Global:
 
     def write(old: Mapping[str, list[Any]]) -> None:
         for name, hooks in held.items():
-            for key in hooks.keys() - set(old[name]):
+            for key in hooks.keys() - set(old.get(name, [])):
                 del hooks[key]
 
-    return Global(lambda: {name: list(hooks) for name, hooks in held.items()}, write)
+    return Global(lambda: {name: list(hooks) for name, hooks in held.items() if hooks}, write)
 
 
 def _known() -> dict[str, Global]:
     parts = {"numpy": _of_numpy, "torch": _of_torch}
-    loaded = {name: sys.modules[name] for name in parts if name in sys.modules}
+    # None stands there for a library that must not be imported.
+    loaded = {name: module for name in parts if (module := sys.modules.get(name))}
     return PLAIN | {key: g for name, m in loaded.items() for key, g in parts[name](m).items()}
 
 
 def read() -> dict[str, Any]:
     """Return what there is to see of the process, by name, comparable by ``==``."""
-    return {name: part.read() for name, part in _known().items()}
+    return START | {name: part.read() for name, part in _known().items()}
 
 
 def put_back(before: Mapping[str, Any]) -> list[str]:

@@ -1,21 +1,39 @@
-"""Plugins that are not installed: a file, a folder of files, or the sources of a package."""
+"""Plugins that are not installed: a file, a folder of files, the sources of a package, a class in memory.
+
+What the ``pyproject.toml`` of sources says is read in `edit_harness.project`.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
+import hashlib
 import re
 import sys
-import tomllib
-from dataclasses import dataclass
-from importlib.metadata import EntryPoint
+from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import CodeType, ModuleType
 
+from edit_harness import bytecode, project
+from edit_harness.contents import is_source, python_files, trees
 from edit_harness.errors import UsageError
-from edit_harness.hookspecs import GROUP
-from edit_harness.packages import Package, roots_of, trees
+from edit_harness.packages import Package, digest_of, file_of, modules_of, roots_of
+
+PREFIX = "edit_harness_file_"
+_ran: dict[Path, str] = {}
+"""The digest under which a folder's files ran last in this process."""
+
+
+class _AsRead(SourceFileLoader):
+    """Runs what was read, where Python's own loader may run what it compiled within the same second."""
+
+    def __init__(self, name: str, path: Path, source: bytes) -> None:
+        super().__init__(name, str(path))
+        self.source = source
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile what was read."""
+        return self.source_to_code(self.source, self.path)
 
 
 @dataclass(frozen=True)
@@ -23,48 +41,76 @@ class FileEntry:
     """A plugin in a file that is not installed."""
 
     path: Path
+    """Absolute, links followed."""
+    digest: str
+    """Of all files that it is taken to be made of."""
+    source: bytes = field(repr=False)
+    """What the file has in it; this is what runs."""
+    folder: Path | None = None
+    """Where it may import from, if that was named."""
 
     @property
     def value(self) -> str:
-        """The module's name, which no installed module has."""
-        return f"edit_harness_file_{re.sub(r'[^0-9a-zA-Z]', '_', str(self.path))}"
+        """The module's name: no installed module has it, no other file, nor this one once it is changed."""
+        stem = re.sub(r"[^0-9a-zA-Z]", "_", self.path.stem)
+        place = hashlib.sha256(str(self.path).encode("utf-8", "surrogateescape")).hexdigest()
+        return f"{PREFIX}{stem}_{place[:12]}_{self.digest[:12]}"
 
     def load(self) -> ModuleType:
         """Run the file once, and return it as a module."""
         if known := sys.modules.get(self.value):
             return known
-        spec = importlib.util.spec_from_file_location(self.value, self.path)
+        _refresh(self.folder, self.digest)
+        loader = _AsRead(self.value, self.path, self.source)
+        spec = spec_from_file_location(self.value, self.path, loader=loader)
         assert spec
-        assert spec.loader
-        module = importlib.util.module_from_spec(spec)
+        module = module_from_spec(spec)
         sys.modules[self.value] = module
         try:
-            spec.loader.exec_module(module)
+            loader.exec_module(module)
         except BaseException:
             del sys.modules[self.value]
             raise
         return module
 
 
-def of_file(path: Path) -> Package:
-    """Return a file as a package. Raises `UsageError` if it is no file."""
+def _refresh(folder: Path | None, digest: str) -> None:
+    """Have the modules of a folder imported anew, if it has changed since its files ran."""
+    if folder is None:
+        return
+    if _ran.setdefault(folder, digest) != digest:
+        below = {path.resolve() for _, path in python_files(folder)}
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            kept = name == "__main__" or name.startswith(PREFIX)
+            if file and not kept and Path(file).resolve() in below:
+                del sys.modules[name]
+    _ran[folder] = digest
+
+
+def of_file(path: Path, folder: Path | None = None) -> Package:
+    """Return a file as a package, with what it may import from a folder. Raises `UsageError` if it is no file.
+
+    Without a folder its code is that of the file alone.
+    """
     if path.suffix != ".py" or not path.is_file():
         raise UsageError(
             f"{path} is no plugin: there is no such Python file", "name a file: --plugin mine.py"
         )
     path = path.resolve()
-    entry = FileEntry(path)
-    roots, contents = roots_of([entry]), lambda: [(path.name, path)]
-    return Package(path.name, "", str(path), [entry], roots, contents, named=True)
+    contents = (lambda: python_files(folder)) if folder else (lambda: [(path.name, path)])
+    digest = digest_of(contents())
+    entry = FileEntry(path, digest, path.read_bytes(), folder)
+    roots = roots_of([entry])
+    return Package(path.name, "", str(path), [entry], roots, contents, named=True, code=digest)
 
 
-def of_class(kind: type) -> Package | None:
-    """Return the file of a class as a package; None if it has none, as in a notebook."""
-    try:
-        path = Path(inspect.getfile(kind))
-    except (TypeError, OSError):
-        return None
-    return Package(path.name, "", str(path), [], frozenset(), lambda: [(path.name, path)])
+def of_class(kind: type) -> Package:
+    """Return the file of a class as a package, or the class itself if it has none, as in a notebook."""
+    if path := file_of(kind):
+        return Package(path.name, "", str(path), [], frozenset(), lambda: [(path.name, path)])
+    code, name = bytecode.of_class(kind), kind.__qualname__
+    return Package(name, "", "in memory", [], frozenset(), list, code=code)
 
 
 def in_folder(folder: Path) -> list[Package]:
@@ -76,40 +122,29 @@ def in_folder(folder: Path) -> list[Package]:
         raise UsageError(
             f"there is no folder {folder}", "name a folder of plugins: --include-path DIR"
         )
-    if project := _project(folder / "pyproject.toml"):
-        return [_of_sources(folder.resolve(), project)]
-    hooked = [
-        p for p in sorted(folder.glob("*.py")) if "hookimpl" in p.read_text("utf-8", "replace")
-    ]
+    folder = folder.resolve()
+    if said := project.read(folder / "pyproject.toml"):
+        return [_of_sources(folder, said)]
+    files = [p for p in sorted(folder.glob("*.py")) if p.is_file() and is_source([p.name])]
+    hooked = [p for p in files if b"hookimpl" in p.read_bytes()]
     if not hooked:
         raise UsageError(
             f"{folder} has no plugin",
             "it takes Python files with hooks, or a pyproject.toml with entry points of edit_harness",
         )
-    _importable(folder.resolve())
-    return [of_file(path) for path in hooked]
+    _importable(folder)
+    return [of_file(path, folder) for path in hooked]
 
 
-def _project(pyproject: Path) -> dict[str, Any]:
-    """Return what a package says of itself, or nothing if it has no entry points of ours."""
-    try:
-        project = tomllib.loads(pyproject.read_text("utf-8")).get("project", {})
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise UsageError(f"{pyproject} is no TOML: {error}") from None
-    return project if GROUP in project.get("entry-points", {}) else {}
-
-
-def _of_sources(folder: Path, project: dict[str, Any]) -> Package:
-    root = folder / "src" if (folder / "src").is_dir() else folder
-    _importable(root)
-    values = project["entry-points"][GROUP]
-    entries = [EntryPoint(name, value, GROUP) for name, value in sorted(values.items())]
-    roots = roots_of(entries)
-    version = str(project.get("version", "0"))
-    name, source = str(project["name"]), f"{folder} (sources)"
-    return Package(name, version, source, entries, roots, lambda: trees(roots), named=True)
+def _of_sources(folder: Path, said: project.Project) -> Package:
+    modules, roots = modules_of(said.entries), roots_of(said.entries)
+    for root in sorted(roots):
+        src = folder / "src"
+        _importable(src if (src / root).is_dir() or (src / f"{root}.py").is_file() else folder)
+    source = f"{folder} (sources)" if said.version else f"{folder} (sources, version unknown)"
+    return Package(
+        said.name, said.version, source, said.entries, roots, lambda: trees(modules), named=True
+    )
 
 
 def _importable(folder: Path) -> None:

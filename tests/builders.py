@@ -6,7 +6,9 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from importlib.abc import SourceLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from edit_harness import Case, Probe, Request, Scores
@@ -106,4 +108,24 @@ def distribution(
     }
     for file, text in files.items():
         (info / file).write_text(text, encoding="utf-8")
+    return module
+
+
+class _Typed(SourceLoader):
+    """Code that was typed, as into a notebook."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def get_filename(self, fullname: str) -> str:
+        return "<cell>"
+
+    def get_data(self, path: str) -> bytes:
+        return self.text.encode()
+
+
+def in_memory(text: str) -> ModuleType:
+    """Run code as a notebook does: its module has no file, and no other can import it."""
+    module = ModuleType("no_file_has_it")
+    _Typed(text).exec_module(module)
     return module

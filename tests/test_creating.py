@@ -100,12 +100,15 @@ def test_what_is_written(packages, kind):
     expected = {".gitignore", "README.md", "pyproject.toml", "tests/test_conformance.py"}
     expected |= {f"{package}/{name}.py" for name in ("__init__", "conformance", kind)}
     expected |= {f"{package}/py.typed"}
-    expected |= {f"{package}/facts.jsonl", "tests/test_data.py"} if kind == "task" else set()
+    data = {f"{package}/facts.jsonl", f"{package}/facts.py", "tests/test_data.py"}
+    expected |= data if kind == "task" else set()
     assert found.keys() == expected
     texts = {name: path.read_text(encoding="utf-8") for name, path in found.items()}
     assert not [name for name, text in texts.items() if "$" in text]
     assert [name for name, text in texts.items() if MARK in text] == [f"{package}/{kind}.py"]
     assert f"edit_harness_api = {API}\n" in texts[f"{package}/__init__.py"]
+    assert "\n# authors = " in texts["pyproject.toml"]
+    assert "what an index shows" in texts["README.md"]
     for command in ("pip install -e .", RUNS[kind].format(f"my-{kind}"), "twine upload"):
         assert command in texts["README.md"]
 
@@ -136,7 +139,7 @@ def test_it_passes_its_own_type_check(packages, tmp_path):
     options = ("--config-file", settings, "--follow-imports=silent")
     sources = [folder / "src" for folder in packages.values()]
     said = python("-m", "mypy", *options, *sources, cwd=tmp_path, MYPYPATH=tmp_path)
-    assert "no issues found in 12 source files" in said
+    assert "no issues found in 13 source files" in said
 
 
 @pytest.mark.slow
@@ -233,9 +236,9 @@ def test_pip_takes_the_place_that_it_names_for_a_path(tmp_path, monkeypatch, fol
         ("a--b", ("use a-z, 0-9 and single hyphens", "such as a-b")),
         ("../my.ed", ("use a-z, 0-9 and single hyphens", "such as my-ed")),
         ("été", ("use a-z, 0-9 and single hyphens", "such as ete")),
-        ("3-steps", ("does not begin with a letter", "such as steps")),
+        ("3-steps", ("does not begin with a letter", "such as my-3-steps")),
         ("", ("'' is no name",)),
-        ("3d", ("'3d' does not begin with a letter",)),
+        ("3d", ("'3d' does not begin with a letter", "such as my-3d")),
         ("edit-harness-demo", ("will be called edit-harness-NAME", "say demo")),
         ("edit-harness", ("is the harness itself", "name what you are making")),
         ("a" * 300, (f"'{'a' * LONGEST}'…", "300 characters", f"{LONGEST} are the most")),
@@ -247,7 +250,7 @@ def test_a_name_that_cannot_be_one_is_refused(tmp_path, name, parts):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["3d", "é", "中文", "a" * 25, "--", "../b"])
+@pytest.mark.parametrize("name", ["é", "中文", "a" * 25, "--", "../b"])
 def test_nothing_is_suggested_that_is_of_no_use(tmp_path, name):
     result = tell("new", "editor", "-o", tmp_path, "--", name)
     refused(result, 2)

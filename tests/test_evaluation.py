@@ -6,7 +6,7 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 import torch
-from builders import record
+from builders import in_memory, record
 
 import edit_harness as eh
 from edit_harness.edits import Edit
@@ -228,3 +228,47 @@ def test_an_object_of_ones_own_is_identified_by_its_file(evaluate):
     assert not run.failures
     code = run.manifest["distributions"]
     assert [part["name"] for part in code] == ["edit-harness", "test_evaluation.py"]
+
+
+def test_files_of_one_name_are_both_on_record(evaluate, tmp_path, monkeypatch):
+    """An editor and a metric, each in a file of the same name."""
+    metric = """
+from edit_harness import Measure, Metric, hookimpl
+
+class Zero(Metric):
+    measures = {"zero": Measure("nothing")}
+    def measure(self, case, before, after):
+        return {"zero": 0.0}
+
+@hookimpl
+def edit_harness_register_metrics(register):
+    register("zero", Zero, "Nothing")
+"""
+    files = [tmp_path / name / "mine.py" for name in ("a", "b")]
+    for file, text in zip(files, (NOTHING, metric), strict=True):
+        file.parent.mkdir()
+        file.write_text(text)
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", ":".join(map(str, files)))
+    settings = {"editor": "nothing-yet", "editor_args": {}, "limit": 1, "metrics": ["zero"]}
+    run = evaluate(**settings)
+    assert [part["source"] for part in run.manifest["distributions"][1:]] == list(map(str, files))
+    code = [[part["name"], part["digest"]] for part in run.manifest["distributions"]]
+    assert run.manifest["identity"]["code"] == sorted(code)
+    for file in files:
+        file.write_text(file.read_text() + "\n# changed\n")
+        changed = evaluate(**settings)
+        assert changed.folder.path != run.folder.path
+        run = changed
+
+
+def test_a_class_of_a_notebook_that_is_written_anew_is_another_run(evaluate):
+    text = (
+        "import edit_harness as eh\nfrom edit_harness.edits import Edit\nclass Mine(eh.Editor):\n"
+    )
+    text += "    def edit(self, model, requests):\n        return {}\n"
+    folders = []
+    for body in ("Edit()", "Edit()", "Edit(prefix='x')"):
+        run = evaluate(editor=in_memory(text.format(body)).Mine(), editor_args={}, limit=1)
+        folders.append(run.folder.path)
+    assert folders[0] == folders[1] != folders[2]
+    assert "in memory" in [part["source"] for part in run.manifest["distributions"]]

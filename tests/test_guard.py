@@ -1,9 +1,11 @@
 """An import that prints, changes the process or takes its time."""
 
+import ctypes
 import logging
 import os
 import random
 import signal
+import subprocess
 import sys
 import warnings
 
@@ -38,6 +40,10 @@ CHANGES = {
     "the signal handlers": lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
     "the default dtype": lambda: torch.set_default_dtype(torch.float64),
     "gradient mode": lambda: torch.set_grad_enabled(False),
+    "the default device": lambda: torch.set_default_device("meta"),
+    "the precision of matrix products": lambda: setattr(
+        torch.backends.cuda.matmul, "fp32_precision", "tf32"
+    ),
 }
 
 
@@ -81,3 +87,101 @@ def test_a_user_is_told_once(caplog):
     for _ in range(2):
         guard.note("this is said once")
     assert [record.message for record in caplog.records] == ["this is said once"]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: os.write(1, b"hello\n"),
+        lambda: os.system("echo hello"),
+        lambda: ctypes.CDLL(None).puts(b"hello"),
+        lambda: sys.__stdout__.write("hello\n"),
+    ],
+    ids=["descriptor", "process", "library", "stream"],
+)
+def test_what_is_written_below_the_streams_does_not_reach_the_result(capfd, monkeypatch, write):
+    monkeypatch.setattr(sys, "__stdout__", os.fdopen(1, "w", closefd=False))
+    print("before", file=sys.__stdout__)
+    with guard.importing():
+        write()
+    print("after", file=sys.__stdout__, flush=True)
+    assert capfd.readouterr() == ("before\nafter\n", "hello\n")
+
+
+def python(code):
+    script = f"import os, sys\nfrom edit_harness import guard\n{code}"
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("closed", ["1", "2", "1), os.close(2"])
+def test_an_import_bears_closed_descriptors(tmp_path, closed):
+    """And what is written then does not reach the result either."""
+    end = tmp_path / "end"
+    done = python(
+        f"os.close({closed})\nwith guard.importing(): print('hello'); os.system('echo hello')\n"
+        f"open({str(end)!r}, 'w').write('here'); os._exit(0)"
+    )
+    assert done.stdout == ""
+    assert end.read_text() == "here"
+
+
+def test_an_import_bears_that_there_are_no_streams():
+    done = python(
+        "sys.stdout = sys.__stdout__ = None\nwith guard.importing() as went:\n"
+        " print('hello'); out = sys.stdout\n"
+        "print('later', file=out)\nout.flush()\nsys.exit(went.printed)"
+    )
+    assert (done.stdout, done.stderr) == ("", "hello\n\n")
+
+
+FIRST = """
+with guard.importing() as went:
+    import torch
+    torch.set_grad_enabled(False)
+    torch.use_deterministic_algorithms(True)
+    torch.set_default_device("meta")
+    torch.set_default_dtype(torch.float64)
+    torch.autograd.set_detect_anomaly(True)
+    torch.set_float32_matmul_precision("medium")
+    torch.backends.cudnn.benchmark = True
+    torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
+from edit_harness import process
+again = process.read()
+print(torch.is_grad_enabled(), torch.zeros(1).device, torch.zeros(1).dtype)
+print(all(again[name] == start for name, start in process.START.items()))
+print(process.START.keys() - set(went.changed))
+"""
+
+
+def test_what_the_first_to_import_torch_changes_is_put_back_and_named():
+    """It is known with what torch starts; `process.START` is that of the torch which is installed."""
+    done = python("assert 'torch' not in sys.modules" + FIRST)
+    assert done.stdout.split("\n") == ["True cpu torch.float32", "True", "set()", ""], done.stderr
+
+
+def test_who_only_imports_torch_changes_nothing():
+    done = python("with guard.importing() as went: import torch\nprint(went.changed)")
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_folders_that_are_gone_from_the_path_come_back():
+    before = list(sys.path)
+    with guard.importing() as went:
+        sys.path[:] = ["/nowhere"]
+    assert sys.path == [*before, "/nowhere"]
+    sys.path[:] = before
+    assert list(went.notes) == ["changed sys.path while it was loaded; that was put back"]
+
+
+def test_rich_is_not_held_against_a_plugin():
+    """It draws random numbers when it is first imported, as a plugin does that uses the harness."""
+    code = (
+        "from edit_harness import guard\n"
+        "with guard.importing() as went:\n"
+        "    from edit_harness import report\n"
+        "print(list(went.notes))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

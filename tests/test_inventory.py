@@ -1,13 +1,15 @@
 """The command `plugins`: what is there, from where, and what is broken."""
 
 import json
+import os
+import subprocess
 import sys
 
 import pytest
 from builders import distribution
 
-from edit_harness import inventory
 from edit_harness.cli import main
+from edit_harness.errors import Terminated
 from edit_harness.plugins import Plugins
 
 GOOD = """
@@ -23,6 +25,10 @@ BAD = {
     "quiz-syntax": "def f(:",
     "quiz-typo": GOOD.replace("register_tasks", "register_taks"),
     "quiz-empty": "",
+    "quiz-skip": "import pytest\npytest.importorskip('nothing_of_that_name')",
+    "quiz-base": "class Own(BaseException): pass\nraise Own('no')",
+    "quiz-hook": GOOD.replace("    register(", "    raise GeneratorExit\n    register("),
+    "quiz-mute": "class E(Exception):\n    def __str__(self): raise E\nraise E",
 }
 
 
@@ -110,35 +116,63 @@ def test_what_an_import_did_is_told(site, capsys):
     ]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Terminated])
+def test_what_ends_the_command_is_no_fault_of_a_plugin(site, error):
+    distribution(
+        site, "quiz-slow", f"from edit_harness.errors import Terminated\nraise {error.__name__}"
+    )
+    with pytest.raises(error):
+        Plugins.installed()
+
+
+def test_a_component_that_raises_anything_is_named(site, capsys):
+    distribution(site, "quiz-good", GOOD.replace("quiz_good:", "quiz_skip:"))
+    (site / "quiz_skip.py").write_text(BAD["quiz-skip"])
+    code, out, err = tell(capsys, "show", "quiz")
+    assert (code, out) == (3, "")
+    assert "task 'quiz' cannot be imported from 'quiz_skip:Quiz': Skipped: could not import" in err
+    assert "it belongs to quiz-good 1.0" in err
+
+
+def test_what_a_plugin_writes_itself_leaves_the_result_whole(site):
+    loud = "import os\nos.write(1, b'one ')\nos.system('echo two')\n"
+    distribution(site, "quiz-loud", loud + GOOD)
+    command = [sys.executable, "-m", "edit_harness", "plugins", "--json"]
+    path = os.pathsep.join([str(site), *filter(None, sys.path)])
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert "quiz-loud" in {row["name"] for row in json.loads(done.stdout)["plugins"]}
+    assert "one two\n" in done.stderr
+
+
 def test_packages_are_loaded_each_on_its_own(site, capsys):
     distribution(site, "quiz-good", GOOD)
     distribution(site, "quiz-error", "1 / 0")
-    code, out, _ = tell(
-        capsys, "plugins", "--check", "--only-plugins", "quiz-good,quiz-error", "--json"
-    )
+    distribution(site, "quiz-fatal", "import os; os._exit(0)")
+    distribution(site, "quiz-absent", GOOD)
+    code, out, _ = tell(capsys, "plugins", "--check", "--block-plugins", "quiz-absent", "--json")
     assert code == 3
-    alone = {row["name"]: row.get("alone") for row in json.loads(out)["plugins"]}
-    assert alone["quiz-good"] == "loads"
-    assert alone["quiz-error"] == "ZeroDivisionError: division by zero"
+    found = {row["name"]: row for row in json.loads(out)["plugins"]}
+    assert found["quiz-good"] == {
+        "name": "quiz-good",
+        "version": "1.0",
+        "from": str(site),
+        "modules": ["quiz_good"],
+        "state": "loaded",
+        "alone": "loads",
+        "notes": [],
+    }
+    assert found["quiz-error"]["alone"] == "ZeroDivisionError: division by zero"
+    assert found["quiz-fatal"]["alone"] == "kills the interpreter: exit code 0"
+    assert found["quiz-absent"]["notes"] == ["EDIT_HARNESS_BLOCK names it"]
+    assert "alone" not in found["quiz-absent"]
 
 
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("import os; os._exit(9)", "kills the interpreter: exit code 9"),
-        ("import os; os.kill(os.getpid(), 11)", "kills the interpreter: signal 11"),
-        ("b'x' * (8 << 30)", "MemoryError:"),
-        ("while True: pass", "takes longer than 3 s"),
-    ],
-)
-def test_a_process_of_its_own_bears_anything(site, monkeypatch, source, reason):
-    monkeypatch.setattr(inventory, "LIMIT_SECONDS", 3)
-    distribution(site, "quiz-fatal", source)
-    assert inventory.tried_alone("quiz-fatal") == reason
-
-
-def test_a_trial_leaves_the_package_as_it_is(site):
-    """It has a cache folder of its own, so that nothing is skipped afterwards."""
-    distribution(site, "quiz-fatal", "import os, sys\nif len(sys.argv) > 1: os._exit(9)\n" + GOOD)
-    assert inventory.tried_alone("quiz-fatal")
-    assert not [out for out in Plugins.installed().left_out if out.package.name == "quiz-fatal"]
+def test_a_check_imports_nothing_here_and_says_where_each_is_from(site, capsys):
+    distribution(site, "quiz-good", GOOD)
+    code, out, _ = tell(capsys, "plugins", "--check", "--only-plugins", "quiz-good,edit-harness")
+    assert code == 0
+    assert "quiz-good 1.0\n  from   " in out
+    assert out.count("  alone  loads") == 2
+    assert "quiz_good" not in sys.modules

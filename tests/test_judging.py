@@ -145,7 +145,7 @@ class Speechless(Exception):
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (Speechless(), "Speechless: what it says cannot be had: RuntimeError"),
+        (Speechless(), "Speechless: it cannot be shown: RuntimeError"),
         (BaseExceptionGroup("two", [SystemExit(0)]), "BaseExceptionGroup: two (1 sub-exception)"),
     ],
 )

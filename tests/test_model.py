@@ -424,6 +424,17 @@ def test_a_change_of_the_wrong_shape_is_refused(model, name):
         model.answer([(edit, NextToken("Ada"))])
 
 
+def test_adaptors_hold_in_answers_and_not_where_an_edit_is_applied(model):
+    name = model.architecture.projection(0).name
+    edit = Edit(adaptors={name: lambda inputs, outputs, rows: 5 * outputs})
+    request = Request("{} lives in", "Ada", "Rome")
+    question = Choose(request.text, (request.target_new,))
+    before, after = model.answer([(Edit(), question), (edit, question)])
+    assert before.nll(0) != pytest.approx(after.nll(0), abs=1e-6)
+    with model.applied(edit):
+        assert model.nll([request]).item() == pytest.approx(before.nll(0), abs=1e-5)
+
+
 def test_applied_edits_nest(model):
     first, second = edit_of(model), edit_of(model, 1)
     query = Choose("Ada lives in", CANDIDATES)

@@ -11,7 +11,8 @@ import sys
 import pytest
 from builders import ROOT, distribution
 
-from edit_harness import UsageError, discovery, guard
+from edit_harness import UsageError, discovery, guard, inventory
+from edit_harness.contents import trees
 from edit_harness.plugins import Plugins
 
 EDITOR = """
@@ -47,7 +48,9 @@ def here(tmp_path, monkeypatch):
     known = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - known:
-        if name.startswith(("quiz_", "edit_harness_nothing", "edit_harness_file_", "constants")):
+        if name.startswith(
+            ("quiz_", "edit_harness_nothing", "edit_harness_file_", "constants", "lab")
+        ):
             del sys.modules[name]
 
 
@@ -99,6 +102,54 @@ def test_two_files_may_have_one_name(here, monkeypatch):
     assert editors("mine.py") == ["one", "two"]
 
 
+@pytest.mark.parametrize("pair", [("my-ed.py", "my_ed.py"), ("编辑.py", "任务.py")])
+def test_files_of_names_alike_both_run(here, monkeypatch, pair):
+    for file, name in zip(pair, ("one", "two"), strict=True):
+        (here / file).write_text(EDITOR.replace('"nothing"', f'"{name}"'))
+    monkeypatch.setenv(discovery.FILES, os.pathsep.join(str(here / file) for file in pair))
+    found = Plugins.installed()
+    assert {c.name for c in found.of_kind("editor") if c.distribution in pair} == {"one", "two"}
+    assert not found.failures
+
+
+def test_a_file_that_is_named_twice_counts_once(here, monkeypatch):
+    (here / "mine.py").write_text(EDITOR)
+    (here / "link.py").symlink_to(here / "mine.py")
+    files = [here / "mine.py", here / "link.py", here / "." / "mine.py"]
+    monkeypatch.setenv(discovery.FILES, os.pathsep.join(map(str, files)))
+    monkeypatch.setenv(discovery.FOLDERS, str(here))
+    found = Plugins.installed()
+    assert [p.source for p in found.packages if p.named] == [str(here / "mine.py")]
+    assert not found.failures
+
+
+def test_what_runs_is_what_was_read_and_what_the_digest_is_of(here, monkeypatch):
+    """Also of one size and within a second, when Python takes its compiled file for fresh."""
+    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    seen = []
+    for value in "12":
+        (here / "mine.py").write_text(f"{EDITOR}\nNothing.value = {value}\n")
+        found = Plugins.installed()
+        component = found.find("editor", "mine.py/nothing")
+        (here / "mine.py").write_text("not run, and not in the digest")
+        seen.append((component.load().value, component.package.digest))
+    assert [value for value, _ in seen] == [1, 2]
+    assert seen[0][1] != seen[1][1]
+
+
+def test_failures_of_files_of_one_name_are_kept_apart(here, monkeypatch):
+    files = [here / "a" / "mine.py", here / "b" / "mine.py"]
+    for file, text in zip(files, (EDITOR, "1 / 0"), strict=True):
+        file.parent.mkdir()
+        file.write_text(text)
+    monkeypatch.setenv(discovery.FILES, os.pathsep.join(map(str, files)))
+    found = Plugins.installed()
+    (failure,) = found.failures
+    assert failure.package.source == str(files[1])
+    states = {row["from"]: row["state"] for row in inventory.rows(found)}
+    assert (states[str(files[0])], states[str(files[1])]) == ("loaded", "broken")
+
+
 @pytest.mark.parametrize("name", ["absent.py", "notes.txt", "folder.py"])
 def test_what_is_no_file_of_python_is_an_error(here, monkeypatch, name):
     (here / "notes.txt").write_text("")
@@ -140,6 +191,61 @@ def test_a_folder_has_files_with_hooks_and_modules_that_they_import(here, monkey
     (here / "mine.py").write_text(f"from constants import NAME\n{EDITOR}")
     monkeypatch.setenv(discovery.FOLDERS, str(here))
     assert editors("mine.py") == ["nothing"]
+
+
+def test_the_code_of_a_folder_is_all_that_its_files_may_import(here, monkeypatch):
+    (here / "constants.py").write_text("NAME = 'nothing'")
+    (here / "mine.py").write_text(EDITOR.replace('"nothing"', "NAME"))
+    (here / "mine.py").write_text(f"from constants import NAME\n{(here / 'mine.py').read_text()}")
+    (here / "venv").mkdir()
+    (here / "venv" / "pyvenv.cfg").write_text("")
+    monkeypatch.setenv(discovery.FOLDERS, str(here))
+    first = Plugins.installed().find("editor", "mine.py/nothing").package
+    (here / "venv" / "other.py").write_text("")
+    (here / "notes.txt").write_text("")
+    assert of("mine.py").digest == first.digest
+    (here / "constants.py").write_text("NAME = 'something'")
+    second = Plugins.installed().find("editor", "mine.py/something").package
+    assert second.digest != first.digest
+
+
+def test_what_a_text_editor_leaves_in_a_folder_is_no_plugin(here, monkeypatch):
+    (here / "mine.py").write_text(EDITOR)
+    (here / ".#mine.py").symlink_to("me@here.1234")
+    monkeypatch.setenv(discovery.FOLDERS, str(here))
+    assert editors("mine.py") == ["nothing"]
+
+
+def test_two_sources_of_one_distribution_are_an_error(sources, here, monkeypatch):
+    shutil.copytree(sources, here / "copy")
+    folders = [sources, here / "copy", sources]
+    monkeypatch.setenv(discovery.FOLDERS, os.pathsep.join(map(str, folders)))
+    with pytest.raises(UsageError) as caught:
+        discovery.found()
+    assert caught.value.cause == (
+        f"two folders are sources of edit-harness-nothing: {sources} (sources), "
+        f"{here / 'copy'} (sources)"
+    )
+    monkeypatch.setenv(discovery.FOLDERS, os.pathsep.join(map(str, [sources, sources])))
+    assert editors("edit-harness-nothing") == ["nothing"]
+
+
+def test_a_module_beside_src_is_found_where_it_is(sources, monkeypatch):
+    module = sources / "src" / "edit_harness_nothing"
+    module.rename(sources / "edit_harness_nothing")
+    (sources / "src" / "assets").mkdir()
+    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    assert editors("edit-harness-nothing") == ["nothing"]
+    names = {name for name, _ in of("edit-harness-nothing").contents()}
+    assert names == {"edit_harness_nothing/__init__.py", "edit_harness_nothing/data.json"}
+
+
+def test_a_version_that_the_sources_do_not_name_is_unknown(sources, monkeypatch):
+    project = sources / "pyproject.toml"
+    project.write_text(PYPROJECT.replace('version = "0.7"', 'dynamic = ["version"]'))
+    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    package = of("edit-harness-nothing")
+    assert (package.version, package.source) == ("", f"{sources} (sources, version unknown)")
 
 
 def test_a_folder_with_the_sources_of_a_package(sources, monkeypatch):
@@ -221,6 +327,108 @@ def test_a_digest_is_of_names_and_bytes(sources, monkeypatch):
     second = of("edit-harness-nothing").digest
     data.rename(data.with_name("other.json"))
     assert len({first, second, of("edit-harness-nothing").digest}) == 3
+
+
+def test_in_a_src_layout_every_module_is_part_of_a_digest(sources, monkeypatch):
+    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    first = of("edit-harness-nothing").digest
+    other = sources / "src" / "edit_harness_other"
+    other.mkdir()
+    (other / "core.py").write_text("X = 1")
+    second = of("edit-harness-nothing").digest
+    (sources / "src" / "edit_harness_nothing.egg-info").mkdir()
+    (sources / "src" / "edit_harness_nothing.egg-info" / "SOURCES.txt").write_text("")
+    (other / ".core.py.swp").write_text("")
+    assert len({first, second, of("edit-harness-nothing").digest}) == 2
+
+
+def test_an_editable_install_without_a_list_of_modules_is_digested_as_its_sources(
+    sources, here, monkeypatch
+):
+    """As hatchling makes it: no top_level.txt, and a RECORD of a .pth and a hook."""
+    (sources / "src" / "edit_harness_other.py").write_text("X = 1")
+    site = here / "site"
+    info = distribution_of(site, "edit-harness-nothing", "edit_harness_nothing", ["_hook.py"])
+    (site / "_hook.py").write_text("")
+    said = {"url": f"file://{sources}", "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(said))
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.syspath_prepend(sources / "src")
+    editable = of("edit-harness-nothing")
+    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    assert editable.source.endswith("(editable)")
+    assert editable.digest == of("edit-harness-nothing").digest
+    assert "edit_harness_other.py" in dict(editable.contents())
+
+
+def distribution_of(site, name, module, files):
+    """Write the metadata of an installed distribution with a RECORD of its files."""
+    info = site / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[edit_harness]\nx = {module}\n")
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    return info
+
+
+@pytest.fixture
+def laboratory(here, monkeypatch):
+    """Two wheels with a module each in one namespace, the second with an editor in another module."""
+    lab = here / "site" / "lab"
+    for name in "ab":
+        (lab / name).mkdir(parents=True)
+        lazy = EDITOR.replace("Nothing,", f'"lab.{name}.core:Nothing",')
+        (lab / name / "__init__.py").write_text(lazy.replace('"nothing"', f'"nothing-{name}"'))
+        (lab / name / "core.py").write_text(EDITOR)
+        files = [f"lab/{name}/__init__.py", f"lab/{name}/core.py"]
+        distribution_of(here / "site", f"lab-{name}", f"lab.{name}", files)
+    monkeypatch.syspath_prepend(here / "site")
+    importlib.invalidate_caches()
+    return lab
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_packages_in_one_namespace_are_told_apart(laboratory, name):
+    found = Plugins.installed()
+    component = found.find("editor", f"nothing-{name}")
+    kind = component.load()
+    names = [f"lab-{name}", "edit-harness"]
+    assert [p.name for p in found.packages_of(kind)] == names
+    assert [p.name for p in found.packages_of(kind, component.package)] == names
+    first = component.package.digest
+    (laboratory / name / "core.py").write_text("changed")
+    assert of(f"lab-{name}").digest != first
+
+
+def test_folders_of_a_namespace_are_told_apart_without_a_list_of_files(here, monkeypatch):
+    for name in "ab":
+        module = here / name / "lab" / f"{name}.py"
+        module.parent.mkdir(parents=True)
+        module.write_text("")
+        monkeypatch.syspath_prepend(here / name)
+    importlib.invalidate_caches()
+    assert list(trees(["lab.a"])) == [("lab/a.py", here / "a" / "lab" / "a.py")]
+    assert {name for name, _ in trees(["lab"])} == {"lab/a.py", "lab/b.py"}
+
+
+def test_a_class_counts_with_the_packages_of_its_bases_and_of_who_registered_it(laboratory):
+    found = Plugins.installed()
+    a, b = (found.find("editor", f"nothing-{name}") for name in "ab")
+    mine = type("Mine", (a.load(),), {"__module__": __name__})
+    names = [p.name for p in found.packages_of(mine, b.package)]
+    assert names == ["lab-b", "test_packages.py", "lab-a", "edit-harness"]
+
+
+@pytest.mark.parametrize("value", ["__main__", "not a module!", ".relative", ":Nothing"])
+def test_an_installed_entry_point_that_names_no_module_is_broken(here, monkeypatch, value):
+    module = distribution(here, "quiz-bad", EDITOR)
+    info = here / f"{module}-1.0.dist-info" / "entry_points.txt"
+    info.write_text(f"[edit_harness]\nx = {value}\n")
+    monkeypatch.syspath_prepend(here)
+    found = Plugins.installed()
+    assert [f.distribution for f in found.failures] == ["quiz-bad"]
+    assert of("quiz-bad").digest
+    assert found.find("editor", "rome")
 
 
 def test_compiled_files_are_no_part_of_a_digest(sources, monkeypatch):

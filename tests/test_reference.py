@@ -68,11 +68,15 @@ def promised() -> list[tuple[str, list[str]]]:
 @pytest.mark.parametrize(("owner", "names"), promised(), ids=[owner for owner, _ in promised()])
 def test_what_is_promised_is_there(owner, names):
     model = tiny_model()
+    batch = model.batch([(1, 2)])
     objects = {
         "Model": model,
         "Architecture": model.architecture,
         "Projection": model.architecture.projection(0),
         "Tokens": model.tokens,
+        "Continuation": model.tokens.split("Ada lives in", "Rome"),
+        "Batch": batch,
+        "Places": batch.places([0], [1]),
     }
     module, _, last = owner.rpartition(".")
     if last in objects:

@@ -65,7 +65,9 @@ def test_the_file_is_short(kind, page, name):
 
 @each_page
 def test_the_file_prints_what_the_page_shows(kind, page, name, tell):
-    Path(f"{name}.py").write_text(files(page)[f"{name}.py"], encoding="utf-8")
+    for path, source in files(page).items():
+        if "/" not in path:
+            Path(path).write_text(source, encoding="utf-8")
     shown = [(command, output) for command, output in followed(page) if "--plugin" in command]
     assert shown
     for command, output in shown:
@@ -190,6 +192,16 @@ def test_the_packages_pass_their_suites(packages):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_editor_with_an_adaptor_passes_its_suites(tell):
+    """By the command of the page, which tries it with its defaults on a model of two layers."""
+    page = DOCS / TUTORIALS["editor"][0]
+    Path("recall.py").write_text(files(page)["recall.py"], encoding="utf-8")
+    (command,) = re.findall(r"`(edit-harness check recall\.py [^`]+)`", page.read_text("utf-8"))
+    said = [" ".join(line.split()) for line in tell(command).splitlines()]
+    assert {"ok is saved and loaded", "ok accumulates", "ok keeps no gradients"} <= set(said)
 
 
 @each_page

@@ -17,13 +17,21 @@ import numpy as np
 import torch
 from zoo_tasks import (
     DoubleIds,
+    EmptyCandidate,
     ForgetsTheSubject,
     HashedIds,
+    ItsOwnAttribute,
+    ItsOwnNeighbour,
     Listed,
     NaNInATag,
+    NothingToChoose,
     SeedsWhenRead,
     SetInATag,
     Shuffled,
+    SpaceAfterAnObject,
+    SpaceAfterAPrompt,
+    SpaceAfterARequest,
+    SpaceBeforeAnObject,
     UnknownMetric,
 )
 
@@ -60,6 +68,8 @@ TRACE = "test_earlier_edits_leave_no_trace_in_the_editor"
 SAME = "test_is_deterministic"
 FILE = "test_is_saved_and_loaded"
 LOADED = "test_extends_what_was_loaded"
+JOINED = "test_texts_are_joined_by_one_space"
+OTHERS = "test_no_fact_is_its_own_neighbour"
 
 
 @dataclass
@@ -502,6 +512,46 @@ class TestSetInATag(TaskTests):
 class TestForgetsTheSubject(TaskTests):
     task = ForgetsTheSubject()
     caught = {"test_prompts_have_their_subject": "'{} lives in' has none of the subjects ['Ada']"}
+
+
+class TestSpaceBeforeAnObject(TaskTests):
+    task = SpaceBeforeAnObject()
+    caught = {JOINED: "0: ' Paris' is empty, or begins or ends with a space"}
+
+
+class TestSpaceAfterAnObject(TaskTests):
+    task = SpaceAfterAnObject()
+    caught = {JOINED: "0: 'Rome ' is empty, or begins or ends with a space"}
+
+
+class TestSpaceAfterAPrompt(TaskTests):
+    task = SpaceAfterAPrompt()
+    caught = {JOINED: "0: the prompt 'Ada lives in ' is empty, or ends with a space"}
+
+
+class TestSpaceAfterARequest(TaskTests):
+    task = SpaceAfterARequest()
+    caught = {JOINED: "0: the prompt '{} lives in ' is empty, or ends with a space"}
+
+
+class TestEmptyCandidate(TaskTests):
+    task = EmptyCandidate()
+    caught = {JOINED: "0: '' is empty"}
+
+
+class TestNothingToChoose(TaskTests):
+    task = NothingToChoose()
+    caught = {"test_candidates_differ": "0: the candidates ('Paris', 'Paris') are none, or not"}
+
+
+class TestItsOwnNeighbour(TaskTests):
+    task = ItsOwnNeighbour()
+    caught = {OTHERS: "0: 'Ada lives in' is edited, and of the role neighborhood"}
+
+
+class TestItsOwnAttribute(TaskTests):
+    task = ItsOwnAttribute()
+    caught = {OTHERS: "0: 'Ada lives in' is edited, and of the role attribute"}
 
 
 class TestSeedsWhenRead(TaskTests):

@@ -60,6 +60,49 @@ class ForgetsTheSubject(Listed):
         yield case("0", prompt="{} lives in")
 
 
+class SpaceBeforeAnObject(Listed):
+    def cases(self):
+        yield case("0", Request("{} lives in", "Ada", " Paris", "Rome"))
+
+
+class SpaceAfterAnObject(Listed):
+    def cases(self):
+        yield case("0", Request("{} lives in", "Ada", "Paris", "Rome "))
+
+
+class SpaceAfterAPrompt(Listed):
+    def cases(self):
+        yield case("0", prompt="Ada lives in ")
+
+
+class SpaceAfterARequest(Listed):
+    def cases(self):
+        yield case("0", Request("{} lives in ", "Ada", "Paris", "Rome"))
+
+
+class EmptyCandidate(Listed):
+    def cases(self):
+        yield case("0", Request("{} lives in", "Ada", "Paris", ""))
+
+
+class NothingToChoose(Listed):
+    def cases(self):
+        yield case("0", Request("{} lives in", "Ada", "Paris", "Paris"))
+
+
+class ItsOwnNeighbour(Listed):
+    role = "neighborhood"
+
+    def cases(self):
+        query = Choose(REQUEST.text, (REQUEST.target_new, REQUEST.target_true))
+        own = case("0")
+        yield Case("0", own.requests, (*own.probes, Probe(self.role, query)))
+
+
+class ItsOwnAttribute(ItsOwnNeighbour):
+    role = "attribute"
+
+
 class SeedsWhenRead(Listed):
     def cases(self):
         random.seed(0)

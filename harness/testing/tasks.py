@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from edit_harness import process
-from edit_harness.cases import Case
+from edit_harness.cases import Case, Choose
 from edit_harness.encoding import decode_case, encode_case, finite
 from edit_harness.errors import PluginError
 from edit_harness.interfaces import Metric, Task
@@ -24,6 +24,8 @@ from edit_harness.testing.answers import invented
 from edit_harness.testing.elsewhere import python
 from edit_harness.testing.suite import Suite
 
+OTHERS = ("neighborhood", "attribute")
+"""The roles of probes of other subjects, with nothing in front of them."""
 UNKNOWN = 77
 """How a process ends that doesn't know the task's class."""
 ELSEWHERE = f"""
@@ -43,8 +45,9 @@ class TaskTests(Suite):
 
     Ids are unique texts; cases are the same, in the same order, in a second reading and in another
     process, come back from strict JSON, have requests and probes or a problem, and name their subject
-    where efficacy is asked for; reading leaves the process alone. Its metrics exist and measure its
-    cases, its data can be counted.
+    where efficacy is asked for. Prompts and what follows them can be joined by one space, candidates
+    differ, no fact is its own neighbour. Reading leaves the process alone. Its metrics exist and
+    measure its cases, its data can be counted.
     """
 
     task: Task
@@ -122,6 +125,35 @@ class TaskTests(Suite):
                     f"{case.id}: {probe.query.prompt!r} has none of the subjects {subjects}"
                 )
 
+    def test_texts_are_joined_by_one_space(self, cases: list[Case]) -> None:
+        """No prompt has a space at its end, no object or candidate at either, and none is empty."""
+        for case in cases:
+            for prompt in prompts(case):
+                good = prompt.strip() and not prompt.endswith(" ")
+                assert good, f"{case.id}: the prompt {prompt!r} is empty, or ends with a space"
+            for text in followers(case):
+                good = text and text == text.strip()
+                assert good, f"{case.id}: {text!r} is empty, or begins or ends with a space"
+
+    def test_candidates_differ(self, cases: list[Case]) -> None:
+        """A choice between two equal texts says nothing, and counts as a failure."""
+        for case in cases:
+            for probe in case.probes:
+                if isinstance(probe.query, Choose):
+                    given = probe.query.candidates
+                    differ = given and len(set(given)) == len(given)
+                    assert differ, f"{case.id}: the candidates {given} are none, or not different"
+
+    def test_no_fact_is_its_own_neighbour(self, cases: list[Case]) -> None:
+        """What other subjects are asked is none of the prompts that the case edits."""
+        for case in cases:
+            edited = {request.text for request in case.requests}
+            for probe in case.probes:
+                other = probe.role not in OTHERS or probe.query.prompt not in edited
+                assert other, (
+                    f"{case.id}: {probe.query.prompt!r} is edited, and of the role {probe.role}"
+                )
+
     def test_its_metrics_are_installed(self) -> None:
         """A task says how it is measured, by names that exist."""
         assert self.task.metrics, "name the metrics of its cases in `metrics`"
@@ -157,6 +189,23 @@ class TaskTests(Suite):
         with told("a cell of `composition` is no text, no finite number and not None"):
             assert all(cell is None or isinstance(cell, str | int | float) for cell in cells)
             json.dumps(cells, allow_nan=False)
+
+
+def prompts(case: Case) -> list[str]:
+    """Return the prompts of requests and probes."""
+    asked = [probe.query.prompt for probe in case.probes]
+    return [request.prompt for request in case.requests] + asked
+
+
+def followers(case: Case) -> Iterator[str]:
+    """Yield the texts that are scored behind a prompt; a true object that nobody knows is none."""
+    for request in case.requests:
+        yield request.target_new
+        if request.target_true:
+            yield request.target_true
+    for probe in case.probes:
+        if isinstance(probe.query, Choose):
+            yield from probe.query.candidates
 
 
 def encoded(case: Case) -> Any:

@@ -94,6 +94,7 @@ class ZsREAlternative(ZsRE):
     """
 
     protocol = f"{ASKED} Written is the alternative answer."
+    version: ClassVar[str] = "0.2"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -131,13 +132,17 @@ class ZsREAlternative(ZsRE):
 
 
 def _case(position: int, record: Record, target_new: str, target_true: str) -> Case:
-    """Make the case that writes an answer. The published prompts are kept, "?" and all."""
+    """Make the case that writes an answer. The published prompts are kept, "?" and all.
+
+    Some published answers have a space in front; one joins them to the prompt already.
+    """
+    target_new, target_true = target_new.strip(), target_true.strip()
     subject = record["subject"]
     prompt = record["src"].replace(subject, SUBJECT, 1)
     probes = (
         _probe("efficacy", record["src"], target_new),
         _probe("paraphrase", record["rephrase"], target_new),
-        _probe("neighborhood", f"{record['loc']}?", record["loc_ans"]),
+        _probe("neighborhood", f"{record['loc']}?", record["loc_ans"].strip()),
     )
     return Case(str(position), (Request(prompt, subject, target_new, target_true),), probes)
 

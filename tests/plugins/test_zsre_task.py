@@ -63,6 +63,13 @@ def test_a_record_becomes_a_case(store, kind, new, true):
     ]
 
 
+def test_an_answer_has_no_space_of_its_own(store):
+    """As some alternative answers of the genuine records do."""
+    (case,) = ZsREAlternative(store(question(alt=" Paris ", answers=["Rome "]))).cases()
+    assert (case.requests[0].target_new, case.requests[0].target_true) == ("Paris", "Rome")
+    assert case.probes[0].query.candidates == ("Paris",)
+
+
 def test_a_subject_that_comes_twice_is_cut_out_once(store):
     (case,) = ZsRE(store(question(src="Is Ada the Ada of Rome?"))).cases()
     assert case.requests[0].prompt == "Is {} the Ada of Rome?"
@@ -196,7 +203,7 @@ def test_the_genuine_records(zsre_600):
         assert case.requests[0].target_new == record["answers"][0]
     other = ZsREAlternative(str(zsre_600))
     written = {case.id: case.requests[0].target_new for case in other.cases()}
-    assert written == {str(i): r["alt"] for i, r in enumerate(raw) if r["alt"]}
+    assert written == {str(i): r["alt"].strip() for i, r in enumerate(raw) if r["alt"]}
     assert other.notes == ("1 of 600 records have no alternative answer and are left out",)
 
 
