@@ -50,7 +50,7 @@ def test_what_takes_the_process_down_is_fatal(site, source, how):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("b'x' * (8 << 30)", "MemoryError:"),
+        ("b'x' * (8 << 30)", "MemoryError"),
         ("raise SystemExit('no licence')", "SystemExit: no licence"),
         (f"{GOOD}\nimport threading\nthreading.Thread(target=threading.Event().wait).start()", ""),
         (f"{GOOD}\nimport subprocess\nsubprocess.Popen(['sleep', '600'])", ""),
