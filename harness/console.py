@@ -263,9 +263,9 @@ def _reasons(failed: Sequence[Record]) -> Iterator[str]:
         cases.setdefault((record.status, record.message), []).append(record.case)
     for (status, message), names in cases.items():
         first = ", ".join(names[:SHOWN_CASES])
-        if len(names) > SHOWN_CASES:
-            first = f"{len(names)}, such as {first}"
-        yield f"case{'s' if len(names) > 1 else ''} {first}: {status}: {message}"
+        many = f"{len(names)} cases, such as {first}"
+        which = many if len(names) > SHOWN_CASES else f"case{'s'[: len(names) - 1]} {first}"
+        yield f"{which}: {status}: {message}"
 
 
 def _of_judge(run: Run) -> Iterator[tuple[str, str]]:

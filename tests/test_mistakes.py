@@ -210,5 +210,5 @@ class Mine(Good):
     assert result.exit_code == 1
     line = HEAD.count("\n") + 4
     assert f"case 0: edit_failed: ValueError: the first (mine.py:{line})" in told(result)
-    assert "cases 5, such as 1, 2, 3: edit_failed: ValueError: no key" in told(result)
+    assert "5 cases, such as 1, 2, 3: edit_failed: ValueError: no key" in told(result)
     assert told(result).count("no key") == 1
