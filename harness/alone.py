@@ -96,7 +96,7 @@ def _naming(package: Package) -> dict[str, str]:
     files = [str(entry.path) for entry in package.entries if isinstance(entry, FileEntry)]
     if files:
         return {discovery.FILES: os.pathsep.join(files)}
-    return {discovery.FOLDERS: package.source.removesuffix(" (sources)")}
+    return {discovery.FOLDERS: package.source.rpartition(" (sources")[0]}
 
 
 def _came_to(end: Path, code: int) -> Trial:
