@@ -6,6 +6,7 @@ leave as it was in a model is in `edit_harness.testing.state`.
 
 from __future__ import annotations
 
+import gc
 import locale
 import logging
 import os
@@ -63,6 +64,12 @@ def _set_signals(handlers: Mapping[str, Any]) -> None:
             signal.signal(signal.Signals[name], handler)
 
 
+def _umask() -> int:
+    # There is no other way to read it.
+    os.umask(old := os.umask(0))
+    return old
+
+
 def _dtype() -> str:
     """Return torch's default dtype, which is float32 until somebody imports torch and sets it."""
     torch = sys.modules.get("torch")
@@ -92,6 +99,12 @@ PLAIN: dict[str, Global] = {
     "the signal handlers": Global(_signals, _set_signals),
     "the default dtype": Global(_dtype, _set_dtype),
     "the root logger's level": Global(lambda: logging.root.level, logging.root.setLevel),
+    "what logging leaves out": Global(lambda: logging.root.manager.disable, logging.disable),
+    "the umask": Global(_umask, os.umask),
+    "the collection of garbage": Global(
+        gc.isenabled, lambda old: gc.enable() if old else gc.disable()
+    ),
+    "the recursion limit": Global(sys.getrecursionlimit, sys.setrecursionlimit),
     "the locale": Global(
         lambda: locale.setlocale(locale.LC_ALL), lambda old: locale.setlocale(locale.LC_ALL, old)
     ),
