@@ -51,6 +51,7 @@ from edit_harness.testing.packages import registered
 from edit_harness_plugins.editors.ft import FineTuning
 
 FAILURES = (AssertionError, Failed, Exception)
+SILENT = SimpleNamespace(readouterr=lambda: ("", ""))
 
 
 def failing(suite, only=(), **fixtures):
@@ -60,8 +61,7 @@ def failing(suite, only=(), **fixtures):
         test = getattr(suite, name)
         wanted = test.__code__.co_varnames[1 : test.__code__.co_argcount]
         with pytest.MonkeyPatch.context() as patch:
-            silent = SimpleNamespace(readouterr=lambda: ("", ""))
-            known = {**fixtures, "monkeypatch": lambda patch=patch: patch, "capfd": lambda: silent}
+            known = {**fixtures, "monkeypatch": lambda patch=patch: patch, "capfd": lambda: SILENT}
             before = process.read()
             try:
                 test(**{k: known[k]() for k in wanted})
