@@ -84,6 +84,8 @@ def put(folder, name, registration=REGISTRATION, harm="pass", suite=SUITE):
     distribution(folder, name, registration.replace("{module}", module))
     info = folder / f"{module}-1.0.dist-info" / "METADATA"
     info.write_text(METADATA.format(name=name), encoding="utf-8")
+    files = [f"{module}{part}.py,," for part in ("", "_editor", "_suite")]
+    info.with_name("RECORD").write_text("\n".join(files), encoding="utf-8")
     return folder
 
 
