@@ -30,6 +30,7 @@ from edit_harness.supervision import Supervised
 FAILED = 6
 """The exit code of a package that does not conform, or of which something was not tried."""
 STYLES = {"passed": "green", "failed": "bold red", "not tried": "yellow", "skipped": "dim"}
+AGAIN = "as above"
 SHOWN = {"passed": "ok", "failed": "FAILED"}
 
 out = Console(highlight=False)
@@ -77,11 +78,18 @@ def check(flags: Flags) -> int:
 
 def find(name: str) -> Package:
     """Return the package of that name. Raises `PluginError` that says what may be meant."""
-    known = {normal(package.name): package for package in found()}
-    if package := known.get(normal(name)):
+    packages = found()
+    known = {normal(package.name): package for package in packages}
+    of_file = (p for p in packages if p.named and p.source == os.path.realpath(name))
+    if package := known.get(normal(name)) or next(of_file, None):
         if why := left_out(package):
             raise PluginError(f"{package} is left out: {why}", "check it without that")
         return package
+    if name.endswith(".py"):
+        raise PluginError(
+            f"{name!r} is a file, and is checked as a plugin that is named",
+            f"edit-harness check {name} --plugin {name}",
+        )
     if os.sep in name or name in (".", ".."):
         raise PluginError(
             f"{name!r} is a folder, and check takes the name of a package",
@@ -91,13 +99,22 @@ def find(name: str) -> Package:
         if name in (component.name, component.qualified):
             raise PluginError(
                 f"{name!r} is the {component.kind} of a package: {component.distribution}",
-                f"edit-harness check {component.distribution}",
+                f"edit-harness check {component.distribution}{naming(component.package)}",
             )
     names = sorted(package.name for package in known.values())
     raise PluginError(
         f"there is no package {name!r} with plugins{suggestion(name, names)}",
         f"installed: {', '.join(names) or 'nothing'}",
     )
+
+
+def naming(package: Package | None) -> str:
+    """Return the flag that names a package which is not installed; empty for one that is."""
+    if package is None or not package.named:
+        return ""
+    if not package.version:  # a file
+        return f" --plugin {os.path.relpath(package.source)}"
+    return f" --include-path {os.path.relpath(package.source.removesuffix(' (sources)'))}"
 
 
 def supervise(package: Package, flags: Flags, folder: Path) -> Supervised:
@@ -121,8 +138,8 @@ class Shown:
     flags: Flags
     subject: str = ""
     held: list[Finding] = field(default_factory=list)
-    said: str = ""
-    """The reason printed last, which is not repeated."""
+    said: set[str] = field(default_factory=set)
+    """The reasons printed below the subject, which are not repeated in full."""
 
     def add(self, finding: Finding) -> None:
         """Print a finding, or hold it back."""
@@ -140,7 +157,10 @@ class Shown:
     def _head(self, subject: str) -> None:
         if subject == self.subject:
             return
+        if subject.startswith("run of "):
+            self.rest()  # a run is the last thing to read
         self.subject = subject
+        self.said = set()
         out.print(Text(f"\n{subject}", style="bold"))
         of = subject.partition(",")[0]
         due = [finding for finding in self.held if finding.subject == of]
@@ -149,9 +169,9 @@ class Shown:
             self._print(finding)
 
     def _print(self, finding: Finding) -> None:
-        reason = finding.reason if finding.reason != self.said else ""
-        self.said = finding.reason
-        out.print(verdict(finding, reason))
+        again = finding.reason in self.said
+        self.said.add(finding.reason)
+        out.print(verdict(finding, AGAIN if again and finding.reason else finding.reason))
         if finding.table:
             out.print(Text(f"\n{finding.table}"))
         if self.flags.debug and finding.details:
@@ -168,7 +188,7 @@ def verdict(finding: Finding, reason: str) -> Table:
     grid.add_row(outcome, Text(finding.name))
     if reason:
         grid.add_row("", Text(reason, style=style))
-    if finding.outcome == "failed" and finding.says:
+    if finding.outcome == "failed" and finding.says and not finding.raised and reason != AGAIN:
         grid.add_row("", Text(finding.says, style="dim"))
     return grid
 

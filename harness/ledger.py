@@ -32,6 +32,8 @@ class Finding:
     details: str = ""
     """The whole report, with its traceback."""
     seconds: float = 0.0
+    raised: bool = False
+    """Whether it did not pass for an error, rather than for what it asserts."""
     fatal: bool = False
     """Whether it took its process down."""
     planning: bool = False

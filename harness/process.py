@@ -7,6 +7,7 @@ in a model is in `edit_harness.testing.state`.
 
 from __future__ import annotations
 
+import gc
 import locale
 import logging
 import os
@@ -67,6 +68,12 @@ def _set_signals(handlers: Mapping[str, Any]) -> None:
             signal.signal(signal.Signals[name], handler)
 
 
+def _umask() -> int:
+    # There is no other way to read it.
+    os.umask(old := os.umask(0))
+    return old
+
+
 def _set_list(kept: list[Any]) -> Callable[[list[Any]], None]:
     return lambda values: kept.__setitem__(slice(None), values)
 
@@ -96,6 +103,12 @@ PLAIN: dict[str, Global] = {
     ),
     "the signal handlers": Global(_signals, _set_signals),
     "the root logger's level": Global(lambda: logging.root.level, logging.root.setLevel),
+    "what logging leaves out": Global(lambda: logging.root.manager.disable, logging.disable),
+    "the umask": Global(_umask, os.umask),
+    "the collection of garbage": Global(
+        gc.isenabled, lambda old: gc.enable() if old else gc.disable()
+    ),
+    "the recursion limit": Global(sys.getrecursionlimit, sys.setrecursionlimit),
     "the locale": Global(
         lambda: locale.setlocale(locale.LC_ALL), lambda old: locale.setlocale(locale.LC_ALL, old)
     ),

@@ -53,7 +53,9 @@ class Supervised:
                 if state.complete:
                     return
                 culprit = state.open or STARTING
-                blamed = culprit.ended("failed", self._why(process, culprit), fatal=True)
+                blamed = culprit.ended(
+                    "failed", self._why(process, culprit), raised=True, fatal=True
+                )
             finally:
                 _kill(process)
             self.ledger.end(blamed)

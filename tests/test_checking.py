@@ -84,6 +84,8 @@ def put(folder, name, registration=REGISTRATION, harm="pass", suite=SUITE):
     distribution(folder, name, registration.replace("{module}", module))
     info = folder / f"{module}-1.0.dist-info" / "METADATA"
     info.write_text(METADATA.format(name=name), encoding="utf-8")
+    files = [f"{module}{part}.py,," for part in ("", "_editor", "_suite")]
+    info.with_name("RECORD").write_text("\n".join(files), encoding="utf-8")
     return folder
 
 
@@ -297,9 +299,146 @@ def test_the_numbers_of_a_run_and_reports_are_shown_below_the_check(capsys):
     assert text == [
         *("", "editor a", "ok        is imported", "FAILED    is sure", "          it is not"),
         *("          Doubts cost time.", "line 1"),
-        # A reason is not repeated.
-        *("FAILED    is very sure", "          Doubts cost time.", "line 1"),
+        *("FAILED    is very sure", "          as above", "line 1"),
         *("", "run", "ok        ends", "", "ES 100.0"),
+    ]
+
+
+METRIC = """
+import os
+from pathlib import Path
+from edit_harness import Measure, Metric, hookimpl
+
+class Sure(Metric):
+    measures = {"X": Measure("mean of p", probes=("efficacy",))}
+    def measure(self, case, before, after):
+        if not case.probes or case.probes[0].role != "efficacy":
+            return {}
+        HARM
+        return {"post_X": float(after[0].prob(0))}
+
+@hookimpl
+def edit_harness_register_metrics(register):
+    register("sure", Sure, "Sure of itself")
+"""
+
+
+def metric(tmp_path, harm="pass"):
+    file = tmp_path / "sure.py"
+    file.write_text(METRIC.replace("HARM", harm), encoding="utf-8")
+    return file
+
+
+def test_a_metric_that_no_task_names_is_tried_with_cases_that_are_made_up(tmp_path):
+    file = metric(tmp_path)
+    code, _, checks = checked(tmp_path, "sure.py", "--plugin", file)
+    assert code == 0
+    assert checks["metric sure", "is pure"]["outcome"] == "passed"
+
+
+def test_what_needs_a_package_is_skipped_for_a_file_below_its_name(tmp_path):
+    file = metric(tmp_path)
+    done = command(tmp_path, file, "--plugin", file, "-k", "plugin")
+    assert done.returncode == 0
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    assert "plugin sure.py" in lines
+    assert "edit_harness_file" not in done.stdout
+    assert "skipped   registers in silence" in lines
+    assert "a file is not imported in a process of its own" in done.stdout
+    assert "it is not installed" in done.stdout
+    assert "skipped   adaptors can be stored" in lines
+
+
+def test_an_error_in_the_author_s_code_has_file_and_line_and_each_failure_a_reason(tmp_path):
+    file = metric(tmp_path, "a, b = before[0], *()")
+    done = command(tmp_path, "sure.py", "--plugin", file, "-k", "metric")
+    # No made-up case concerns a metric that fails on all of them.
+    assert done.returncode == 6
+    put(tmp_path, "step-odd", harm="a, b = (1,)")
+    done = command(tmp_path, "step-odd", "-k", "editor", "--no-run")
+    line = 1 + (tmp_path / "step_odd_editor.py").read_text().split("a, b")[0].count("\n")
+    assert f"(step_odd_editor.py:{line})" in " ".join(done.stdout.split())
+    lines = done.stdout.splitlines()
+    below = [lines[at + 1] for at, line in enumerate(lines) if line.startswith("FAILED")]
+    assert all(line.startswith(" ") and line.strip() for line in below)
+    assert sum("as above" in line for line in below) > 9
+    assert "No number of an edit is NaN" not in done.stdout
+
+
+def test_a_report_begins_with_the_author_s_own_lines(tmp_path):
+    put(tmp_path, "step-odd", harm="a, b = (1,)")
+    _, _, checks = checked(tmp_path, "step-odd", "-k", "edits are finite", "--no-run")
+    details = checks["editor steepest", "edits are finite"]["details"].splitlines()
+    assert details[0] == "In files of the package:"
+    assert "step_odd_editor.py" in details[1]
+    assert details[3].startswith("ValueError: not enough values") or "ValueError" in details[4]
+
+
+def test_a_check_works_in_a_folder_of_its_own(tmp_path):
+    file = metric(tmp_path, "Path('droppings.log').write_text('x')")
+    before, folder = sorted(tmp_path.iterdir()), os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        code, _, checks = checked(tmp_path, "sure.py", "--plugin", "sure.py", "--no-run")
+    finally:
+        os.chdir(folder)
+    failed = checks["metric sure", "leaves the working folder alone"]
+    assert code == 6
+    assert failed["reason"] == "it made files in the working folder: droppings.log"
+    assert [path for path in sorted(tmp_path.iterdir()) if path.suffix != ".pyc"
+            and path.name != "__pycache__"] == before  # fmt: skip
+    assert file in before
+
+
+TASK = """
+from edit_harness import Case, Choose, Probe, Request, Task, hookimpl
+REQUEST = Request("{} lives in", "Ann", "Rome", "Oslo")
+class Quiz(Task):
+    metrics = ("success",)
+    def cases(self):
+        yield Case("0", (REQUEST,), (Probe("efficacy", Choose(REQUEST.text, ("Rome", "Oslo"))),))
+        yield Case("1", (), (), problem="no objects")
+@hookimpl
+def edit_harness_register_tasks(register):
+    register("quiz", Quiz, "Questions")
+"""
+
+
+def test_a_case_of_no_use_is_counted_and_no_failure(tmp_path):
+    file = tmp_path / "quiz.py"
+    file.write_text(TASK, encoding="utf-8")
+    done = command(tmp_path, "quiz.py", "--plugin", file, "-k", "every case answered")
+    assert done.returncode == 0
+    assert "1 of 2 cases are of no use (invalid_case)" in done.stdout
+
+
+def test_a_file_that_is_not_named_leads_to_a_command_that_works(tmp_path, monkeypatch):
+    file = metric(tmp_path)
+    with pytest.raises(PluginError) as caught:
+        checking.find(str(file))
+    assert caught.value.remedy == f"edit-harness check {file} --plugin {file}"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
+    assert checking.find("sure.py").source == str(file.resolve())
+    assert checking.find(str(file)).source == str(file.resolve())
+    with pytest.raises(PluginError) as caught:
+        checking.find("sure")
+    assert caught.value.remedy == "edit-harness check sure.py --plugin sure.py"
+
+
+def test_what_was_chosen_stands_before_the_table_and_reasons_are_full_below_each_subject(capsys):
+    shown = checking.Shown(FLAGS)
+    shown.add(Finding("adaptor a", "is imported", "", planning=True))
+    failed = Finding("editor a", "is sure", "Doubts.", "failed", "E: no", raised=True)
+    shown.add(failed)
+    shown.add(replace(failed, name="is calm"))
+    shown.add(replace(failed, subject="editor b"))
+    shown.add(Finding("run of a on b", "ends", "", table="ES 100.0"))
+    text = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert text == [
+        *("", "editor a", "FAILED    is sure", "E: no", "FAILED    is calm", "as above"),
+        *("", "editor b", "FAILED    is sure", "E: no", "", "adaptor a"),
+        *("ok        is imported", "", "run of a on b", "ok        ends", "", "ES 100.0"),
     ]
 
 

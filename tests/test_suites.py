@@ -1,5 +1,6 @@
 """The conformance suites find what they are there to find."""
 
+import gc
 import logging
 import os
 import random
@@ -50,6 +51,7 @@ from edit_harness.testing.packages import registered
 from edit_harness_plugins.editors.ft import FineTuning
 
 FAILURES = (AssertionError, Failed, Exception)
+SILENT = SimpleNamespace(readouterr=lambda: ("", ""))
 
 
 def failing(suite, only=(), **fixtures):
@@ -59,7 +61,7 @@ def failing(suite, only=(), **fixtures):
         test = getattr(suite, name)
         wanted = test.__code__.co_varnames[1 : test.__code__.co_argcount]
         with pytest.MonkeyPatch.context() as patch:
-            known = {**fixtures, "monkeypatch": lambda patch=patch: patch}
+            known = {**fixtures, "monkeypatch": lambda patch=patch: patch, "capfd": lambda: SILENT}
             before = process.read()
             try:
                 test(**{k: known[k]() for k in wanted})
@@ -646,6 +648,10 @@ CHANGES = {
     "the precision of matrix products": lambda: torch.set_float32_matmul_precision("medium"),
     "the warnings filters": lambda: warnings.simplefilter("ignore"),
     "the signal handlers": lambda: signal.signal(signal.SIGUSR1, lambda *_: None),
+    "what logging leaves out": lambda: logging.disable(logging.ERROR),
+    "the umask": lambda: os.umask(0o123),
+    "the collection of garbage": gc.disable,
+    "the recursion limit": lambda: sys.setrecursionlimit(98_765),
     "the root logger's level": lambda: logging.root.setLevel(7),
     "the exception hook": lambda: setattr(sys, "excepthook", print),
     "hooks of all modules": lambda: torch.nn.modules.module.register_module_forward_hook(print),

@@ -6,12 +6,18 @@ An editor with one fault is given the checks of its group only, which saves most
 
 from __future__ import annotations
 
+import gc
+import logging
 import os
 import random
 import socket
+import subprocess
+import sys
 import tempfile
+import threading
 import warnings
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -25,6 +31,7 @@ from zoo_tasks import (
     Listed,
     NaNInATag,
     NothingToChoose,
+    PrintsCases,
     SeedsWhenRead,
     SetInATag,
     Shuffled,
@@ -33,6 +40,7 @@ from zoo_tasks import (
     SpaceAfterARequest,
     SpaceBeforeAnObject,
     UnknownMetric,
+    WritesAnIndex,
 )
 
 from edit_harness import (
@@ -51,6 +59,7 @@ from edit_harness.testing.editing_effects import EffectChecks
 from edit_harness.testing.editing_records import RecordChecks
 from edit_harness.testing.editing_runs import RunChecks
 from edit_harness.testing.editing_state import StateChecks
+from edit_harness.testing.traces import KEPT
 
 ALONE = "test_leaves_the_model_and_the_process_as_they_were"
 LIKELIER = "test_makes_the_target_likelier"
@@ -700,7 +709,170 @@ class TestDrawsNoise(MetricTests):
 class TestCleansAnswers(MetricTests):
     metric = CleansAnswers()
     task = Listed()
-    caught = {"test_is_pure": "it changed the answers that it was given"}
+    caught = {"test_changes_no_argument": "it changed the answers after the edit that it was given"}
+
+
+class TagsCases(Sure):
+    def measure(self, case, before, after):
+        if case.probes:
+            case.probes[0].tags["seen"] = True
+        return super().measure(case, before, after)
+
+
+class Tidies(Sure):
+    def number(self, value):
+        if Path(KEPT).exists():  # only in a folder made for a check
+            Path(KEPT).unlink()
+        return value
+
+
+class KeepsALog(Sure):
+    def number(self, value):
+        if Path(KEPT).exists():
+            Path("droppings.log").write_text("seen", encoding="utf-8")
+        return value
+
+
+class LeavesAThread(Sure):
+    def number(self, value):
+        if threading.active_count() < 9:
+            threading.Thread(target=threading.Event().wait, args=(20,), name="worker").start()
+        return value
+
+
+class LeavesAProcess(Sure):
+    def number(self, value):
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)"])
+        return value
+
+
+class Prints(Sure):
+    def number(self, value):
+        print("p =", value)
+        return value
+
+
+class ClosesFiles(Sure):
+    def number(self, value):
+        os.umask(0o777)
+        return value
+
+
+class CollectsNoGarbage(Sure):
+    def number(self, value):
+        gc.disable()
+        return value
+
+
+class GoesDeep(Sure):
+    def number(self, value):
+        sys.setrecursionlimit(98_765)
+        return value
+
+
+class SilencesLogging(Sure):
+    def number(self, value):
+        logging.disable(logging.ERROR)
+        return value
+
+
+class ReturnsTexts(Sure):
+    def number(self, value):
+        return "1"
+
+
+class ReturnsAHugeInteger(Sure):
+    def number(self, value):
+        return 10**400
+
+
+FOLDER = "test_leaves_the_working_folder_alone"
+RUNNING = "test_leaves_nothing_running"
+SILENT = "test_prints_nothing"
+PROCESS = "test_leaves_the_process_as_it_was"
+FLOATS = "test_values_are_finite_floats"
+
+
+class TestTagsCases(MetricTests):
+    metric = TagsCases()
+    task = Listed()
+    caught = {"test_changes_no_argument": "it changed the case that it was given"}
+
+
+class TestTidies(MetricTests):
+    metric = Tidies()
+    task = Listed()
+    caught = {FOLDER: "it removed files from the working folder: keep.txt"}
+
+
+class TestKeepsALog(MetricTests):
+    metric = KeepsALog()
+    task = Listed()
+    caught = {FOLDER: "it made files in the working folder: droppings.log"}
+
+
+class TestLeavesAThread(MetricTests):
+    metric = LeavesAThread()
+    task = Listed(1)
+    caught = {RUNNING: "it leaves a thread that goes on (worker"}
+
+
+class TestLeavesAProcess(MetricTests):
+    metric = LeavesAProcess()
+    task = Listed(1)
+    caught = {RUNNING: "it leaves 1 child processes: wait for them to end"}
+
+
+class TestPrints(MetricTests):
+    metric = Prints()
+    task = Listed()
+    caught = {SILENT: "it prints 'p ="}
+
+
+class TestClosesFiles(MetricTests):
+    metric = ClosesFiles()
+    task = Listed()
+    caught = {PROCESS: "the umask (was "}
+
+
+class TestCollectsNoGarbage(MetricTests):
+    metric = CollectsNoGarbage()
+    task = Listed()
+    caught = {PROCESS: "the collection of garbage (was True, is False)"}
+
+
+class TestGoesDeep(MetricTests):
+    metric = GoesDeep()
+    task = Listed()
+    caught = {PROCESS: "the recursion limit (was "}
+
+
+class TestSilencesLogging(MetricTests):
+    metric = SilencesLogging()
+    task = Listed()
+    caught = {PROCESS: "what logging leaves out (was 0, is 40)"}
+
+
+class TestReturnsTexts(MetricTests):
+    metric = ReturnsTexts()
+    task = Listed()
+    caught = {FLOATS: "post_X is a str: return float(...)"}
+
+
+class TestReturnsAHugeInteger(MetricTests):
+    metric = ReturnsAHugeInteger()
+    task = Listed()
+    caught = {FLOATS: "post_X is a int: return float(...)"}
+
+
+class TestPrintsCases(TaskTests):
+    task = PrintsCases()
+    caught = {SILENT: "it prints 'case 0"}
+
+
+class TestWritesAnIndex(TaskTests):
+    task = WritesAnIndex()
+    caught = {FOLDER: "it made files in the working folder: index.json"}
 
 
 @dataclass
@@ -760,6 +932,18 @@ class SeedsWhenJudging(Word):
         return super().say(reply)
 
 
+class PrintsVerdicts(Word):
+    def say(self, reply):
+        print(reply)
+        return super().say(reply)
+
+
+class NotesInKeys(Word):
+    def say(self, reply):
+        reply.key.about["seen"] = True
+        return super().say(reply)
+
+
 REPLIES = tuple(Reply("", text, Key("word", "a")) for text in ("a", "b", "a", "c"))
 
 
@@ -799,3 +983,15 @@ class TestSeedsWhenJudging(JudgeTests):
     judge = SeedsWhenJudging()
     replies = REPLIES
     caught = {"test_leaves_the_process_as_it_was": "Python's random state"}
+
+
+class TestPrintsVerdicts(JudgeTests):
+    judge = PrintsVerdicts()
+    replies = REPLIES
+    caught = {SILENT: "it prints 'Reply("}
+
+
+class TestNotesInKeys(JudgeTests):
+    judge = NotesInKeys()
+    replies = tuple(Reply("", text, Key("word", "a", about={})) for text in ("a", "b"))
+    caught = {"test_changes_no_argument": "it changed the replies that it was given"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -53,6 +54,19 @@ def invented(case: Case, seed: int) -> list[Answer]:
     """Return made-up answers to the probes of a case, judged where a probe has a key."""
     rng = random.Random(seed)
     return [_judged(_invent(probe.query, rng), probe, rng) for probe in case.probes]
+
+
+def contents(value: Any) -> Any:
+    """Return what a case, answers or replies consist of now, comparable by ``==``."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if is_dataclass(value):
+        return [(field.name, contents(getattr(value, field.name))) for field in fields(value)]
+    if isinstance(value, Mapping):
+        return [(key, contents(item)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [contents(item) for item in value]
+    return value
 
 
 def _judged(answer: Answer, probe: Probe, rng: random.Random) -> Answer:

@@ -7,12 +7,13 @@ started it reads the ledger, and is `edit_harness.supervision`.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from edit_harness.discovery import found
+from edit_harness.discovery import FILES, FOLDERS, found
 from edit_harness.ledger import Ledger
 from edit_harness.testing.check_plan import Plan
 from edit_harness.testing.check_pytest import Reporter
@@ -31,12 +32,24 @@ def main() -> int:
     parser.add_argument("--no-run", action="store_true")
     given = parser.parse_args()
     ledger = Ledger(given.ledger)
+    settle(given.ledger.parent / "work")
     package = next(known for known in found() if known.name == given.package)
     plan = Plan(package, ledger, 0 if given.no_run else given.limit, given.width)
-    code = run(Reporter(plan.make(), ledger, given.words), given.ledger.parent)
+    reporter = Reporter(plan.make(), ledger, given.words, plan.files)
+    code = run(reporter, given.ledger.parent)
     if code in ENDED:
         ledger.complete()
     return code
+
+
+def settle(folder: Path) -> None:
+    """Work in an empty folder from now on: what a check does to it is done to nobody's files."""
+    for name in (FILES, FOLDERS, "EDIT_HARNESS_CACHE"):
+        if paths := os.environ.get(name):
+            os.environ[name] = os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
+    sys.path[:] = [os.path.abspath(path) for path in sys.path]
+    folder.mkdir(exist_ok=True)
+    os.chdir(folder)
 
 
 def run(reporter: Reporter, folder: Path) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib.metadata import Distribution
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.packages import normal
+from edit_harness.testing.packages import PluginTests
 
 
 class PackageTests:
@@ -45,6 +47,19 @@ class PackageTests:
     def test_says_which_python_it_needs(self, installed: Distribution) -> None:
         """Installers refuse an older one, rather than that it fails at import."""
         assert said(installed, "Requires-Python"), 'pyproject.toml has no requires-python: ">=3.11"'
+
+
+class FileTests(PluginTests):
+    """What a plugin in a file must do; what only a package can show is skipped."""
+
+    @pytest.fixture
+    def registered(self) -> dict[str, Any]:
+        """Skip: no other process imports the file by a name."""
+        pytest.skip("a file is not imported in a process of its own: make a package of it")
+
+    def test_is_advertised(self) -> None:
+        """An installed distribution names the module in its entry points."""
+        pytest.skip("it is not installed")
 
 
 def said(distribution: Distribution, field: str) -> list[str]:

@@ -6,9 +6,10 @@ process is named, and left out when it is started again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import Distribution, EntryPoint, distribution
 from itertools import product
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from edit_harness.ledger import Finding, Ledger
 from edit_harness.packages import Entry, Package
 from edit_harness.plugins import Component, Plugins
 from edit_harness.testing import PluginTests, tiny_model
-from edit_harness.testing.check_package import PackageTests
+from edit_harness.testing.check_package import FileTests, PackageTests
 from edit_harness.testing.check_reasons import attempt
 from edit_harness.testing.check_run import EDITOR, TASK, RunTests
 from edit_harness.testing.check_suites import SUITES, default, tried_by
@@ -55,6 +56,11 @@ class Plan:
     tasks: dict[Component, Any] = field(default_factory=dict)
     """On what each metric of the package is tried."""
 
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """The package's own files."""
+        return frozenset(os.path.realpath(path) for _, path in self.package.contents())
+
     def make(self) -> dict[type, str]:
         """Return the classes."""
         self._add("package", PackageTests, distribution=metadata(self.package))
@@ -78,17 +84,18 @@ class Plan:
         self.classes[type(f"Test{len(self.classes):03}", (tests,), attributes)] = subject
 
     def _attempt(self, subject: str, name: str, function: Callable[[], T]) -> T | None:
-        return attempt(self.ledger, Finding(subject, name, "", planning=True), function)
+        finding = Finding(subject, name, "", planning=True)
+        return attempt(self.ledger, finding, function, self.files)
 
     def _add_modules(self) -> None:
         """Import the modules that the entry points name, and take what they register."""
         for entry in self.package.entries:
-            subject = f"plugin {entry.value}"
+            installable = isinstance(entry, EntryPoint)
+            subject = f"plugin {entry.value if installable else self.package.name}"
             load = partial(self._load, entry)
             if loaded := self._attempt(subject, "is imported and registers", load):
                 module, self.plugins = loaded
-                if isinstance(entry, EntryPoint):  # a file can be imported by no other process
-                    self._add(subject, PluginTests, plugin=module)
+                self._add(subject, PluginTests if installable else FileTests, plugin=module)
 
     def _load(self, entry: Entry) -> tuple[Any, Plugins]:
         module = entry.load()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from typing import Any
 
 import pytest
 
 from edit_harness.ledger import Finding, Ledger
-from edit_harness.testing.check_reasons import NotTried, reason
+from edit_harness.testing.check_reasons import NotTried, reason, report
 
 FATAL = 3
 """Checks of one subject that may take the process down, until the rest of it is not tried."""
@@ -20,8 +21,15 @@ FATAL = 3
 class Reporter:
     """A plugin of pytest: gives it the tests, and takes the results."""
 
-    def __init__(self, classes: Mapping[type, str], ledger: Ledger, words: str) -> None:
-        self.classes, self.ledger = classes, ledger
+    def __init__(
+        self,
+        classes: Mapping[type, str],
+        ledger: Ledger,
+        words: str,
+        files: Collection[str] = (),
+    ) -> None:
+        self.classes, self.ledger, self.files = classes, ledger, files
+        self.process = os.getpid()
         self.words = words.lower().split()
         self.running = Finding("", "", "")
 
@@ -77,6 +85,8 @@ class Reporter:
         self.ledger.begin(self.running)
         start = time.perf_counter()
         done = yield
+        if os.getpid() != self.process:
+            os._exit(0)  # a check forked, and one process is enough to go on
         extra = {k: v for k, v in item.user_properties if k in ("table", "results")}
         seconds = round(time.perf_counter() - start, 3)
         self.ledger.end(self.running.ended(self.running.outcome, self.running.reason,
@@ -88,17 +98,21 @@ class Reporter:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Take the result of a part of a test; the first that did not pass counts."""
-        report = yield
+        result = yield
         if call.excinfo and self.running.outcome == "passed":
             error = call.excinfo.value
             if isinstance(error, NotTried):
                 self.running = self.running.ended("not tried", str(error))
-            elif report.skipped:
+            elif result.skipped:
                 self.running = self.running.ended("skipped", str(error))
             else:
-                details = str(report.longrepr)
-                self.running = self.running.ended("failed", reason(error), details=details)
-        return report
+                self.running = self.running.ended(
+                    "failed",
+                    reason(error, self.files),
+                    details=report(error, self.files, str(result.longrepr)),
+                    raised=not isinstance(error, AssertionError | pytest.fail.Exception),
+                )
+        return result
 
 
 def named(item: pytest.Item) -> str:

@@ -16,6 +16,7 @@ from edit_harness.evaluation import Evaluation, assemble
 from edit_harness.interfaces import Task
 from edit_harness.outcome import LEVEL, Run
 from edit_harness.plugins import Plugins
+from edit_harness.records import INVALID, Record
 from edit_harness.testing.check_reasons import NotTried
 
 MODEL, TASK, EDITOR = "pocket", "counterfact", "ft"
@@ -40,9 +41,10 @@ class RunTests:
         """What users do first with a package is a run."""
         evaluation = self.assembled()
         run = evaluation.run(evaluation.open(tmp_path))
-        record_property("table", table(run, self.width))
+        record_property("table", f"{table(run, self.width)}{invalid(run)}")
         record_property("results", run.results())
-        assert not run.failures, failed(run)
+        assert len(of_no_use(run)) < len(run.records), "it has no case that can be used"
+        assert len(run.failures) == len(of_no_use(run)), failed(run)
         assert not run.pending, f"{run.pending} texts have no verdict: {run.why_pending}"
 
     def assembled(self) -> Evaluation:
@@ -76,10 +78,22 @@ def table(run: Run, width: int) -> str:
     return captured.get().rstrip()
 
 
+def of_no_use(run: Run) -> list[Record]:
+    """Return the cases that their task says nothing can be asked of."""
+    return [record for record in run.failures if record.status == INVALID]
+
+
+def invalid(run: Run) -> str:
+    """Return a line on the cases that are of no use; empty if there are none."""
+    count = len(of_no_use(run))
+    return f"\n{count} of {len(run.records)} cases are of no use ({INVALID})" if count else ""
+
+
 def failed(run: Run) -> str:
     """Return how many cases failed, and how the first did."""
-    first = run.failures[0]
+    failures = [record for record in run.failures if record.status != INVALID]
+    first = failures[0]
     return (
-        f"{len(run.failures)} of {len(run.records)} cases failed; "
+        f"{len(failures)} of {len(run.records)} cases failed; "
         f"case {first.case}: {first.status}: {' '.join(str(first.message).split())}"
     )

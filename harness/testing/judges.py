@@ -7,7 +7,7 @@ import errno
 import json
 import random
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
@@ -20,21 +20,39 @@ from edit_harness.errors import HarnessError
 from edit_harness.fields import build, defaults
 from edit_harness.interfaces import Judge
 from edit_harness.judging import sound
-from edit_harness.testing.suite import Suite
+from edit_harness.testing.answers import contents
+from edit_harness.testing.traces import TraceChecks
 
 
-class JudgeTests(Suite):
+class JudgeTests(TraceChecks):
     """What every judge must do.
 
     Verdicts are in range, tell replies apart, depend on their own reply alone, not on the order, are
     deterministic and strict JSON; any text is borne, a key of another kind is refused. What fails is
     never scored: with every connection refused a verdict is as before, or pending, or unparsed. Nothing
-    global changes.
+    global changes, no reply does, and nothing is left behind or printed.
     """
 
     judge: Judge
     replies: Sequence[Reply]
     """Replies that it can judge, to which it gives different scores."""
+
+    @pytest.fixture(autouse=True)
+    def replies_as_given(self) -> None:
+        """Give each check replies of its own, so that what one changes is seen by the check for it."""
+        self.replies = copy.deepcopy(list(self.replies))
+
+    def using(self) -> Callable[[], object]:
+        """Return what judges the replies."""
+        return lambda: self.judge.judge(self.replies)
+
+    def test_changes_no_argument(self) -> None:
+        """The replies and their keys are of the task."""
+        before = contents(self.replies)
+        self.judge.judge(self.replies)
+        assert contents(self.replies) == before, (
+            "it changed the replies that it was given: copy first"
+        )
 
     def test_verdicts_are_sound(self) -> None:
         """There is one for each reply, with a score in [0, 1] unless it is pending."""

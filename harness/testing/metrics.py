@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import ClassVar
@@ -18,18 +18,18 @@ from edit_harness.cases import Case, Choose, Drift, Generate, NextToken, Probe, 
 from edit_harness.encoding import finite
 from edit_harness.fields import build, settings
 from edit_harness.interfaces import Metric, Task
-from edit_harness.testing.answers import invented, made_up
+from edit_harness.testing.answers import contents, invented, made_up
 from edit_harness.testing.facts import FACTS
-from edit_harness.testing.suite import Suite
+from edit_harness.testing.traces import TraceChecks
 
 
-class MetricTests(Suite):
+class MetricTests(TraceChecks):
     """What every metric must do. The answers are made up, so no model is needed.
 
     Values are finite floats within the range of their measure, a pure function of a case and its
     answers, the same in any order and in any chunks; ``pre_`` values know nothing of the answers after;
     cases of others have none. The summary is of a set of cases and bears missing values; every number of
-    it is documented. Nothing global changes.
+    it is documented. Nothing global changes, no argument does, and nothing is left behind or printed.
     """
 
     metric: Metric
@@ -40,11 +40,19 @@ class MetricTests(Suite):
     @pytest.fixture
     def cases(self) -> list[Case]:
         """Return the first cases of the task that can be used, or cases that are made up."""
+        return self.chosen() or pytest.skip("no made-up case concerns it: name a task in the suite")
+
+    def chosen(self) -> list[Case]:
+        """Return the cases; none if there is no task and no made-up case concerns the metric."""
         if self.task:
             return list(islice((c for c in self.task.cases() if not c.problem), self.sample))
         roles = {role for measure in self.metric.measures.values() for role in measure.probes}
-        found = [case for case in made_up(roles) if self.concerns(case)]
-        return found or pytest.skip("no made-up case concerns it: name a task in the suite")
+        return [case for case in made_up(roles) if self.concerns(case)]
+
+    def using(self) -> Callable[[], object]:
+        """Return what measures the cases."""
+        cases = self.chosen()
+        return lambda: self.values_of(self.metric, cases)
 
     def concerns(self, case: Case) -> bool:
         """Tell whether the metric has something to say about a made-up case."""
@@ -67,7 +75,7 @@ class MetricTests(Suite):
 
     def columns(self, cases: Sequence[Case]) -> dict[str, np.ndarray]:
         """Measure cases, and return the values as columns, NaN where a case has none."""
-        rows = [self.values(case) for case in cases]
+        rows = [only_floats(self.values(case)) for case in cases]
         names = dict.fromkeys(name for row in rows for name in row)
         return {n: np.array([row.get(n, np.nan) for row in rows]) for n in names}
 
@@ -87,9 +95,17 @@ class MetricTests(Suite):
         fresh = self.fresh()
         for case, values in zip(cases, first, strict=True):
             before, after = (invented(case, seed_of(case) + i) for i in (0, 1))
-            kept = list(before), list(after)
             assert dict(fresh.measure(case, before, after)) == values, how
-            assert (before, after) == kept, "it changed the answers that it was given"
+
+    def test_changes_no_argument(self, cases: list[Case]) -> None:
+        """Other metrics measure the same case and the same answers."""
+        for case in cases:
+            given = case, invented(case, 1), invented(case, 2)
+            before = [contents(part) for part in given]
+            self.metric.measure(*given)
+            names = ("the case", "the answers before the edit", "the answers after the edit")
+            for what, one, part in zip(names, before, given, strict=True):
+                assert contents(part) == one, f"it changed {what} that it was given: copy first"
 
     def test_chunks_do_not_matter(self, cases: list[Case]) -> None:
         """Cases that are measured in pieces, by fresh metrics, have the values of the whole."""
@@ -183,14 +199,15 @@ class MetricTests(Suite):
     def test_values_are_in_range(self, cases: list[Case]) -> None:
         """What a measure says of its range holds for each case and for the summary."""
         for case in cases:
-            assert_in_range(self.metric, self.values(case))
-            assert_in_range(self.metric, self.metric.failed(case, invented(case, 1)))
+            assert_in_range(self.metric, only_floats(self.values(case)))
+            failed = only_floats(self.metric.failed(case, invented(case, 1)))
+            assert_in_range(self.metric, failed)
         assert_in_range(self.metric, self.metric.summarize(self.columns(cases)))
 
     def test_every_number_is_documented(self, cases: list[Case]) -> None:
         """Tables find the meaning of each number in `measures`."""
         numbers = set(self.metric.summarize(self.columns(cases)))
-        failed = [self.metric.failed(case, invented(case, 1)) for case in cases]
+        failed = [only_floats(self.metric.failed(case, invented(case, 1))) for case in cases]
         columns = {name: np.array([row[name]]) for row in failed for name in row}
         numbers |= set(self.metric.summarize(columns))
         for number in numbers:
@@ -207,6 +224,13 @@ def assert_floats(values: Mapping[str, float]) -> None:
     for name, value in values.items():
         assert isinstance(value, float), f"{name} is a {type(value).__name__}: return float(...)"
         assert math.isfinite(value), f"{name} is {value}: leave out what has no value"
+
+
+def only_floats(values: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the values; skip if one is no float, since other checks are for that."""
+    if not all(isinstance(value, float) for value in values.values()):
+        pytest.skip("a value is no float: see the checks that values are floats")
+    return values
 
 
 ROUNDING = 1e-9

@@ -136,9 +136,11 @@ class PluginTests(Suite):
 
     def test_adaptors_can_be_stored(self, components: list[Component]) -> None:
         """The fields of an adaptor are known."""
-        for component in components:
-            known = component.kind != "adaptor" or is_dataclass(component.load())
-            assert known, (
+        adaptors = [component for component in components if component.kind == "adaptor"]
+        if not adaptors:
+            pytest.skip("it registers no adaptor")
+        for component in adaptors:
+            assert is_dataclass(component.load()), (
                 f"{component.name} is no dataclass: its fields cannot be written to a file"
             )
 

@@ -6,7 +6,7 @@ import copy
 import json
 import pickle
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from edit_harness.interfaces import Metric, Task
 from edit_harness.plugins import Plugins
 from edit_harness.testing.answers import invented
 from edit_harness.testing.elsewhere import python
-from edit_harness.testing.suite import Suite
+from edit_harness.testing.traces import TraceChecks
 
 OTHERS = ("neighborhood", "attribute")
 """The roles of probes of other subjects, with nothing in front of them."""
@@ -40,7 +40,7 @@ sys.stdout.write("\\n".join(dumps(encode_case(case)) for case in islice(task.cas
 """
 
 
-class TaskTests(Suite):
+class TaskTests(TraceChecks):
     """What every task must do.
 
     Ids are unique texts; cases are the same, in the same order, in a second reading and in another
@@ -53,6 +53,10 @@ class TaskTests(Suite):
     task: Task
     sample: ClassVar[int] = 50
     """How many cases are looked at."""
+
+    def using(self) -> Callable[[], object]:
+        """Return what reads the first cases."""
+        return lambda: list(islice(copy.copy(self.task).cases(), self.sample))
 
     @pytest.fixture
     def cases(self) -> list[Case]:
