@@ -75,5 +75,7 @@ def edit_harness_register_suites(register: Register) -> None:
     """Register conformance suites, by which ``edit-harness check`` tries this package's components.
 
     They are subclasses of those in `edit_harness.testing`, named as text, since they need pytest. A
-    component without a suite is tried with its defaults.
+    component without a suite is tried with its defaults: a metric with the first installed task that
+    names it, or else with made-up cases. A judge or a builder is not tried without one, since only its
+    author can give replies or material.
     """

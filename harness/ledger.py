@@ -7,8 +7,9 @@ process reads them. It judges nothing and starts nothing: see `edit_harness.supe
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -75,6 +76,8 @@ class Ledger:
     """The file; one process writes it at a time."""
 
     path: Path
+    writer: int = field(default_factory=os.getpid)
+    """The process that may write; one that a check forks ends when it would."""
 
     def begin(self, finding: Finding) -> None:
         """Note that a check begins."""
@@ -93,6 +96,8 @@ class Ledger:
         self._write({"complete": True})
 
     def _write(self, line: Mapping[str, Any]) -> None:
+        if os.getpid() != self.writer:
+            os._exit(0)
         # In one piece, so that a process that dies leaves no half of a line.
         with self.path.open("ab", buffering=0) as file:
             file.write(json.dumps(line).encode() + b"\n")

@@ -308,6 +308,7 @@ METRIC = """
 import os
 from pathlib import Path
 from edit_harness import Measure, Metric, hookimpl
+MAIN = os.getpid()
 
 class Sure(Metric):
     measures = {"X": Measure("mean of p", probes=("efficacy",))}
@@ -388,6 +389,16 @@ def test_a_check_works_in_a_folder_of_its_own(tmp_path):
     assert [path for path in sorted(tmp_path.iterdir()) if path.suffix != ".pyc"
             and path.name != "__pycache__"] == before  # fmt: skip
     assert file in before
+
+
+def test_a_check_that_forks_is_named_and_one_process_goes_on(tmp_path):
+    file = metric(tmp_path, "os.getpid() == MAIN and os.fork()")
+    code, report, checks = checked(
+        tmp_path, "sure.py", "--plugin", file, "-k", "nothing running", "--no-run"
+    )
+    assert code == 6
+    assert len(report["checks"]) == len(checks)
+    assert "child processes" in checks["metric sure", "leaves nothing running"]["reason"]
 
 
 TASK = """

@@ -988,7 +988,7 @@ class TestSeedsWhenJudging(JudgeTests):
 class TestPrintsVerdicts(JudgeTests):
     judge = PrintsVerdicts()
     replies = REPLIES
-    caught = {SILENT: "it prints 'Reply("}
+    caught = {SILENT: 'it prints "Reply('}
 
 
 class TestNotesInKeys(JudgeTests):

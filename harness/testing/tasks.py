@@ -31,12 +31,13 @@ UNKNOWN = 77
 ELSEWHERE = f"""
 import pickle, sys
 from itertools import islice
+out, sys.stdout = sys.stdout, sys.stderr
 try:
     task, count = pickle.load(sys.stdin.buffer)
 except Exception:
     sys.exit({UNKNOWN})
 from edit_harness.encoding import dumps, encode_case
-sys.stdout.write("\\n".join(dumps(encode_case(case)) for case in islice(task.cases(), count)))
+out.write("\\n".join(dumps(encode_case(case)) for case in islice(task.cases(), count)))
 """
 
 
