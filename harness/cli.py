@@ -421,7 +421,7 @@ def import_(**flags: Any) -> None:
 def check(**flags: Any) -> int:
     """Try a package of plugins: its conformance suites, and a small run with it.
 
-    A component without a suite is tried as it is without settings. Exit code 6 if a check failed,
+    A component without a suite is tried with its defaults. Exit code 6 if a check failed,
     and if something was not tried: a check that did not happen is not passed.
     """
     from edit_harness import checking
