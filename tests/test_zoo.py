@@ -79,7 +79,10 @@ CAUGHT = {
     ),
     "quiz-wrong-kind": (
         PACKAGE.replace("(Task)", "").replace("cases", "questions"),
-        {"test_components_are_of_their_kind": "is no subclass of edit_harness.interfaces.Task"},
+        {
+            "test_components_are_of_their_kind": "is no Task",
+            "test_components_are_made_without_arguments": "is no Task",
+        },
     ),
 }
 ISOLATED = {

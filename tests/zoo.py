@@ -735,8 +735,7 @@ class KeepsALog(Sure):
 
 class LeavesAThread(Sure):
     def number(self, value):
-        if threading.active_count() < 9:
-            threading.Thread(target=threading.Event().wait, args=(20,), name="worker").start()
+        threading.Thread(target=threading.Event().wait, args=(3,), name="worker").start()
         return value
 
 
