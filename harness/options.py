@@ -16,6 +16,10 @@ from edit_harness.errors import UsageError
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.plugins import Plugins, suggestion
 
+HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
+"""Of a command whose flags may be given in the environment."""
+
 
 def listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:
     """Split a flag's values at commas; the flag may be repeated too, a value counts once."""

@@ -1,0 +1,79 @@
+"""``submit``, ``verify``, ``leaderboard``: runs as bundles, bundles checked, and a page of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from edit_harness.options import HELP, as_json, debug, many, model_flags, with_plugins
+from edit_harness.plugins import Plugins
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--out", metavar="FILE", help="The bundle, a .zip; by default named as the run.")
+@click.option("--contact", required=True, metavar="TEXT", help="Who answers for it.")
+@click.option("--licence", "--license", "licence", default="CC-BY-4.0", show_default=True,
+              help="Of the submitted answers.")  # fmt: skip
+@click.option("--source", default="", metavar="URL", help="Where the editor's code is.")
+@click.option("--tuned-on", required=True, metavar="TEXT",
+              help="What the editor's settings were chosen on; none, if on nothing.")  # fmt: skip
+@debug
+@with_plugins
+def submit(plugins: Plugins, **flags: Any) -> int:
+    """Make the bundle of a finished run that a leaderboard takes."""
+    from edit_harness.leaderboard import submitting
+
+    return submitting.submit(plugins, submitting.Flags(**flags))
+
+
+@click.command()
+@click.argument("bundles", nargs=-1, required=True, metavar="BUNDLE…")
+@click.option("--level", type=click.IntRange(0, 4), default=3, show_default=True,
+              help="0 form, 1 data, 2 numbers, 3 plausibility, 4 cases run again.")  # fmt: skip
+@click.option(
+    "--baseline", metavar="FILE", help="Before-edit values of a model that is not bundled."
+)
+@click.option("--beacon", default="", metavar="TEXT",
+              help="With --level 4: what nobody knew before the submission.")  # fmt: skip
+@click.option("-k", "number", type=click.IntRange(1), default=300, show_default=True,
+              help="With --level 4: cases that are run again.")  # fmt: skip
+@as_json
+@debug
+def verify(**flags: Any) -> int:
+    """Check bundles, with nothing but what is bundled here; exit code 6 if one is rejected."""
+    from edit_harness.leaderboard import verifying
+
+    return verifying.verify(verifying.Flags(**flags))
+
+
+@click.group(context_settings=HELP)
+def leaderboard() -> None:
+    """Baselines that bundles are checked against, and the page that shows them."""
+
+
+@leaderboard.command()
+@many("-t", "--task", "--tasks", "task", default=["counterfactplus"], metavar="NAME",
+       help="Tasks, by comma or repeated.", show_default="counterfactplus")  # fmt: skip
+@click.option("--out", required=True, metavar="FILE", help="The baseline, as JSON Lines.")
+@model_flags
+@debug
+@with_plugins
+def baseline(plugins: Plugins, **flags: Any) -> int:
+    """Measure what a model says before any edit, for verify to compare with."""
+    from edit_harness.leaderboard import baselining
+
+    return baselining.baseline(plugins, baselining.Flags(**flags))
+
+
+@leaderboard.command()
+@click.argument("folder", metavar="DIR")
+@click.option("--out", required=True, metavar="SITE", help="The folder of the pages.")
+@click.option("--title", default="Knowledge editing", show_default=True)
+@debug
+def build(folder: str, out: str, title: str, debug: bool) -> int:
+    """Verify all bundles of a folder, and make a site of those that pass."""
+    from edit_harness.leaderboard import building
+
+    return building.build(folder, out, title)

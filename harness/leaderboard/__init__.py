@@ -1,0 +1,1 @@
+"""Bundles of runs for a leaderboard: made, checked, and shown."""

@@ -1,0 +1,1 @@
+"""Pages of HTML: of runs, to be explored, and of a leaderboard."""
