@@ -18,17 +18,14 @@ from typing import Any, NoReturn
 
 import click
 
+from edit_harness import signals
 from edit_harness.blame import said
 from edit_harness.commands import COMMANDS
 from edit_harness.errors import HarnessError, PluginError, ResourceError, Terminated
 from edit_harness.options import HELP
 from edit_harness.plugins import suggestion
 
-INTERRUPTED, TERMINATED, INTERNAL = 130, 143, 70
-
-
-def _terminate(*_: object) -> None:
-    raise Terminated
+INTERNAL = 70
 
 
 class Harness(click.Group):
@@ -56,7 +53,7 @@ class Harness(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
                 stream.reconfigure(errors="replace")
-        signal.signal(signal.SIGTERM, _terminate)
+        signals.install()
         if "--debug" in given:
             logging.basicConfig()
             logging.getLogger("edit_harness").setLevel(logging.DEBUG)
@@ -88,10 +85,10 @@ def _explain(error: BaseException) -> int:
         return error.code
     if isinstance(error, KeyboardInterrupt | click.Abort):
         _say("interrupted")
-        return INTERRUPTED
+        return signals.CODES[signal.SIGINT]
     if isinstance(error, Terminated):
         _say("terminated")
-        return TERMINATED
+        return signals.CODES[signal.SIGTERM]
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

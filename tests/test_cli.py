@@ -1,12 +1,7 @@
 """Every command as a user types it: what it prints, and its exit code."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -420,40 +415,6 @@ def test_version_and_help(tell):
     for command in ("run", "ls", "show", "plugins", "prepare", "try"):
         assert command in tell("--help").stdout
         assert tell(command, "--help").exit_code == 0
-
-
-# Interruption
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
-)
-def test_an_interrupted_run_keeps_what_is_done(tmp_path, number, code):
-    command = [sys.executable, "-m", "edit_harness", "-e", "ft", "-t", "counterfact", "-o", "out"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        # A shell's background jobs ignore SIGINT, and their children inherit it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    samples = None
-    for _ in range(600):
-        time.sleep(0.1)
-        samples = next(tmp_path.glob("out/*/samples.jsonl"), None)
-        if samples and samples.stat().st_size:
-            break
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == code, errors
-    kept = len(samples.read_text().splitlines())
-    assert f"kept: {kept} of" in errors
-    assert "same command" in " ".join(errors.split())
-    assert "Traceback" not in errors
 
 
 def test_nothing_is_left_in_the_working_folder(tell, tmp_path):

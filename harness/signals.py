@@ -1,0 +1,40 @@
+"""What a user's wish to end does: Ctrl-C, SIGTERM, a closed terminal. For the command line only.
+
+The first raises an error wherever the program is, so that edits are undone and what is done is said; a second one
+ends the process at once. What rows hold needs neither.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from edit_harness.errors import Terminated
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
+"""The exit code of each signal. A closed terminal is as SIGTERM."""
+SHOW_CURSOR = "\x1b[?25h"
+
+
+def install() -> None:
+    """Handle the signals whatever the process that started this one did, but for ``nohup``, which is a user's wish."""
+    asked: set[int] = set()
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        if asked:
+            _at_once(CODES[signal.Signals(number)])
+        asked.add(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+    for number in CODES:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
+
+
+def _at_once(code: int) -> NoReturn:
+    if sys.stderr.isatty():  # the bar of progress hides it
+        os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
+    os._exit(code)

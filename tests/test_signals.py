@@ -1,0 +1,79 @@
+"""What ends a run from outside: the code, what is kept, and that a second signal waits for nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
+STUBBORN = """
+import signal, time
+from edit_harness import signals
+signals.install()
+try:
+    print("ready", flush=True)
+    time.sleep(60)
+finally:
+    print("caught", flush=True)
+    time.sleep(60)
+"""
+
+
+def started(*command, ignoring=(), **options):
+    def ignore():
+        for number in ignoring:
+            signal.signal(number, signal.SIG_IGN)
+
+    return subprocess.Popen(
+        [sys.executable, *command],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # A shell's background jobs ignore SIGINT, and their children inherit it.
+        preexec_fn=ignore,  # noqa: PLW1509
+        **options,
+    )
+
+
+@pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
+def test_an_interrupted_run_keeps_what_is_done(tmp_path, number):
+    command = ("-m", "edit_harness", "-e", "ft", "-t", "counterfact", "-o", "out")
+    process = started(*command, cwd=tmp_path, ignoring=[signal.SIGINT])
+    samples = None
+    for _ in range(600):
+        time.sleep(0.1)
+        samples = next(tmp_path.glob("out/*/samples.jsonl"), None)
+        if samples and samples.stat().st_size:
+            break
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == CODES[number], errors
+    kept = len(samples.read_text().splitlines())
+    assert f"kept: {kept} of" in errors
+    assert "same command" in " ".join(errors.split())
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("second", CODES, ids=lambda number: number.name)
+def test_a_second_signal_ends_it_at_once(second):
+    process = started("-c", STUBBORN)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "caught\n"
+    process.send_signal(second)
+    process.communicate(timeout=20)
+    assert process.returncode == CODES[second]
+
+
+def test_a_closed_terminal_does_not_end_what_nohup_started():
+    process = started("-c", STUBBORN, ignoring=[signal.SIGHUP])
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout.readline() == "caught\n"
+    process.kill()
+    process.communicate(timeout=20)
