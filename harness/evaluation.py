@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.before import Before
 from edit_harness.cases import Case, Visit
 from edit_harness.components import Named, described, make_judge, make_metrics
-from edit_harness.errors import CaseError, UsageError
+from edit_harness.errors import CaseError, HarnessError, UsageError
 from edit_harness.fields import settings
 from edit_harness.files import cache_folder
 from edit_harness.interfaces import Editor, Measure, Metric, Regime
@@ -192,19 +192,31 @@ def run_beside(
             advance(evaluation, record)
     with ExitStack() as stack:
         write = {e: stack.enter_context(folder.writing()) for e, folder in folders.items()}
-        for evaluation, record in _fresh(known):
-            write[evaluation](record)
-            known[evaluation][record.visit] = record
-            advance(evaluation, record)
-            if stop and record.status != OK and record.case != control.ID:
-                raise CaseError(
-                    f"case {record.case} failed ({record.status}): {record.message}",
-                    "go on with the same command and --on-error skip",
-                )
+        try:
+            for evaluation, record in _fresh(known):
+                write[evaluation](record)
+                known[evaluation][record.visit] = record
+                advance(evaluation, record)
+                if stop and record.status != OK and record.case != control.ID:
+                    raise CaseError(
+                        f"case {record.case} failed ({record.status}): {record.message}",
+                        "go on with the same command and --on-error skip",
+                    )
+        except BaseException:
+            with suppress(HarnessError):  # what is told is why it ended
+                _summed(folders, known)
+            raise
+        return _summed(folders, known)
+
+
+def _summed(
+    folders: Mapping[Evaluation, RunFolder], known: Mapping[Evaluation, Mapping[Visit, Record]]
+) -> list[Run]:
+    """Return the runs, as far as they have come, and write their results down."""
     runs = []
     for evaluation, folder in folders.items():
-        everything = [known[evaluation][visit] for visit in evaluation.visits]
-        runs.append(Run(folder, evaluation.metrics, folder.manifest(), everything))
+        there = [known[evaluation][v] for v in evaluation.visits if v in known[evaluation]]
+        runs.append(Run(folder, evaluation.metrics, folder.manifest(), there))
         folder.write_results(runs[-1].results())
     return runs
 

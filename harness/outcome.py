@@ -363,6 +363,7 @@ class Run:
             "level": LEVEL,
             "results": _flat(self.estimates, mode),
             "cases": len(self.records),
+            "missing": self.missing,
             "failed": {r.case: r.status for r in self.failures},
             "noop": sum(r.noop for r in self.records),
             "pending": self.pending,

@@ -52,7 +52,9 @@ def main() -> int:
         jobs = [(name, kills, Path(folder), flags.seed) for name, kills in shares.items()]
         with ThreadPoolExecutor(flags.beside) as pool:
             found = list(pool.map(lambda job: _killed(*job, wanted[job[0]]), jobs))
-    print(f"{sum(kills for kills, _ in found)} kills, {sum(map(len, (p for _, p in found)))} problems")
+    print(
+        f"{sum(kills for kills, _ in found)} kills, {sum(map(len, (p for _, p in found)))} problems"
+    )
     return 1 if any(problems for _, problems in found) else 0
 
 
@@ -101,7 +103,9 @@ def _start(name: str, output: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def _kill(process: subprocess.Popen[bytes], output: Path, draw: random.Random, whole: float) -> bool:
+def _kill(
+    process: subprocess.Popen[bytes], output: Path, draw: random.Random, whole: float
+) -> bool:
     """Kill a process: anywhere in its time, or as often soon after its next row; False if it has ended before."""
     size = _size(output)
     by_row = draw.random() < 0.5
