@@ -137,7 +137,7 @@ class Evaluation:
         if self.preview:
             parts.append(self.preview.precision)
         folder = RunFolder.open(output, "-".join(map(slug, parts)), self.identity, new=new)
-        if folder.manifest().get("cases") != [case.id for case in self.cases]:
+        if not folder.has_cases([case.id for case in self.cases]):
             folder.write_cases(self.cases)
         folder.write_manifest(
             {

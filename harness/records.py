@@ -1,34 +1,43 @@
-"""The run folder: manifest, cases, one line of JSON for each measured case, and the results.
+"""The run folder: manifest, cases, a row of the log for each measured case, and the results.
 
 Raw answers are stored beside the values, so that metrics can be recomputed without a model. This
-module needs no torch. A line is written whole, after its case is done; a run that was interrupted
-goes on where it stopped.
+module needs no torch. How a row becomes safe, and what a crash leaves, stands in `log`; all other
+files are made from what is known, whole or not at all, and are checked when they are read.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from shutil import disk_usage
+from typing import Any
 
-import jsonlines
 import numpy as np
 
+from edit_harness import durable, lock, log
 from edit_harness.cases import Case, Visit
-from edit_harness.encoding import decode_case, dumps, encode_case, finite
-from edit_harness.errors import DataError, ResourceError, RunFolderError, UsageError
+from edit_harness.encoding import decode_case, dumps, encode_case
+from edit_harness.errors import DataError, HarnessError, ResourceError, RunFolderError, UsageError
+from edit_harness.log import Log
+from edit_harness.rows import Rows
 
-SCHEMA = 3
+SCHEMA = log.VERSION
 OK, INVALID = "ok", "invalid_case"
 """The statuses of a case that was run, and of one that could not be."""
-T = TypeVar("T")
+STATUSES = (
+    OK, "edit_failed", "nonfinite", "too_long", INVALID, "oom", "timeout", "device_error",
+    "plugin_error", "leak", "error",
+)  # fmt: skip
+"""What may become of a case. All but the first are failures; an invalid one counts nowhere."""
+ROW = 20_000
+"""Bytes that a row is thought to take before there is any."""
+AGAIN = "the command that made the run writes it again"
 
 
 @dataclass(frozen=True)
@@ -37,12 +46,13 @@ class Record:
 
     case: str
     status: str
-    """``ok``, or why there is no valid answer: edit_failed, nonfinite, too_long, oom, error,
-    invalid_case."""
+    """One of `STATUSES`."""
     values: Mapping[str, Mapping[str, float]]
     """Values by metric, then by name."""
     state: int = 0
     """Which edited model answered: see `edit_harness.plan.Step.state`."""
+    attempt: int = 1
+    """The number of the try, where failed cases were run again."""
     before: Sequence[Any] = ()
     """Raw answers of the case's probes, as `edit_harness.encoding.encode_answer` gives them."""
     after: Sequence[Any] = ()
@@ -68,6 +78,46 @@ class Record:
         """How many texts there are with a verdict of each status."""
         answers = (a for a in (*self.before, *self.after) if isinstance(a, Mapping))
         return Counter(a["verdict"]["status"] for a in answers if a.get("verdict"))
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What the log keeps of it, in the order of the keys there."""
+        rest = {key: value for key, value in vars(self).items() if key not in FIRST}
+        return {
+            "case": self.case,
+            "state": self.state,
+            "try": self.attempt,
+            "status": self.status,
+            **dict(sorted(rest.items())),
+        }
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Record:
+        """Return the record of a row. Raises `TypeError` or `KeyError` if it is none."""
+        fields = {key: value for key, value in row.items() if key not in FRAME}
+        record = cls(attempt=fields.pop("try"), **fields)
+        kinds = (record.case, str), (record.state, int), (record.attempt, int)
+        if not all(isinstance(value, kind) for value, kind in kinds):
+            raise TypeError("a record has a case, a state and a try")
+        return record
+
+    def same_answers(self, other: Record) -> bool:
+        """Tell whether two are of the same answers, whatever judges have said of them since."""
+        if INVALID in (self.status, other.status):  # a judge may find a key to be of no use
+            return True
+        sides = ((r.status, *map(_unjudged, (*r.before, *r.after))) for r in (self, other))
+        return len(set(map(dumps, sides))) == 1
+
+
+FIRST = ("case", "state", "attempt", "status")
+FRAME = ("v", "seq", "fp", "crc")
+"""Keys of a row that are the log's."""
+
+
+def _unjudged(answer: Any) -> Any:
+    if not isinstance(answer, Mapping):
+        return answer
+    return {key: value for key, value in answer.items() if key != "verdict"}
 
 
 def fingerprint(identity: Mapping[str, Any]) -> str:
@@ -108,13 +158,40 @@ def columns(records: Sequence[Record], metric: str) -> dict[str, np.ndarray]:
     return {n: np.array([row.get(n, np.nan) for row in rows], dtype=float) for n in names}
 
 
+class Writer:
+    """Writes into a run folder that is held; what went wrong once ends it."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    @property
+    def seq(self) -> int:
+        """The number of the next row."""
+        return self._log.seq
+
+    def __call__(self, record: Record) -> int:
+        """Write a record, and return its row's number: then it is kept.
+
+        Raises `ResourceError` if it cannot be, `RunFolderError` if another program meddles.
+        """
+        return self._log.append(record.row)
+
+    def withdraw(self, first_seq: int, why: str) -> None:
+        """Take back all rows from one to the last; they stay in the file, and count no more."""
+        if first_seq < self.seq:
+            self._log.append({"withdraws": [first_seq, self.seq - 1], "why": why})
+
+
 class RunFolder:
     """One run on disk. Raises `ResourceError` if it cannot be written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mark: str = "") -> None:
         self.path = path
         self.samples = path / "samples.jsonl"
         self.notes: list[str] = []
+        self._mark = mark
+        self._cases_digest = ""
+        self._events: Log | None = None
 
     @classmethod
     def at(cls, name: str) -> RunFolder:
@@ -138,14 +215,13 @@ class RunFolder:
         path = parent / f"{name}-{mark[:8]}"
         if new:
             path = next(p for p in _siblings(path) if not p.exists())
-        folder = cls(path)
+        folder = cls(path, mark)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            with open(folder.samples, "ab"):
-                pass
+            durable.sync_folder(path.parent)
+            known = folder._known() or mark
         except OSError as error:
             raise _unwritable(path, error) from None
-        known = folder.manifest().get("fingerprint", mark)
         if known != mark:
             raise RunFolderError(
                 f"{path} holds a run of another kind ({known[:8]}, not {mark[:8]})",
@@ -153,140 +229,219 @@ class RunFolder:
             )
         return folder
 
+    def _known(self) -> str:
+        """Return the fingerprint of the manifest, if it has one; put a damaged one aside."""
+        try:
+            return str(self.manifest().get("fingerprint", ""))
+        except RunFolderError as error:
+            if "log format" in error.cause:
+                raise
+            aside = self.path / "manifest.bad.json"
+            os.replace(self.path / "manifest.json", aside)
+            self.notes.append(f"{error.cause}; it was written again, the old one is {aside}")
+            return ""
+
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest; empty if there is none yet."""
-        return self._json("manifest.json")
+        """Return the manifest; empty if there is none yet. Raises `RunFolderError` for damage."""
+        manifest = self._document("manifest.json", AGAIN)
+        identity, known = manifest.get("identity"), manifest.get("fingerprint")
+        if identity is not None and known != fingerprint(identity):
+            raise RunFolderError(
+                f"the fingerprint of {self.path / 'manifest.json'} is not of what it names", AGAIN
+            )
+        return manifest
 
     def results(self) -> dict[str, Any]:
-        """Return the results; empty if there are none yet."""
-        return self._json("results.json")
+        """Return the results; empty if there are none yet.
+
+        Raises `RunFolderError` if they were changed, or are of other rows than there are now.
+        """
+        remedy = f"edit-harness score {self.path} makes it again"
+        results = self._document("results.json", remedy)
+        if results and results.get("samples") != self._rows_digest():
+            raise RunFolderError(f"{self.path / 'results.json'} is of other rows", remedy)
+        return results
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Put the manifest into place."""
-        self._replace("manifest.json", _indented(manifest))
+        """Put the manifest into place, with the fingerprint and the digest of the cases."""
+        own = dict(manifest)
+        if "identity" in own:
+            own.setdefault("fingerprint", fingerprint(own["identity"]))
+        if digest := self._cases_digest or own.get("cases_sha256") or self._stored_digest():
+            own["cases_sha256"] = digest
+        self._put("manifest.json", durable.sealed(own))
 
     def write_results(self, results: Mapping[str, Any]) -> None:
-        """Put the results into place."""
-        self._replace("results.json", _indented(results))
+        """Put the results into place, with the digest of the rows that they are of."""
+        self._put("results.json", durable.sealed({**results, "samples": self._rows_digest()}))
 
     def records(self) -> list[Record]:
-        """Return the records so far, the last of each visit: a later one has more verdicts.
+        """Return the records so far: of each visit the last that was not withdrawn.
 
-        A last line that is not whole is not looked at: another process may be writing it. Raises
-        `RunFolderError` for a damaged line in the middle.
+        A last row that is not whole is not looked at: another process may be writing it. Raises
+        `RunFolderError` for damage, and for two rows of one try that differ.
         """
-        found: dict[Visit, Record] = {}
-        for record in self._lines(self.samples, _record) if self.samples.exists() else ():
-            found[record.visit] = record
-        return list(found.values())
+        rows: Rows[Record] = Rows(Record.same_answers)
+        for line in log.scan(self.samples, self._row_mark):
+            try:
+                row = line.row
+                if "withdraws" in row:
+                    rows.withdraw(*row["withdraws"])
+                else:
+                    rows.add(line.seq, Record.of(row))
+            except (ValueError, TypeError, KeyError) as error:
+                raise RunFolderError(
+                    f"row {line.seq} of {self.samples} is damaged (byte {line.start}): {error}",
+                    f"nothing was changed; edit-harness repair {self.path}",
+                ) from None
+        for conflict in rows.conflicts():
+            raise RunFolderError(f"{self.samples}: {conflict}", "run it anew: --new")
+        return list(rows.counting())
 
     def cases(self) -> list[Case]:
         """Return the cases of the run, in their order. Raises `RunFolderError`."""
         if not self._cases.exists():
-            raise RunFolderError(
-                f"{self.path} has no {self._cases.name}", "it is no run folder, or an older one"
-            )
-        return list(self._lines(self._cases, decode_case))
+            raise RunFolderError(f"{self.path} has no {self._cases.name}", AGAIN)
+        if self._stored_digest() != durable.digest_of(self._cases):
+            raise RunFolderError(f"{self._cases} was changed after it was written", AGAIN)
+        with open(self._cases, "rb") as file:
+            return [self._case(line) for line in file]
+
+    def _case(self, line: bytes) -> Case:
+        try:
+            return decode_case(durable.strict(line))
+        except (ValueError, TypeError, AttributeError, KeyError, DataError):
+            raise RunFolderError(f"{self._cases} has a line that is no case", AGAIN) from None
+
+    def has_cases(self, ids: Sequence[str]) -> bool:
+        """Tell whether the folder has these cases, in this order, as they were written."""
+        same = self.manifest().get("cases") == list(ids) and self._cases.exists()
+        return same and self._stored_digest() == durable.digest_of(self._cases)
 
     def write_cases(self, cases: Iterable[Case]) -> None:
-        """Put the cases into place, so that the numbers can be had without their task."""
-        text = "".join(dumps(encode_case(case)) + "\n" for case in cases)
-        self._replace(self._cases.name, text)
+        """Put the cases into place, so that the numbers can be had without their task.
+
+        The manifest is to be written next: it has their digest.
+        """
+        data = "".join(dumps(encode_case(case)) + "\n" for case in cases).encode()
+        self._put(self._cases.name, data)
+        self._cases_digest = hashlib.sha256(data).hexdigest()
 
     @property
     def _cases(self) -> Path:
         return self.path / "cases.jsonl"
 
-    def _lines(self, path: Path, decode: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-        number = 0
-        try:
-            with open(path, encoding="utf-8") as file:
-                whole = (line for line in file if line.endswith("\n"))
-                for row in jsonlines.Reader(whole, loads=json.loads):
-                    number += 1
-                    yield decode(row)
-        except (
-            jsonlines.InvalidLineError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            KeyError,
-            DataError,
-        ) as error:
-            line = getattr(error, "lineno", number)
-            raise RunFolderError(
-                f"line {line} of {path} is damaged",
-                "nothing was changed; mend the file, or start a sibling folder: --new",
-            ) from None
+    def _stored_digest(self) -> str:
+        return str(self.manifest().get("cases_sha256", ""))
+
+    @property
+    def _row_mark(self) -> str:
+        """What every row bears; empty if nothing says which run this is."""
+        return (self._mark or str(self.manifest().get("fingerprint", "")))[: log.MARK]
 
     @contextmanager
-    def writing(
-        self, instead: str = "wait for it, or use --new"
-    ) -> Iterator[Callable[[Record], None]]:
+    def writing(self, instead: str = "wait for it, or use --new") -> Iterator[Writer]:
         """Claim the folder, and yield what writes a record into it.
 
-        A line that was cut off by an interruption is removed.
-
-        ``instead`` is what to do if another process writes into it.
+        A row that was cut off by an interruption is removed. ``instead`` is what to do if another
+        process writes into it.
         """
-        with open(self.samples, "a", encoding="ascii") as file:
-            self._claim(file, instead)
-            self._cut_torn_tail()
-            writer = jsonlines.Writer(file, dumps=dumps, flush=True)
+        with lock.held(self.path, instead) as notes:
+            samples = Log(self.samples, self._row_mark)
+            try:
+                self._events = self._diary()
+                for note in notes + samples.notes:
+                    self.notes.append(note)
+                    self.event("note", text=note)
+                self.event("start", rows=samples.seq)
+                self._warn_of_space(samples.seq)
+                yield Writer(samples)
+            finally:
+                self._end(samples)
 
-            def write(record: Record) -> None:
-                try:
-                    writer.write({"v": SCHEMA, **vars(record)})
-                except OSError as error:
-                    raise ResourceError(
-                        f"{self.samples} cannot be written: {error.strerror}",
-                        "make room; the same command goes on",
-                    ) from None
-
-            yield write
-
-    def _claim(self, file: TextIO, instead: str) -> None:
-        """Keep other processes from writing to the file until it is closed."""
+    def _end(self, samples: Log) -> None:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RunFolderError(f"{self.path} is in use by another process", instead) from None
+            samples.close()
+        finally:
+            self.event("stop", rows=samples.seq)
+            if self._events:
+                self._events.close()
+            self._events = None
 
-    def _cut_torn_tail(self) -> None:
-        data = self.samples.read_bytes() if self.samples.exists() else b""
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            with open(self.samples, "rb+") as file:
-                file.truncate(whole)
-            self.notes.append(f"removed {len(data) - whole} bytes of an unfinished line")
+    def event(self, kind: str, **details: Any) -> None:
+        """Note in events.jsonl that something happened; that it cannot be noted stops nobody."""
+        when = datetime.now().astimezone().isoformat(timespec="seconds")
+        if diary := self._events or self._diary():
+            try:
+                diary.append({"time": when, "kind": kind, **dict(sorted(details.items()))})
+            except HarnessError:
+                pass
+            finally:
+                if diary is not self._events:
+                    diary.close()
 
-    def _json(self, name: str) -> dict[str, Any]:
+    def _diary(self) -> Log | None:
+        """Return the log of events, a damaged one moved aside; None if it cannot be written."""
+        path = self.path / "events.jsonl"
+        for _ in range(2):
+            try:
+                return Log(path, self._row_mark or "0" * log.MARK, policy="none")
+            except RunFolderError:
+                os.replace(path, self.path / "events.bad.jsonl")
+            except ResourceError:
+                break
+        return None
+
+    def _warn_of_space(self, rows: int) -> None:
+        lacking = int(self._planned()) - rows
+        size = self.samples.stat().st_size / rows if rows else ROW
+        free = disk_usage(self.path).free
+        if free < 2 * lacking * size:
+            self.notes.append(
+                f"{free / 1e6:.0f} MB are free, and {lacking} rows may take {lacking * size / 1e6:.0f}"
+            )
+
+    def _planned(self) -> int:
+        return int(self.manifest().get("visits", 0))
+
+    def _rows_digest(self) -> dict[str, Any]:
+        if not self.samples.exists():
+            return {"sha256": hashlib.sha256().hexdigest(), "bytes": 0}
+        return {
+            "sha256": durable.digest_of(self.samples),
+            "bytes": self.samples.stat().st_size,
+        }
+
+    def _document(self, name: str, remedy: str) -> dict[str, Any]:
+        """Return a sealed document; empty if it is not there. Raises `RunFolderError`."""
+        path = self.path / name
         try:
-            data = json.loads((self.path / name).read_text(encoding="utf-8"))
+            data = path.read_bytes()
         except FileNotFoundError:
             return {}
-        except ValueError:
-            data = None
-        if not isinstance(data, dict):
-            raise RunFolderError(f"{self.path / name} is damaged", "start a sibling folder: --new")
-        return data
+        except OSError as error:
+            raise ResourceError(f"{path} cannot be read: {error.strerror}") from None
+        try:
+            return durable.unsealed(data)
+        except ValueError as error:
+            _check_version(path, data)
+            raise RunFolderError(f"{path} is damaged: {error}", remedy) from None
 
-    def _replace(self, name: str, text: str) -> None:
-        partial = self.path / f".{name}.{os.getpid()}"
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(self.path / name)
-
-
-def _record(row: Mapping[str, Any]) -> Record:
-    """Return the record of a line. Raises `TypeError` if it is none."""
-    record = Record(**{k: v for k, v in row.items() if k != "v"})
-    if not isinstance(record.case, str) or not isinstance(record.state, int):
-        raise TypeError("a record has a case and a state")
-    return record
+    def _put(self, name: str, data: bytes) -> None:
+        try:
+            durable.put(self.path / name, data)
+        except OSError as error:
+            raise _unwritable(self.path / name, error) from None
 
 
-def _indented(data: Mapping[str, Any]) -> str:
-    return json.dumps(finite(data), indent=1, sort_keys=True, allow_nan=False) + "\n"
+def _check_version(path: Path, data: bytes) -> None:
+    """Raise `RunFolderError` if a manifest is of another version of the format."""
+    try:
+        version = durable.strict(data)["identity"]["schema"]
+    except (ValueError, TypeError, KeyError):
+        return
+    if isinstance(version, int) and version != SCHEMA:
+        raise log.other_version(path.parent, version)
 
 
 def _siblings(path: Path) -> Iterator[Path]:

@@ -46,8 +46,10 @@ def _fresh(run: Run, folder: RunFolder) -> Iterator[Record]:
     there = {record.visit: _waiting(record) for record in folder.records()}
     for record in map(_waiting, run.everything):
         known = there.get(record.visit)
-        if known is None or (known.before, known.after) != (record.before, record.after):
+        if known is None:
             yield record
+        elif (known.before, known.after) != (record.before, record.after):
+            yield replace(record, attempt=max(record.attempt, known.attempt + 1))
 
 
 def _waiting(record: Record) -> Record:

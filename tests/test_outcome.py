@@ -131,7 +131,7 @@ def test_a_run_is_read_back_from_its_folder(evaluate):
     again = Run.read(RunFolder(run.folder.path), run.metrics)
     assert again.results() == run.results()
     assert [case.id for case in again.cases] == list("0123456")
-    assert json.loads((run.folder.path / "results.json").read_text()) == run.results()
+    assert again.folder.results().items() >= run.results().items()
 
 
 def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):

@@ -1,11 +1,13 @@
 import json
 import math
+import os
 
 import numpy as np
 import pytest
 
 from edit_harness import Distribution, Divergence, ResourceError, RunFolderError, Scores, Text
 from edit_harness.encoding import decode_answer, encode_answer, finite
+from edit_harness.log import encoded
 from edit_harness.records import Record, RunFolder, columns, fingerprint
 
 IDENTITY = {"editor": "x", "seed": 0}
@@ -17,7 +19,7 @@ def record(case: str, value: float = 1.0) -> Record:
 
 def opened(tmp_path) -> RunFolder:
     folder = RunFolder.open(tmp_path, "run", IDENTITY, new=False)
-    folder.write_manifest({"fingerprint": fingerprint(IDENTITY)})
+    folder.write_manifest({"identity": IDENTITY})
     return folder
 
 
@@ -86,9 +88,12 @@ def test_a_damaged_line_in_the_middle_is_an_error_and_stays(tmp_path):
     lines = folder.samples.read_bytes().splitlines(keepends=True)
     damaged = lines[0] + b"{" + lines[1] + lines[2]
     folder.samples.write_bytes(damaged)
-    with pytest.raises(RunFolderError, match=r"line 2 of .*samples.jsonl is damaged") as error:
+    with pytest.raises(
+        RunFolderError, match=r"row 1 of .*samples.jsonl is damaged \(byte 236\)"
+    ) as error:
         folder.records()
     assert error.value.code == 7
+    assert error.value.remedy.endswith(f"edit-harness repair {folder.path}")
     assert folder.samples.read_bytes() == damaged
 
 
@@ -104,17 +109,17 @@ def test_two_processes_do_not_write_to_one_run(tmp_path):
     first, second = opened(tmp_path), opened(tmp_path)
     with first.writing() as writer:
         writer(record("a"))
-        with pytest.raises(RunFolderError, match="in use by another process"):
+        with pytest.raises(RunFolderError, match=f"in use by pid {os.getpid()} on host "):
             write(second, record("a"))
     write(second, record("c"))
     assert [r.case for r in second.records()] == ["a", "c"]
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe{}\n", b"[]\n", b'"x"\n'])
-def test_lines_that_are_no_records_are_damage(tmp_path, content):
+@pytest.mark.parametrize("row", [{}, {"case": "a"}, {"case": 1, "state": 0, "try": 1}])
+def test_rows_that_are_no_records_are_damage(tmp_path, row):
     folder = opened(tmp_path)
-    folder.samples.write_bytes(content)
-    with pytest.raises(RunFolderError, match="is damaged"):
+    folder.samples.write_bytes(encoded(0, fingerprint(IDENTITY)[:12], row))
+    with pytest.raises(RunFolderError, match="row 0 of .* is damaged"):
         folder.records()
 
 

@@ -1,0 +1,136 @@
+"""Files that are there whole or not at all, and documents that know their own digest.
+
+A derived file is written beside its place, synced and renamed, so that no reader and no crash ever
+meets half of one. What the files mean is not known here; rows that are appended are in `log`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from edit_harness.encoding import dumps, finite
+
+BLOCK = 1 << 20
+SEAL = "sha256"
+"""The key under which a document has the digest of the rest of it."""
+
+
+def put(path: Path, data: bytes) -> None:
+    """Replace a file in one step; what is there stays until all of the new one is on the disk.
+
+    Raises `OSError`, and leaves the old file as it was.
+    """
+    sweep(path)
+    partial = path.with_name(f".{path.name}.{_host()}.{os.getpid()}")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            write(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(partial, path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Write all of the data, however little of it the system takes at once. Raises `OSError`."""
+    rest = memoryview(data)
+    while rest:
+        with suppress(InterruptedError):
+            rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that names which came or changed in a folder outlive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sweep(path: Path) -> None:
+    """Remove what processes of this host that are gone left beside a file."""
+    for partial in path.parent.glob(f".{path.name}.{_host()}.*"):
+        owner = partial.name.rpartition(".")[2]
+        if owner.isdecimal() and (int(owner) == os.getpid() or not alive(int(owner))):
+            with suppress(OSError):
+                partial.unlink()
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process of this host is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes. Raises `OSError`."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest(data: Any) -> str:
+    """Return the SHA-256 of data as canonical JSON."""
+    return hashlib.sha256(dumps(data).encode()).hexdigest()
+
+
+def sealed(document: Mapping[str, Any]) -> bytes:
+    """Return a document as JSON for readers, with the digest of the rest of it."""
+    content = finite({key: value for key, value in document.items() if key != SEAL})
+    whole = {**content, SEAL: digest(content)}
+    return (json.dumps(whole, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """Return what `sealed` wrote, without the digest.
+
+    Raises `ValueError` if it is no JSON object, or has another content than it was written with.
+    """
+    document = strict(data)
+    if not isinstance(document, dict) or SEAL not in document:
+        raise ValueError("it has no digest of its own content")
+    if document.pop(SEAL) != digest(document):
+        raise ValueError("its content was changed after it was written")
+    return document
+
+
+def strict(data: bytes | str) -> Any:
+    """Return what JSON says. Raises `ValueError` for NaN, infinity, and a key that is there twice."""
+    try:
+        return json.loads(data, parse_constant=_refused, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    pairs = list(pairs)
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _host() -> str:
+    return "".join(c if c.isalnum() else "-" for c in socket.gethostname())
