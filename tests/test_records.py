@@ -119,7 +119,7 @@ def test_two_processes_do_not_write_to_one_run(tmp_path):
 def test_rows_that_are_no_records_are_damage(tmp_path, row):
     folder = opened(tmp_path)
     folder.samples.write_bytes(encoded(0, fingerprint(IDENTITY)[:12], row))
-    with pytest.raises(RunFolderError, match="row 0 of .* is damaged"):
+    with pytest.raises(RunFolderError, match=r"row 0 of .* is damaged"):
         folder.records()
 
 
