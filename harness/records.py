@@ -22,10 +22,12 @@ import numpy as np
 
 from edit_harness import durable, lock, log
 from edit_harness.cases import Case, Visit
-from edit_harness.encoding import decode_case, dumps, encode_case
-from edit_harness.errors import DataError, HarnessError, ResourceError, RunFolderError, UsageError
-from edit_harness.log import Log
+from edit_harness.documents import Documents, unwritable
+from edit_harness.encoding import dumps
+from edit_harness.errors import HarnessError, ResourceError, RunFolderError, UsageError
+from edit_harness.log import Line, Log
 from edit_harness.rows import Rows
+from edit_harness.stored import Answers, Source
 
 SCHEMA = log.VERSION
 OK, INVALID = "ok", "invalid_case"
@@ -37,7 +39,6 @@ STATUSES = (
 """What may become of a case. All but the first are failures; an invalid one counts nowhere."""
 ROW = 20_000
 """Bytes that a row is thought to take before there is any."""
-AGAIN = "the command that made the run writes it again"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,10 @@ class Record:
     attempt: int = 1
     """The number of the try, where failed cases were run again."""
     before: Sequence[Any] = ()
-    """Raw answers of the case's probes, as `edit_harness.encoding.encode_answer` gives them."""
+    """Raw answers of the case's probes, as `edit_harness.encoding.encode_answer` gives them.
+
+    Of a record that was read, those without verdicts lie in the file until they are looked at.
+    """
     after: Sequence[Any] = ()
     edit: Mapping[str, Any] = field(default_factory=dict)
     """The editor's diagnostics."""
@@ -76,6 +80,8 @@ class Record:
     @property
     def verdicts(self) -> Counter[str]:
         """How many texts there are with a verdict of each status."""
+        if isinstance(self.after, Answers):
+            return Counter()
         answers = (a for a in (*self.before, *self.after) if isinstance(a, Mapping))
         return Counter(a["verdict"]["status"] for a in answers if a.get("verdict"))
 
@@ -83,6 +89,7 @@ class Record:
     def row(self) -> dict[str, Any]:
         """What the log keeps of it, in the order of the keys there."""
         rest = {key: value for key, value in vars(self).items() if key not in FIRST}
+        rest |= {"before": list(self.before), "after": list(self.after)}
         return {
             "case": self.case,
             "state": self.state,
@@ -112,6 +119,7 @@ class Record:
 FIRST = ("case", "state", "attempt", "status")
 FRAME = ("v", "seq", "fp", "crc")
 """Keys of a row that are the log's."""
+VERDICT = b'"verdict": '
 
 
 def _unjudged(answer: Any) -> Any:
@@ -120,9 +128,27 @@ def _unjudged(answer: Any) -> Any:
     return {key: value for key, value in answer.items() if key != "verdict"}
 
 
+def _row(line: Line, source: Source) -> dict[str, Any]:
+    """Return what a line says, its answers to be read when they are looked at.
+
+    Only an object that is whole is JSON: so what is left out was nothing but two of its values.
+    Raises `ValueError`.
+    """
+    begin = line.data.find(b', "after": [')
+    end = line.data.find(b'], "edit": {', begin)
+    if -1 in (begin, end) or VERDICT in line.data:
+        return line.row
+    try:
+        row = dict(durable.strict(line.data[:begin] + line.data[end + 1 :]))
+    except ValueError:
+        return line.row
+    sides = {side: Answers(source, line.start, side) for side in ("before", "after")}
+    return {**row, **sides}
+
+
 def fingerprint(identity: Mapping[str, Any]) -> str:
     """Return a SHA-256 over what the numbers of a run depend on."""
-    return hashlib.sha256(dumps(identity).encode()).hexdigest()
+    return durable.digest(identity)
 
 
 def cases_digest(cases: Iterable[Case]) -> str:
@@ -141,14 +167,7 @@ def check_writable(parent: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise _unwritable(parent, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> ResourceError:
-    return ResourceError(
-        f"the run folder {path} cannot be written: {error.strerror}",
-        "name another place: --output-path DIR",
-    )
+        raise unwritable(parent, error) from None
 
 
 def columns(records: Sequence[Record], metric: str) -> dict[str, np.ndarray]:
@@ -182,15 +201,13 @@ class Writer:
             self._log.append({"withdraws": [first_seq, self.seq - 1], "why": why})
 
 
-class RunFolder:
+class RunFolder(Documents):
     """One run on disk. Raises `ResourceError` if it cannot be written."""
 
     def __init__(self, path: Path, mark: str = "") -> None:
-        self.path = path
-        self.samples = path / "samples.jsonl"
+        super().__init__(path)
         self.notes: list[str] = []
         self._mark = mark
-        self._cases_digest = ""
         self._events: Log | None = None
 
     @classmethod
@@ -221,7 +238,7 @@ class RunFolder:
             durable.sync_folder(path.parent)
             known = folder._known() or mark
         except OSError as error:
-            raise _unwritable(path, error) from None
+            raise unwritable(path, error) from None
         if known != mark:
             raise RunFolderError(
                 f"{path} holds a run of another kind ({known[:8]}, not {mark[:8]})",
@@ -241,40 +258,6 @@ class RunFolder:
             self.notes.append(f"{error.cause}; it was written again, the old one is {aside}")
             return ""
 
-    def manifest(self) -> dict[str, Any]:
-        """Return the manifest; empty if there is none yet. Raises `RunFolderError` for damage."""
-        manifest = self._document("manifest.json", AGAIN)
-        identity, known = manifest.get("identity"), manifest.get("fingerprint")
-        if identity is not None and known != fingerprint(identity):
-            raise RunFolderError(
-                f"the fingerprint of {self.path / 'manifest.json'} is not of what it names", AGAIN
-            )
-        return manifest
-
-    def results(self) -> dict[str, Any]:
-        """Return the results; empty if there are none yet.
-
-        Raises `RunFolderError` if they were changed, or are of other rows than there are now.
-        """
-        remedy = f"edit-harness score {self.path} makes it again"
-        results = self._document("results.json", remedy)
-        if results and results.get("samples") != self._rows_digest():
-            raise RunFolderError(f"{self.path / 'results.json'} is of other rows", remedy)
-        return results
-
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Put the manifest into place, with the fingerprint and the digest of the cases."""
-        own = dict(manifest)
-        if "identity" in own:
-            own.setdefault("fingerprint", fingerprint(own["identity"]))
-        if digest := self._cases_digest or own.get("cases_sha256") or self._stored_digest():
-            own["cases_sha256"] = digest
-        self._put("manifest.json", durable.sealed(own))
-
-    def write_results(self, results: Mapping[str, Any]) -> None:
-        """Put the results into place, with the digest of the rows that they are of."""
-        self._put("results.json", durable.sealed({**results, "samples": self._rows_digest()}))
-
     def records(self) -> list[Record]:
         """Return the records so far: of each visit the last that was not withdrawn.
 
@@ -282,9 +265,10 @@ class RunFolder:
         `RunFolderError` for damage, and for two rows of one try that differ.
         """
         rows: Rows[Record] = Rows(Record.same_answers)
+        source = Source(self.samples, log.sound)
         for line in log.scan(self.samples, self._row_mark):
             try:
-                row = line.row
+                row = _row(line, source)
                 if "withdraws" in row:
                     rows.withdraw(*row["withdraws"])
                 else:
@@ -297,42 +281,6 @@ class RunFolder:
         for conflict in rows.conflicts():
             raise RunFolderError(f"{self.samples}: {conflict}", "run it anew: --new")
         return list(rows.counting())
-
-    def cases(self) -> list[Case]:
-        """Return the cases of the run, in their order. Raises `RunFolderError`."""
-        if not self._cases.exists():
-            raise RunFolderError(f"{self.path} has no {self._cases.name}", AGAIN)
-        if self._stored_digest() != durable.digest_of(self._cases):
-            raise RunFolderError(f"{self._cases} was changed after it was written", AGAIN)
-        with open(self._cases, "rb") as file:
-            return [self._case(line) for line in file]
-
-    def _case(self, line: bytes) -> Case:
-        try:
-            return decode_case(durable.strict(line))
-        except (ValueError, TypeError, AttributeError, KeyError, DataError):
-            raise RunFolderError(f"{self._cases} has a line that is no case", AGAIN) from None
-
-    def has_cases(self, ids: Sequence[str]) -> bool:
-        """Tell whether the folder has these cases, in this order, as they were written."""
-        same = self.manifest().get("cases") == list(ids) and self._cases.exists()
-        return same and self._stored_digest() == durable.digest_of(self._cases)
-
-    def write_cases(self, cases: Iterable[Case]) -> None:
-        """Put the cases into place, so that the numbers can be had without their task.
-
-        The manifest is to be written next: it has their digest.
-        """
-        data = "".join(dumps(encode_case(case)) + "\n" for case in cases).encode()
-        self._put(self._cases.name, data)
-        self._cases_digest = hashlib.sha256(data).hexdigest()
-
-    @property
-    def _cases(self) -> Path:
-        return self.path / "cases.jsonl"
-
-    def _stored_digest(self) -> str:
-        return str(self.manifest().get("cases_sha256", ""))
 
     @property
     def _row_mark(self) -> str:
@@ -403,45 +351,6 @@ class RunFolder:
 
     def _planned(self) -> int:
         return int(self.manifest().get("visits", 0))
-
-    def _rows_digest(self) -> dict[str, Any]:
-        if not self.samples.exists():
-            return {"sha256": hashlib.sha256().hexdigest(), "bytes": 0}
-        return {
-            "sha256": durable.digest_of(self.samples),
-            "bytes": self.samples.stat().st_size,
-        }
-
-    def _document(self, name: str, remedy: str) -> dict[str, Any]:
-        """Return a sealed document; empty if it is not there. Raises `RunFolderError`."""
-        path = self.path / name
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise ResourceError(f"{path} cannot be read: {error.strerror}") from None
-        try:
-            return durable.unsealed(data)
-        except ValueError as error:
-            _check_version(path, data)
-            raise RunFolderError(f"{path} is damaged: {error}", remedy) from None
-
-    def _put(self, name: str, data: bytes) -> None:
-        try:
-            durable.put(self.path / name, data)
-        except OSError as error:
-            raise _unwritable(self.path / name, error) from None
-
-
-def _check_version(path: Path, data: bytes) -> None:
-    """Raise `RunFolderError` if a manifest is of another version of the format."""
-    try:
-        version = durable.strict(data)["identity"]["schema"]
-    except (ValueError, TypeError, KeyError):
-        return
-    if isinstance(version, int) and version != SCHEMA:
-        raise log.other_version(path.parent, version)
 
 
 def _siblings(path: Path) -> Iterator[Path]:
