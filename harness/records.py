@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
@@ -22,12 +21,13 @@ import numpy as np
 
 from edit_harness import durable, lock, log
 from edit_harness.cases import Case, Visit
+from edit_harness.diary import Diary
 from edit_harness.documents import Documents, unwritable
 from edit_harness.encoding import dumps
-from edit_harness.errors import HarnessError, ResourceError, RunFolderError, UsageError
-from edit_harness.log import Line, Log
+from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.log import Log
 from edit_harness.rows import Rows
-from edit_harness.stored import Answers, Source
+from edit_harness.stored import Answers, Source, read_row
 
 SCHEMA = log.VERSION
 OK, INVALID = "ok", "invalid_case"
@@ -119,31 +119,12 @@ class Record:
 FIRST = ("case", "state", "attempt", "status")
 FRAME = ("v", "seq", "fp", "crc")
 """Keys of a row that are the log's."""
-VERDICT = b'"verdict": '
 
 
 def _unjudged(answer: Any) -> Any:
     if not isinstance(answer, Mapping):
         return answer
     return {key: value for key, value in answer.items() if key != "verdict"}
-
-
-def _row(line: Line, source: Source) -> dict[str, Any]:
-    """Return what a line says, its answers to be read when they are looked at.
-
-    Only an object that is whole is JSON: so what is left out was nothing but two of its values.
-    Raises `ValueError`.
-    """
-    begin = line.data.find(b', "after": [')
-    end = line.data.find(b'], "edit": {', begin)
-    if -1 in (begin, end) or VERDICT in line.data:
-        return line.row
-    try:
-        row = dict(durable.strict(line.data[:begin] + line.data[end + 1 :]))
-    except ValueError:
-        return line.row
-    sides = {side: Answers(source, line.start, side) for side in ("before", "after")}
-    return {**row, **sides}
 
 
 def fingerprint(identity: Mapping[str, Any]) -> str:
@@ -180,8 +161,8 @@ def columns(records: Sequence[Record], metric: str) -> dict[str, np.ndarray]:
 class Writer:
     """Writes into a run folder that is held; what went wrong once ends it."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, event: Callable[..., None]) -> None:
+        self._log, self._event = log, event
 
     @property
     def seq(self) -> int:
@@ -198,7 +179,9 @@ class Writer:
     def withdraw(self, first_seq: int, why: str) -> None:
         """Take back all rows from one to the last; they stay in the file, and count no more."""
         if first_seq < self.seq:
-            self._log.append({"withdraws": [first_seq, self.seq - 1], "why": why})
+            last = self.seq - 1
+            self._log.append({"withdraws": [first_seq, last], "why": why})
+            self._event("withdraw", first=first_seq, last=last, why=why)
 
 
 class RunFolder(Documents):
@@ -208,7 +191,7 @@ class RunFolder(Documents):
         super().__init__(path)
         self.notes: list[str] = []
         self._mark = mark
-        self._events: Log | None = None
+        self._diary = Diary(path)
 
     @classmethod
     def at(cls, name: str) -> RunFolder:
@@ -266,9 +249,9 @@ class RunFolder(Documents):
         """
         rows: Rows[Record] = Rows(Record.same_answers)
         source = Source(self.samples, log.sound)
-        for line in log.scan(self.samples, self._row_mark):
+        for line in log.scan(self.samples, self.mark):
             try:
-                row = _row(line, source)
+                row = read_row(line, source)
                 if "withdraws" in row:
                     rows.withdraw(*row["withdraws"])
                 else:
@@ -283,7 +266,7 @@ class RunFolder(Documents):
         return list(rows.counting())
 
     @property
-    def _row_mark(self) -> str:
+    def mark(self) -> str:
         """What every row bears; empty if nothing says which run this is."""
         return (self._mark or str(self.manifest().get("fingerprint", "")))[: log.MARK]
 
@@ -295,15 +278,15 @@ class RunFolder(Documents):
         process writes into it.
         """
         with lock.held(self.path, instead) as notes:
-            samples = Log(self.samples, self._row_mark)
+            samples = Log(self.samples, self.mark)
             try:
-                self._events = self._diary()
+                self._diary.open(self.mark)
                 for note in notes + samples.notes:
                     self.notes.append(note)
                     self.event("note", text=note)
                 self.event("start", rows=samples.seq)
                 self._warn_of_space(samples.seq)
-                yield Writer(samples)
+                yield Writer(samples, self.event)
             finally:
                 self._end(samples)
 
@@ -312,33 +295,11 @@ class RunFolder(Documents):
             samples.close()
         finally:
             self.event("stop", rows=samples.seq)
-            if self._events:
-                self._events.close()
-            self._events = None
+            self._diary.close()
 
     def event(self, kind: str, **details: Any) -> None:
         """Note in events.jsonl that something happened; that it cannot be noted stops nobody."""
-        when = datetime.now().astimezone().isoformat(timespec="seconds")
-        if diary := self._events or self._diary():
-            try:
-                diary.append({"time": when, "kind": kind, **dict(sorted(details.items()))})
-            except HarnessError:
-                pass
-            finally:
-                if diary is not self._events:
-                    diary.close()
-
-    def _diary(self) -> Log | None:
-        """Return the log of events, a damaged one moved aside; None if it cannot be written."""
-        path = self.path / "events.jsonl"
-        for _ in range(2):
-            try:
-                return Log(path, self._row_mark or "0" * log.MARK, policy="none")
-            except RunFolderError:
-                os.replace(path, self.path / "events.bad.jsonl")
-            except ResourceError:
-                break
-        return None
+        self._diary.note(self.mark, kind, details)
 
     def _warn_of_space(self, rows: int) -> None:
         lacking = int(self._planned()) - rows

@@ -17,9 +17,12 @@ from edit_harness import durable
 from edit_harness.cases import Case
 from edit_harness.encoding import decode_case
 from edit_harness.errors import DataError, RunFolderError
+from edit_harness.log import Line
 
 T = TypeVar("T")
 ID = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*")')
+
+VERDICT = b'"verdict": '
 
 
 class Lazy(Sequence[T], Generic[T]):
@@ -90,6 +93,24 @@ class Answers(Lazy[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._all)
+
+
+def read_row(line: Line, source: Source) -> dict[str, Any]:
+    """Return what a line says, its answers to be read when they are looked at.
+
+    Only an object that is whole is JSON: so what is left out was nothing but two of its values.
+    Raises `ValueError`.
+    """
+    begin = line.data.find(b', "after": [')
+    end = line.data.find(b'], "edit": {', begin)
+    if -1 in (begin, end) or VERDICT in line.data:
+        return line.row
+    try:
+        row = dict(durable.strict(line.data[:begin] + line.data[end + 1 :]))
+    except ValueError:
+        return line.row
+    sides = {side: Answers(source, line.start, side) for side in ("before", "after")}
+    return {**row, **sides}
 
 
 class Cases(Lazy[Case]):
