@@ -34,8 +34,7 @@ class Documents:
         Raises `RunFolderError` if it was changed, or its fingerprint is not of what it names.
         """
         manifest = self._document("manifest.json", AGAIN)
-        identity, known = manifest.get("identity"), manifest.get("fingerprint")
-        if identity is not None and known != durable.digest(identity):
+        if manifest and manifest.get("fingerprint") != durable.digest(manifest.get("identity")):
             path = self.path / "manifest.json"
             raise RunFolderError(f"the fingerprint of {path} is not of what it names", AGAIN)
         return manifest
