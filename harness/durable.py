@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import socket
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -126,7 +127,7 @@ def _refused(name: str) -> Any:
 
 def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     pairs = list(pairs)
-    found = dict(pairs)
+    found = {sys.intern(key): value for key, value in pairs}  # a million rows have the same ones
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")
     return found

@@ -63,10 +63,7 @@ def held(folder: Path, instead: str) -> Iterator[list[str]]:
     ``instead`` is what to do if another process has it, which raises `RunFolderError`. Raises
     `ResourceError` if the lock cannot be written.
     """
-    try:
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise ResourceError(f"{folder / 'lock'} cannot be written: {error.strerror}") from None
+    descriptor = _opened(folder / "lock", os.O_RDWR | os.O_CREAT)
     try:
         locks = _claim(descriptor, folder, instead)
         with _really(folder / "lock", locks, instead) as notes:
@@ -78,6 +75,17 @@ def held(folder: Path, instead: str) -> Iterator[list[str]]:
                 _name(descriptor, "")
     finally:
         os.close(descriptor)
+
+
+def _opened(path: Path, how: int) -> int:
+    try:
+        return os.open(path, how, 0o666)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ResourceError(
+            f"{path} cannot be written: {error.strerror}", "see to the disk, and start it again"
+        ) from None
 
 
 def _claim(descriptor: int, folder: Path, instead: str) -> bool:
@@ -105,7 +113,7 @@ def _really(path: Path, locks: bool, instead: str) -> Iterator[list[str]]:
 
 def _keeps_away(path: Path) -> bool:
     """Tell whether a lock that is held cannot be had again."""
-    second = os.open(path, os.O_RDWR)
+    second = _opened(path, os.O_RDWR)
     try:
         fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -128,7 +136,7 @@ def _alone(path: Path, instead: str) -> Iterator[list[str]]:
 
 def _create(path: Path) -> bool:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        descriptor = _opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         return False
     with os.fdopen(descriptor, "w") as file:

@@ -145,13 +145,14 @@ def _why(bad: bytes) -> str:
 
 
 def _check_version(path: Path, line: bytes) -> None:
-    """Raise `RunFolderError` if a line is sound in the way of another version."""
+    """Raise `RunFolderError` if a line is one of the time before there were checksums."""
     try:
         row = durable.strict(line)
     except ValueError:
         return
-    if isinstance(row, dict) and isinstance(row.get("v"), int) and row["v"] != VERSION:
-        raise other_version(path, row["v"])
+    version = row.get("v") if isinstance(row, dict) and "crc" not in row else None
+    if type(version) is int and version < VERSION:
+        raise other_version(path, version)
 
 
 def other_version(path: Path, version: int) -> RunFolderError:

@@ -26,6 +26,7 @@ from edit_harness.errors import DataError, PluginError, RunFolderError
 from edit_harness.interfaces import Measure, Metric, Regime
 from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.stats import Estimate
+from edit_harness.stored import ById, Cases, Chosen
 
 LEVEL = 0.99
 LEAVE_OUT = "leave it out with --metrics, or ask its author"
@@ -54,7 +55,7 @@ class Run:
         planned = {*manifest["cases"], control.ID}
         kept = [record for record in folder.records() if record.case in planned]
         run = cls(folder, metrics, manifest, kept)
-        if [case.id for case in run.cases] != manifest["cases"]:
+        if run.cases.ids != manifest["cases"]:
             raise RunFolderError(
                 f"cases.jsonl of {folder.path} has not the cases that are planned",
                 "the command that made the run writes it again",
@@ -62,14 +63,14 @@ class Run:
         return run
 
     @cached_property
-    def cases(self) -> list[Case]:
-        """The planned cases, in their order."""
+    def cases(self) -> Cases:
+        """The planned cases, in their order, each read when it is looked at."""
         return self.folder.cases()
 
     @cached_property
-    def by_id(self) -> dict[str, Case]:
+    def by_id(self) -> Mapping[str, Case]:
         """The planned cases by their ids."""
-        return {case.id: case for case in self.cases}
+        return ById(self.cases.ids, self.cases)
 
     def check_finished(self) -> None:
         """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""
@@ -179,7 +180,7 @@ class Run:
     def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:
         """What metrics have to say besides their estimates: tables by title, by metric."""
         rows = usable(self.records)
-        cases = [self.by_id[record.case] for record in rows]
+        cases = Chosen(self.by_id, [record.case for record in rows])
         found = {
             name: _tables(name, metric, cases, records.columns(rows, name))
             for name, metric in self.metrics.items()
@@ -311,7 +312,8 @@ class Run:
 
     @property
     def _verdicts(self) -> Iterator[dict[str, Any]]:
-        answers = (a for r in self.everything for a in (*r.before, *r.after) if isinstance(a, dict))
+        judged = (r for r in self.everything if r.verdicts)
+        answers = (a for r in judged for a in (*r.before, *r.after) if isinstance(a, dict))
         return (a["verdict"] for a in answers if a.get("verdict"))
 
     @property

@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
@@ -22,10 +21,13 @@ import numpy as np
 
 from edit_harness import durable, lock, log
 from edit_harness.cases import Case, Visit
-from edit_harness.encoding import decode_case, dumps, encode_case
-from edit_harness.errors import DataError, HarnessError, ResourceError, RunFolderError, UsageError
+from edit_harness.diary import Diary
+from edit_harness.documents import Documents, unwritable
+from edit_harness.encoding import dumps
+from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.log import Log
 from edit_harness.rows import Rows
+from edit_harness.stored import Answers, Source, read_row
 
 SCHEMA = log.VERSION
 OK, INVALID = "ok", "invalid_case"
@@ -37,7 +39,6 @@ STATUSES = (
 """What may become of a case. All but the first are failures; an invalid one counts nowhere."""
 ROW = 20_000
 """Bytes that a row is thought to take before there is any."""
-AGAIN = "the command that made the run writes it again"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,10 @@ class Record:
     attempt: int = 1
     """The number of the try, where failed cases were run again."""
     before: Sequence[Any] = ()
-    """Raw answers of the case's probes, as `edit_harness.encoding.encode_answer` gives them."""
+    """Raw answers of the case's probes, as `edit_harness.encoding.encode_answer` gives them.
+
+    Of a record that was read, those without verdicts lie in the file until they are looked at.
+    """
     after: Sequence[Any] = ()
     edit: Mapping[str, Any] = field(default_factory=dict)
     """The editor's diagnostics."""
@@ -76,6 +80,8 @@ class Record:
     @property
     def verdicts(self) -> Counter[str]:
         """How many texts there are with a verdict of each status."""
+        if isinstance(self.after, Answers):
+            return Counter()
         answers = (a for a in (*self.before, *self.after) if isinstance(a, Mapping))
         return Counter(a["verdict"]["status"] for a in answers if a.get("verdict"))
 
@@ -83,6 +89,7 @@ class Record:
     def row(self) -> dict[str, Any]:
         """What the log keeps of it, in the order of the keys there."""
         rest = {key: value for key, value in vars(self).items() if key not in FIRST}
+        rest |= {"before": list(self.before), "after": list(self.after)}
         return {
             "case": self.case,
             "state": self.state,
@@ -122,7 +129,7 @@ def _unjudged(answer: Any) -> Any:
 
 def fingerprint(identity: Mapping[str, Any]) -> str:
     """Return a SHA-256 over what the numbers of a run depend on."""
-    return hashlib.sha256(dumps(identity).encode()).hexdigest()
+    return durable.digest(identity)
 
 
 def cases_digest(cases: Iterable[Case]) -> str:
@@ -141,14 +148,7 @@ def check_writable(parent: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise _unwritable(parent, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> ResourceError:
-    return ResourceError(
-        f"the run folder {path} cannot be written: {error.strerror}",
-        "name another place: --output-path DIR",
-    )
+        raise unwritable(parent, error) from None
 
 
 def columns(records: Sequence[Record], metric: str) -> dict[str, np.ndarray]:
@@ -161,8 +161,8 @@ def columns(records: Sequence[Record], metric: str) -> dict[str, np.ndarray]:
 class Writer:
     """Writes into a run folder that is held; what went wrong once ends it."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, event: Callable[..., None]) -> None:
+        self._log, self._event = log, event
 
     @property
     def seq(self) -> int:
@@ -179,19 +179,19 @@ class Writer:
     def withdraw(self, first_seq: int, why: str) -> None:
         """Take back all rows from one to the last; they stay in the file, and count no more."""
         if first_seq < self.seq:
-            self._log.append({"withdraws": [first_seq, self.seq - 1], "why": why})
+            last = self.seq - 1
+            self._log.append({"withdraws": [first_seq, last], "why": why})
+            self._event("withdraw", first=first_seq, last=last, why=why)
 
 
-class RunFolder:
+class RunFolder(Documents):
     """One run on disk. Raises `ResourceError` if it cannot be written."""
 
     def __init__(self, path: Path, mark: str = "") -> None:
-        self.path = path
-        self.samples = path / "samples.jsonl"
+        super().__init__(path)
         self.notes: list[str] = []
         self._mark = mark
-        self._cases_digest = ""
-        self._events: Log | None = None
+        self._diary = Diary(path)
 
     @classmethod
     def at(cls, name: str) -> RunFolder:
@@ -221,7 +221,7 @@ class RunFolder:
             durable.sync_folder(path.parent)
             known = folder._known() or mark
         except OSError as error:
-            raise _unwritable(path, error) from None
+            raise unwritable(path, error) from None
         if known != mark:
             raise RunFolderError(
                 f"{path} holds a run of another kind ({known[:8]}, not {mark[:8]})",
@@ -241,40 +241,6 @@ class RunFolder:
             self.notes.append(f"{error.cause}; it was written again, the old one is {aside}")
             return ""
 
-    def manifest(self) -> dict[str, Any]:
-        """Return the manifest; empty if there is none yet. Raises `RunFolderError` for damage."""
-        manifest = self._document("manifest.json", AGAIN)
-        identity, known = manifest.get("identity"), manifest.get("fingerprint")
-        if identity is not None and known != fingerprint(identity):
-            raise RunFolderError(
-                f"the fingerprint of {self.path / 'manifest.json'} is not of what it names", AGAIN
-            )
-        return manifest
-
-    def results(self) -> dict[str, Any]:
-        """Return the results; empty if there are none yet.
-
-        Raises `RunFolderError` if they were changed, or are of other rows than there are now.
-        """
-        remedy = f"edit-harness score {self.path} makes it again"
-        results = self._document("results.json", remedy)
-        if results and results.get("samples") != self._rows_digest():
-            raise RunFolderError(f"{self.path / 'results.json'} is of other rows", remedy)
-        return results
-
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Put the manifest into place, with the fingerprint and the digest of the cases."""
-        own = dict(manifest)
-        if "identity" in own:
-            own.setdefault("fingerprint", fingerprint(own["identity"]))
-        if digest := self._cases_digest or own.get("cases_sha256") or self._stored_digest():
-            own["cases_sha256"] = digest
-        self._put("manifest.json", durable.sealed(own))
-
-    def write_results(self, results: Mapping[str, Any]) -> None:
-        """Put the results into place, with the digest of the rows that they are of."""
-        self._put("results.json", durable.sealed({**results, "samples": self._rows_digest()}))
-
     def records(self) -> list[Record]:
         """Return the records so far: of each visit the last that was not withdrawn.
 
@@ -282,9 +248,10 @@ class RunFolder:
         `RunFolderError` for damage, and for two rows of one try that differ.
         """
         rows: Rows[Record] = Rows(Record.same_answers)
-        for line in log.scan(self.samples, self._row_mark):
+        source = Source(self.samples, log.sound)
+        for line in log.scan(self.samples, self.mark):
             try:
-                row = line.row
+                row = read_row(line, source)
                 if "withdraws" in row:
                     rows.withdraw(*row["withdraws"])
                 else:
@@ -298,44 +265,8 @@ class RunFolder:
             raise RunFolderError(f"{self.samples}: {conflict}", "run it anew: --new")
         return list(rows.counting())
 
-    def cases(self) -> list[Case]:
-        """Return the cases of the run, in their order. Raises `RunFolderError`."""
-        if not self._cases.exists():
-            raise RunFolderError(f"{self.path} has no {self._cases.name}", AGAIN)
-        if self._stored_digest() != durable.digest_of(self._cases):
-            raise RunFolderError(f"{self._cases} was changed after it was written", AGAIN)
-        with open(self._cases, "rb") as file:
-            return [self._case(line) for line in file]
-
-    def _case(self, line: bytes) -> Case:
-        try:
-            return decode_case(durable.strict(line))
-        except (ValueError, TypeError, AttributeError, KeyError, DataError):
-            raise RunFolderError(f"{self._cases} has a line that is no case", AGAIN) from None
-
-    def has_cases(self, ids: Sequence[str]) -> bool:
-        """Tell whether the folder has these cases, in this order, as they were written."""
-        same = self.manifest().get("cases") == list(ids) and self._cases.exists()
-        return same and self._stored_digest() == durable.digest_of(self._cases)
-
-    def write_cases(self, cases: Iterable[Case]) -> None:
-        """Put the cases into place, so that the numbers can be had without their task.
-
-        The manifest is to be written next: it has their digest.
-        """
-        data = "".join(dumps(encode_case(case)) + "\n" for case in cases).encode()
-        self._put(self._cases.name, data)
-        self._cases_digest = hashlib.sha256(data).hexdigest()
-
     @property
-    def _cases(self) -> Path:
-        return self.path / "cases.jsonl"
-
-    def _stored_digest(self) -> str:
-        return str(self.manifest().get("cases_sha256", ""))
-
-    @property
-    def _row_mark(self) -> str:
+    def mark(self) -> str:
         """What every row bears; empty if nothing says which run this is."""
         return (self._mark or str(self.manifest().get("fingerprint", "")))[: log.MARK]
 
@@ -347,15 +278,15 @@ class RunFolder:
         process writes into it.
         """
         with lock.held(self.path, instead) as notes:
-            samples = Log(self.samples, self._row_mark)
+            samples = Log(self.samples, self.mark)
             try:
-                self._events = self._diary()
+                self._diary.open(self.mark)
                 for note in notes + samples.notes:
                     self.notes.append(note)
                     self.event("note", text=note)
                 self.event("start", rows=samples.seq)
                 self._warn_of_space(samples.seq)
-                yield Writer(samples)
+                yield Writer(samples, self.event)
             finally:
                 self._end(samples)
 
@@ -364,33 +295,11 @@ class RunFolder:
             samples.close()
         finally:
             self.event("stop", rows=samples.seq)
-            if self._events:
-                self._events.close()
-            self._events = None
+            self._diary.close()
 
     def event(self, kind: str, **details: Any) -> None:
         """Note in events.jsonl that something happened; that it cannot be noted stops nobody."""
-        when = datetime.now().astimezone().isoformat(timespec="seconds")
-        if diary := self._events or self._diary():
-            try:
-                diary.append({"time": when, "kind": kind, **dict(sorted(details.items()))})
-            except HarnessError:
-                pass
-            finally:
-                if diary is not self._events:
-                    diary.close()
-
-    def _diary(self) -> Log | None:
-        """Return the log of events, a damaged one moved aside; None if it cannot be written."""
-        path = self.path / "events.jsonl"
-        for _ in range(2):
-            try:
-                return Log(path, self._row_mark or "0" * log.MARK, policy="none")
-            except RunFolderError:
-                os.replace(path, self.path / "events.bad.jsonl")
-            except ResourceError:
-                break
-        return None
+        self._diary.note(self.mark, kind, details)
 
     def _warn_of_space(self, rows: int) -> None:
         lacking = int(self._planned()) - rows
@@ -403,45 +312,6 @@ class RunFolder:
 
     def _planned(self) -> int:
         return int(self.manifest().get("visits", 0))
-
-    def _rows_digest(self) -> dict[str, Any]:
-        if not self.samples.exists():
-            return {"sha256": hashlib.sha256().hexdigest(), "bytes": 0}
-        return {
-            "sha256": durable.digest_of(self.samples),
-            "bytes": self.samples.stat().st_size,
-        }
-
-    def _document(self, name: str, remedy: str) -> dict[str, Any]:
-        """Return a sealed document; empty if it is not there. Raises `RunFolderError`."""
-        path = self.path / name
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise ResourceError(f"{path} cannot be read: {error.strerror}") from None
-        try:
-            return durable.unsealed(data)
-        except ValueError as error:
-            _check_version(path, data)
-            raise RunFolderError(f"{path} is damaged: {error}", remedy) from None
-
-    def _put(self, name: str, data: bytes) -> None:
-        try:
-            durable.put(self.path / name, data)
-        except OSError as error:
-            raise _unwritable(self.path / name, error) from None
-
-
-def _check_version(path: Path, data: bytes) -> None:
-    """Raise `RunFolderError` if a manifest is of another version of the format."""
-    try:
-        version = durable.strict(data)["identity"]["schema"]
-    except (ValueError, TypeError, KeyError):
-        return
-    if isinstance(version, int) and version != SCHEMA:
-        raise log.other_version(path.parent, version)
 
 
 def _siblings(path: Path) -> Iterator[Path]:

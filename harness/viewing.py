@@ -28,7 +28,7 @@ def show_case(folder: RunFolder, name: str, as_json: bool) -> None:
     case = _case(folder, name)
     records = sorted((r for r in folder.records() if r.case == name), key=lambda r: r.state)
     if as_json:
-        answers = [vars(record) for record in records]
+        answers = [record.row for record in records]
         out.out(json.dumps({"case": encode_case(case), "records": answers}, indent=1))
         return
     out.print(Styled.assemble(("case ", "bold"), (case.id, "bold")))

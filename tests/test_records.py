@@ -99,7 +99,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_and_stays(tmp_path):
 
 def test_another_fingerprint_in_the_folder_is_an_error(tmp_path):
     folder = opened(tmp_path)
-    folder.write_manifest({"fingerprint": "f" * 64})
+    folder.write_manifest({"identity": {"editor": "y"}})
     with pytest.raises(RunFolderError, match="another kind") as error:
         RunFolder.open(tmp_path, "run", IDENTITY, new=False)
     assert "--new" in error.value.remedy
@@ -119,7 +119,7 @@ def test_two_processes_do_not_write_to_one_run(tmp_path):
 def test_rows_that_are_no_records_are_damage(tmp_path, row):
     folder = opened(tmp_path)
     folder.samples.write_bytes(encoded(0, fingerprint(IDENTITY)[:12], row))
-    with pytest.raises(RunFolderError, match="row 0 of .* is damaged"):
+    with pytest.raises(RunFolderError, match=r"row 0 of .* is damaged"):
         folder.records()
 
 
