@@ -19,7 +19,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness.report import LABEL, render
+from edit_harness.report import render
 
 Mark = Literal["", "best", "second"]
 GUARDED = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -33,6 +33,10 @@ LATEX = {
     "‖": r"$\|$", "·": r"$\cdot$", "*": r"$^{*}$",
 }  # fmt: skip
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
+LABEL = 24
+"""Characters of a column of names; longer ones go on below."""
+WIDE = 100
+"""Characters of a line of plain text."""
 STYLES: Mapping[Mark, str] = {"": "", "best": "bold", "second": "underline"}
 NAMES: Mapping[str, str] = {
     ".csv": "csv", ".htm": "html", ".html": "html", ".markdown": "markdown", ".md": "markdown",
@@ -68,20 +72,22 @@ class Grid:
     """The same in full: a mapping for each number, texts and unrounded numbers."""
 
 
-def table(grids: Sequence[Grid], width: int) -> str:
-    """Return tables for a terminal; what is too wide goes on below, with the rows' names repeated."""
-    return render(Group(*(part for grid in grids for part in rich(grid, width))), width)
+def table(grids: Sequence[Grid]) -> str:
+    """Return tables as plain text, in which nothing is bold or underlined."""
+    return render(Group(*rich(grids, WIDE)), WIDE)
 
 
-def rich(grid: Grid, width: int) -> Iterator[RenderableType]:
-    """Yield a table's title, its parts that fit, and its notes."""
-    if grid.title:
+def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
+    """Yield the parts of tables for a terminal: titles, columns that fit, notes.
+
+    What is too wide goes on below, with the rows' names repeated.
+    """
+    for grid in grids:
         yield Text(grid.title, style="italic")
-    for start, stop in _parts(grid, width):
-        yield _rich_part(grid, start, stop)
-    for note in grid.notes:
-        yield Text(note, style="dim")
-    yield Text()
+        for start, stop in _parts(grid, width):
+            yield _rich_part(grid, start, stop)
+        yield from (Text(note, style="dim") for note in grid.notes)
+        yield Text()
 
 
 def _parts(grid: Grid, width: int) -> Iterator[tuple[int, int]]:
@@ -237,9 +243,10 @@ def _visible(text: str) -> str:
 
 
 FORMATS: Mapping[str, Callable[[Sequence[Grid]], str]] = {
+    "table": table,
     "markdown": markdown,
     "latex": latex,
     "csv": comma,
     "html": html,
 }
-"""The formats that a file is written in; a terminal's has a width."""
+"""What writes tables, by the formats' names."""

@@ -43,12 +43,12 @@ class Printed:
     value: Value = "after"
     """The number itself, its change by the edit, or in how many of the tests it falls."""
     starred: bool = False
-    """Whether changes are starred that are other than 0: p < 0.05, uncorrected, as printed."""
+    """Whether numbers are changes, of which those other than 0 are starred: p < 0.05, uncorrected."""
 
     @property
     def unedited(self) -> bool:
         """Whether there is a row of the unedited model."""
-        return self.value == "after"
+        return self.value == "after" and not self.starred
 
 
 def named(value: str) -> str:

@@ -1,0 +1,317 @@
+"""The papers' tables, filled from runs: models and editors as rows, the unedited model first.
+
+What the tables are stands in `edit_harness.papers`. The unedited row is of what runs measured before
+their edits, and of the editor that does nothing where nothing is measured before. Among the editors
+of a model the best number is marked, and the second; numbers that are shown alike are ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Any
+
+from edit_harness import layouts
+from edit_harness.formats import Cell, Grid, Mark
+from edit_harness.interfaces import Measure
+from edit_harness.layouts import facts, numbers, shown_estimate, spread
+from edit_harness.outcome import Run
+from edit_harness.papers import EVERYTHING, PRINTED, Printed, named
+from edit_harness.report import Line
+from edit_harness.stats import Estimate
+from edit_harness.subsets import FALLS, WHOLE, Part, Subsets
+
+UNEDITED, DASH = "unedited", Cell("–")
+ALWAYS = ("Model", "Editor")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: what its head is, and which number it has."""
+
+    head: str
+    measure: str
+    parts: tuple[Part, ...] = (WHOLE,)
+    """One part of the cases, or those over which falls are counted."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """What stands in a cell, before it is known whether it is the best."""
+
+    cell: Cell
+    value: float
+    n: int
+    better: str = ""
+    data: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """The row of a model and an editor, or of the model alone."""
+
+    names: tuple[str, ...]
+    numbers: Sequence[Number | None]
+    edited: bool = True
+
+
+def printed(runs: Sequence[Run]) -> tuple[list[Grid], list[str]]:
+    """Return the papers' tables that runs have numbers for, and a line for each other one."""
+    every = [Subsets(run) for run in runs]
+    grids: list[Grid] = []
+    missing: list[str] = []
+    for table in PRINTED:
+        found = [grid for some in _by_precision(every) for grid in _filled(table, some)]
+        grids += found
+        if not found:
+            missing.append(f"{table.name}: {_wanting(table, every)}")
+    return grids, missing
+
+
+def _by_precision(every: Sequence[Subsets]) -> list[list[Subsets]]:
+    found: dict[str, list[Subsets]] = {}
+    for each in every:
+        found.setdefault(each.run.manifest["identity"]["model"]["dtype"], []).append(each)
+    return list(found.values())
+
+
+def _wanting(table: Printed, every: Sequence[Subsets]) -> str:
+    names = " or ".join(table.tasks)
+    if not _of_tasks(table, every):
+        return f"no run of {names}"
+    return f"no run of {names} has {', '.join(dict.fromkeys(table.measures.values()))}"
+
+
+def _of_tasks(table: Printed, every: Sequence[Subsets]) -> list[Subsets]:
+    return [each for each in every if each.run.manifest["identity"]["task"]["name"] in table.tasks]
+
+
+def _filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Grid]:
+    """Yield the table of runs of one precision, if they have any of its numbers."""
+    some = [
+        each
+        for each in _of_tasks(table, every)
+        if any(each.measure(name) for name in table.measures.values())
+    ]
+    blocks = [(value, list(_rows(table, some, value))) for value in _splits(table, some)]
+    blocks = [(value, rows) for value, rows in blocks if any(any(row.numbers) for row in rows)]
+    if blocks:
+        yield _grid(table, some, blocks)
+
+
+def _splits(table: Printed, some: Sequence[Subsets]) -> list[str]:
+    """Return the values that split the rows; one empty value if nothing does."""
+    if table.split == "task":
+        there = {each.run.manifest["identity"]["task"]["name"] for each in some}
+        return [task for task in table.tasks if task in there]
+    return _values(some, table.split) if table.split else [""]
+
+
+def _values(some: Sequence[Subsets], tag: str) -> list[str]:
+    return sorted({value for each in some for value in each.values(tag)})
+
+
+def _groups(table: Printed, some: Sequence[Subsets]) -> list[str]:
+    (measure,) = set(table.measures.values())
+    return [
+        group
+        for kind in table.groups
+        for group in sorted({g for each in some for g in each.groups(measure, kind)})
+    ]
+
+
+def _columns(table: Printed, some: Sequence[Subsets], split: str) -> list[Column]:
+    """Return the columns of a table, in rows that are split by a value."""
+    tag = "" if table.split == "task" or not split else table.split
+    whole = Part(tag, split if tag else "")
+    if not table.by and not table.groups:
+        return [Column(head, name, (whole,)) for head, name in table.measures.items()]
+    (measure,) = table.measures.values()
+    groups = _groups(table, some)
+    if table.value == "falls":
+        return list(_counted(table, measure, _values(some, table.by), groups))
+    spread_over = (
+        [(named(value), Part(table.by, value)) for value in _values(some, table.by)]
+        if table.by
+        else [(named(group), replace(whole, group=group)) for group in groups]
+    )
+    columns = [Column(head, measure, (part,)) for head, part in spread_over]
+    return [*columns, Column(EVERYTHING, measure, (whole,))]
+
+
+def _counted(
+    table: Printed, measure: str, values: Sequence[str], groups: Sequence[str]
+) -> Iterator[Column]:
+    """Yield the columns of counts: over the groups for each value, or over the values for each group."""
+    every = [[Part(table.by, value, group) for group in groups] for value in values]
+    turned = every if table.over == "groups" else [list(each) for each in zip(*every, strict=True)]
+    heads = values if table.over == "groups" else groups
+    for head, parts in zip(heads, turned, strict=True):
+        yield Column(named(head), measure, tuple(parts))
+    yield Column(EVERYTHING, measure, tuple(part for parts in every for part in parts))
+
+
+def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
+    """Yield the rows of each model: the unedited one, and its editors with the best marked."""
+    here = [each for each in some if table.split != "task" or _is_of(each, split)]
+    columns = _columns(table, some, split)
+    edited = [each for each in here if not each.unedited]
+    heads, names = layouts.labels([each.run for each in edited], ALWAYS) if edited else ([], [])
+    for model in dict.fromkeys(facts(each.run)["Model"] for each in here):
+        own = [each for each in here if facts(each.run)["Model"] == model]
+        if table.unedited:
+            yield Row((model, UNEDITED), [_unedited(own, column) for column in columns], False)
+        found: dict[tuple[str, ...], list[Subsets]] = {}
+        for each, label in zip(edited, names, strict=True):
+            if each in own:
+                told = dict(zip(heads, label, strict=True))
+                key = tuple(told[head] for head in heads if head not in ("Task", "Data", "Run"))
+                found.setdefault(key, []).append(each)
+        rows = [
+            Row(key, [_best_known(table, runs, column) for column in columns])
+            for key, runs in found.items()
+        ]
+        yield from _marked(rows)
+
+
+def _is_of(each: Subsets, task: str) -> bool:
+    return bool(each.run.manifest["identity"]["task"]["name"] == task)
+
+
+def _unedited(own: Sequence[Subsets], column: Column) -> Number | None:
+    """Return what was measured before edits, or after none, of most cases."""
+    (part,) = column.parts
+    found = [
+        (each, estimate)
+        for each in own
+        if (estimate := each.before(column.measure, part))
+        or (each.unedited and (estimate := each.after(column.measure, part)))
+    ]
+    return _largest([_number(each, column, estimate, "before") for each, estimate in found])
+
+
+def _best_known(table: Printed, runs: Sequence[Subsets], column: Column) -> Number | None:
+    """Return the number of an editor's run; where several runs have it, of that with most cases."""
+    return _largest([found for each in runs if (found := _read(table, each, column))])
+
+
+def _largest(found: Sequence[Number]) -> Number | None:
+    return max(found, key=lambda number: number.n, default=None)
+
+
+def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
+    """Return a run's number of a column; None if it has none."""
+    if each.measure(column.measure) is None:
+        return None
+    if table.value == "falls":
+        return _fallen(each, column)
+    (part,) = column.parts
+    read = each.change if table.value == "change" else each.after
+    if (estimate := read(column.measure, part)) is None:
+        return None
+    number = _number(each, column, estimate, table.value)
+    return _starred(number, each, column) if table.starred else number
+
+
+def _fallen(each: Subsets, column: Column) -> Number | None:
+    fallen, tested = each.falls(column.measure, column.parts)
+    if not tested:
+        return None
+    data = (*_of(each, column), ("when", "falls"), ("estimate", fallen), ("n", tested))
+    return Number(Cell(str(fallen), f"of {tested}"), fallen, len(each.run.records), "lower", data)
+
+
+def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
+    measure = each.measure(column.measure) or Measure("")
+    line = Line(column.measure, measure, None, estimate, floor=each.run.floor)
+    cell = shown_estimate(estimate, line)
+    data = (*_of(each, column), ("when", when), *numbers(estimate, line).items())
+    return Number(cell, estimate.value, estimate.n, measure.better, data)
+
+
+def _of(each: Subsets, column: Column) -> tuple[tuple[str, Any], ...]:
+    own = {head.lower(): text for head, text in facts(each.run).items()}
+    return (("column", column.head or column.measure), ("measure", column.measure), *own.items())
+
+
+def _starred(number: Number, each: Subsets, column: Column) -> Number:
+    """Return a number with a star if the test of its change over cases has p < 0.05."""
+    p = each.test(column.measure, column.parts[0]).p
+    if p is None or p >= FALLS:
+        return number
+    return replace(number, cell=replace(number.cell, text=f"{number.cell.text}*"))
+
+
+def _marked(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with the best number of each column marked, and the second; one alone is neither."""
+    columns = list(zip(*(row.numbers for row in rows), strict=True))
+    marks = [_marks(column) for column in columns]
+    return [
+        replace(
+            row,
+            numbers=[_with(number, own[i]) for number, own in zip(row.numbers, marks, strict=True)],
+        )
+        for i, row in enumerate(rows)
+    ]
+
+
+def _marks(column: Sequence[Number | None]) -> list[Mark]:
+    ranked = sorted(
+        (number for number in column if number and number.better),
+        key=lambda number: number.value if number.better == "lower" else -number.value,
+    )
+    order = list(dict.fromkeys(_bare(number) for number in ranked))
+    if len(ranked) < 2:
+        return [""] * len(column)
+    marks: dict[str, Mark] = dict(zip(order, ("best", "second"), strict=False))
+    return [marks.get(_bare(number), "") if number else "" for number in column]
+
+
+def _bare(number: Number) -> str:
+    return number.cell.text.rstrip("*")
+
+
+def _with(number: Number | None, mark: Mark) -> Number | None:
+    return replace(number, cell=replace(number.cell, mark=mark)) if number else None
+
+
+def _grid(
+    table: Printed, some: Sequence[Subsets], blocks: Sequence[tuple[str, Sequence[Row]]]
+) -> Grid:
+    columns = _columns(table, some, blocks[0][0])
+    there = [any(row.numbers[i] for _, rows in blocks for row in rows) for i in range(len(columns))]
+    width = max(len(row.names) for _, rows in blocks for row in rows)
+    heads = [*ALWAYS, *_extra(some)][:width]
+    first = [{"task": "Editing"}.get(table.split, "Edited")] if table.split else []
+    rows, data = [], []
+    for value, block in blocks:
+        told = [table.tasks.get(value, named(value))] if table.split else []
+        for row in block:
+            names = (*told, *row.names, *([""] * (width - len(row.names))))
+            ns = spread([number.n for number in row.numbers if number])
+            cells = [number.cell if number else DASH for number in compress(row.numbers, there)]
+            rows.append((names, [*cells, Cell(ns)]))
+            own = {"table": table.name, **dict(zip([*first, *heads], names, strict=True))}
+            data += [{**dict(n.data), **own} for n in row.numbers if n]
+    names = [column.head or column.measure for column in compress(columns, there)]
+    notes = [layouts.caption([each.run for each in some]), *_remarks(table, some)]
+    title = f"{table.name}: {table.shows}"
+    return Grid(title, [*first, *heads], [*names, "n"], rows, notes, data)
+
+
+def _extra(some: Sequence[Subsets]) -> list[str]:
+    heads, _ = layouts.labels(
+        [each.run for each in some if not each.unedited] or [some[0].run], ALWAYS
+    )
+    return [head for head in heads[len(ALWAYS) :] if head not in ("Task", "Data", "Run")]
+
+
+def _remarks(table: Printed, some: Sequence[Subsets]) -> Iterator[str]:
+    if table.starred:
+        yield f"* p < {FALLS}, two-sided t-test over cases, not corrected"
+    if table.value == "falls":
+        yield f"of so many tests over cases that can be made; p < {FALLS}, not corrected"
+    if (table.split or table.by) and any(each.run.regime.mode == "batch" for each in some):
+        yield "where one batch has all cases of a number, it says nothing of other batches"
+    yield from layouts.remarks([each.run for each in some])
