@@ -15,7 +15,7 @@ from typing import Any
 from edit_harness import console, layouts, report
 from edit_harness.encoding import finite
 from edit_harness.errors import UsageError
-from edit_harness.formats import Cell, Grid, rich
+from edit_harness.formats import Cell, Grid, labelled, rich
 from edit_harness.outcome import LEVEL, Run
 from edit_harness.pairing import ALPHA, MCNEMAR, POWER, T_TEST, Contrast, Pairing
 from edit_harness.plugins import Plugins
@@ -90,12 +90,12 @@ def _print(pairing: Pairing, contrasts: Sequence[Contrast]) -> None:
     for label, run in zip("AB", runs, strict=True):
         own = layouts.facts(run)
         text = f"{own['Editor']}  {own['Task']} {own['Version']}  {own['Model']} {own['Precision']}"
-        line = f"{label}        {text}  {own['Mode']}  seed {own['Seed']}  run {own['Run']}"
-        console.out.print(line, markup=False)
+        text += f"  {own['Mode']}  seed {own['Seed']}  run {own['Run']}"
+        console.out.print(labelled(label, text, console.out.width))
     for part in rich([_grid(contrasts, pairing.first)], console.out.width):
         console.out.print(part)
     for label, text in remarks(pairing, contrasts):
-        console.out.print(f"{label:9}{text}", markup=False)
+        console.out.print(labelled(label, text, console.out.width))
 
 
 def _grid(contrasts: Sequence[Contrast], run: Run) -> Grid:
@@ -152,11 +152,11 @@ def remarks(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[s
     if rest:
         yield (
             "not told",
-            f"{', '.join(rest)}: a difference below the column detects would be missed",
+            f"{', '.join(rest)}: smaller differences than in detects may be missed",
         )
     yield (
         "detects",
-        f"the least difference that is found with a power of {POWER:.0%} at {ALPHA:.0%}",
+        f"the least difference that is found with a power of {POWER:.0%} at {ALPHA:.0%}, uncorrected",
     )
     yield "effect", "cases gained and lost of 0/1 values (McNemar), else Cohen's d_z (paired t)"
     for text, count in pairing.left_out.items():

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -30,11 +30,13 @@ LATEX = {
     "_": r"\_", "%": r"\%", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "–": "--", "−": "$-$",
     "↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\rightarrow$", "±": r"$\pm$", "×": r"$\times$",
-    "‖": r"$\|$", "·": r"$\cdot$", "*": r"$^{*}$",
+    "‖": r"$\|$", "[": "{[}", "·": r"$\cdot$", "*": r"$^{*}$",
 }  # fmt: skip
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
 LABEL = 24
 """Characters of a column of names; longer ones go on below."""
+INDENT = 9
+"""Characters of a label before a remark."""
 WIDE = 100
 """Characters of a line of plain text."""
 STYLES: Mapping[Mark, str] = {"": "", "best": "bold", "second": "underline"}
@@ -59,6 +61,10 @@ class Cell:
         return " ".join(filter(None, (self.text, self.detail)))
 
 
+Row = tuple[Sequence[str], Sequence[Cell]]
+"""The names of a row, and its cells."""
+
+
 @dataclass(frozen=True)
 class Grid:
     """A table: its first columns name the rows, the others hold cells."""
@@ -66,7 +72,7 @@ class Grid:
     title: str
     heads: Sequence[str]
     columns: Sequence[str]
-    rows: Sequence[tuple[Sequence[str], Sequence[Cell]]]
+    rows: Sequence[Row]
     notes: Sequence[str] = ()
     data: Sequence[Mapping[str, Any]] = field(default=())
     """The same in full: a mapping for each number, texts and unrounded numbers."""
@@ -90,6 +96,13 @@ def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
         yield Text()
 
 
+def labelled(label: str, text: str, width: int) -> Text:
+    """Return a text behind its label, further lines under the first."""
+    parts = Text(_visible(text)).wrap(Console(width=width), width - INDENT)
+    lines = [f"{label if i == 0 else '':{INDENT}}{part.plain}" for i, part in enumerate(parts)]
+    return Text("\n".join(line.rstrip() for line in lines))
+
+
 def _parts(grid: Grid, width: int) -> Iterator[tuple[int, int]]:
     """Yield which columns stand side by side."""
     labels = sum(
@@ -110,7 +123,8 @@ def _parts(grid: Grid, width: int) -> Iterator[tuple[int, int]]:
 def _rich_part(grid: Grid, start: int, stop: int) -> Table:
     part = Table(box=None, pad_edge=False, header_style="bold")
     for head in grid.heads:
-        part.add_column(Text(head), overflow="fold", max_width=LABEL)
+        most = LABEL if grid.columns else None
+        part.add_column(Text(head), overflow="fold", max_width=most)
     for head in grid.columns[start:stop]:
         part.add_column(Text(head), justify="right", no_wrap=True)
     for names, cells in grid.rows:
@@ -167,7 +181,7 @@ def latex(grids: Sequence[Grid]) -> str:
                     r"\begin{table}",
                     r"\centering",
                     rf"\caption{{{caption}}}",
-                    rf"\begin{{tabular}}{{{'l' * len(grid.heads)}{'r' * len(grid.columns)}}}",
+                    rf"\begin{{tabular}}{{{_aligned(grid)}{'r' * len(grid.columns)}}}",
                     r"\toprule",
                     rf"{heads} \\",
                     r"\midrule",
@@ -179,6 +193,14 @@ def latex(grids: Sequence[Grid]) -> str:
             )
         )
     return "% \\usepackage{booktabs}\n" + "\n\n".join(blocks) + "\n"
+
+
+def _aligned(grid: Grid) -> str:
+    """Return how names are set: in one line, or as a paragraph where they are long."""
+    sizes = [
+        max((len(names[i]) for names, _ in grid.rows), default=0) for i in range(len(grid.heads))
+    ]
+    return "".join("l" if size <= LABEL else r"p{0.5\linewidth}" for size in sizes)
 
 
 def _sentence(text: str) -> str:

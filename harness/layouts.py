@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from edit_harness import report
-from edit_harness.formats import Cell, Grid
+from edit_harness.formats import Cell, Grid, Row
 from edit_harness.outcome import LEVEL, Run
 from edit_harness.records import OK
 from edit_harness.report import DIRECTION, Line
@@ -214,10 +214,15 @@ def failed(run: Run) -> str:
     return "; ".join(parts)
 
 
+def carried(run: Run) -> dict[str, Any]:
+    """Return what every number of a run carries, as cells."""
+    own = {head.lower(): text for head, text in facts(run).items()}
+    return {**own, "cases": len(run.records), "failed": sum(r.status != OK for r in run.records)}
+
+
 def data(run: Run) -> Iterator[dict[str, Any]]:
     """Yield every number of a run in full, with all that it carries."""
-    own = {head.lower(): text for head, text in facts(run).items()}
-    count = {"cases": len(run.records), "failed": sum(r.status != OK for r in run.records)}
+    own = carried(run)
     for line in run.lines:
         for when, estimate in (("before", line.before), ("after", line.after)):
             if estimate:
@@ -245,7 +250,9 @@ def numbers(estimate: Estimate, line: Line) -> dict[str, Any]:
 
 def sources(runs: Sequence[Run]) -> Grid:
     """Return the table of the runs themselves, with their settings below it."""
-    rows, settings, origins = [], {}, {}
+    rows: list[Row] = []
+    settings: dict[str, list[str]] = {}
+    origins: dict[str, None] = {}
     for run in runs:
         own = facts(run)
         task = f"{own['Task']} {own['Version']}"
@@ -274,7 +281,7 @@ def _told(run: Run) -> str:
 def protocols(runs: Sequence[Run], names: Sequence[str]) -> Grid:
     """Return the table of what measures are: their formulas, units and directions."""
     known = {name: measure for run in runs for name, measure in run.measures.items()}
-    rows = [
+    rows: list[Row] = [
         ([name, known[name].formula, known[name].unit or "1", known[name].better or "–"], [])
         for name in dict.fromkeys(names)
         if name in known

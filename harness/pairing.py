@@ -217,12 +217,11 @@ def _tested(
     plain: Contrast, one: np.ndarray | None, two: np.ndarray | None, labels: np.ndarray | None
 ) -> Contrast:
     """Return a contrast with its test; without one, where the measure is no mean over cases."""
-    is_mean = one is not None and two is not None and np.isclose(np.nanmean(one), plain.first)
-    if not is_mean or not np.isclose(np.nanmean(two), plain.second):
+    if one is None or two is None or not _are_means(plain, one, two):
         return replace(plain, detectable=_by_interval(plain.difference))
     if labels is not None:
-        one, two = (_by_cluster(side, labels) for side in (one, two))
-    elif set(np.concatenate([one, two])[~np.isnan(np.concatenate([one, two]))]) <= {0.0, 1.0}:
+        one, two = _by_cluster(one, labels), _by_cluster(two, labels)
+    elif _are_answers(one) and _are_answers(two):
         found = mcnemar(one, two)
         least = detectable_share(found, ALPHA, POWER)
         return replace(
@@ -231,6 +230,18 @@ def _tested(
     least = detectable_mean(one, two, ALPHA, POWER)
     p, effect = paired(one, two).p, effect_size(one, two)
     return replace(plain, test=T_TEST, p=p, effect=effect, detectable=least)
+
+
+def _are_means(plain: Contrast, one: np.ndarray, two: np.ndarray) -> bool:
+    """Tell whether a measure is the mean of its values over cases, and not of all checks, say."""
+    return bool(
+        np.isclose(np.nanmean(one), plain.first) and np.isclose(np.nanmean(two), plain.second)
+    )
+
+
+def _are_answers(values: np.ndarray) -> bool:
+    """Tell whether all values are right (1) or wrong (0)."""
+    return set(values[~np.isnan(values)].tolist()) <= {0.0, 1.0}
 
 
 def _by_cluster(values: np.ndarray, labels: np.ndarray) -> np.ndarray:

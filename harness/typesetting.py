@@ -231,7 +231,7 @@ def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Num
 
 
 def _of(each: Subsets, column: Column) -> tuple[tuple[str, Any], ...]:
-    own = {head.lower(): text for head, text in facts(each.run).items()}
+    own = layouts.carried(each.run)
     return (("column", column.head or column.measure), ("measure", column.measure), *own.items())
 
 
@@ -292,12 +292,12 @@ def _grid(
             ns = spread([number.n for number in row.numbers if number])
             cells = [number.cell if number else DASH for number in compress(row.numbers, there)]
             rows.append((names, [*cells, Cell(ns)]))
-            own = {"table": table.name, **dict(zip([*first, *heads], names, strict=True))}
-            data += [{**dict(n.data), **own} for n in row.numbers if n]
-    names = [column.head or column.measure for column in compress(columns, there)]
+            own = {"table": table.name, "row": ", ".join(filter(None, names))}
+            data += [{**own, **dict(n.data)} for n in row.numbers if n]
+    shown = [column.head or column.measure for column in compress(columns, there)]
     notes = [layouts.caption([each.run for each in some]), *_remarks(table, some)]
     title = f"{table.name}: {table.shows}"
-    return Grid(title, [*first, *heads], [*names, "n"], rows, notes, data)
+    return Grid(title, [*first, *heads], [*shown, "n"], rows, notes, data)
 
 
 def _extra(some: Sequence[Subsets]) -> list[str]:
