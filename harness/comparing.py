@@ -23,7 +23,7 @@ from edit_harness.records import RunFolder
 from edit_harness.report import DIRECTION, Line
 from edit_harness.rereading import reread
 
-UNEQUAL = ("Task", "Version", "Model", "Weights", "Mode", "Judge", "Seed")
+UNEQUAL = ("Task", "Version", "Model", "Weights", "Tokenizer", "Mode", "Judge", "Seed")
 """What readers are told of if it differs; precisions must not."""
 
 

@@ -6,6 +6,7 @@ table.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,12 @@ from edit_harness.stats import Estimate
 
 SHORT = 8
 """Characters of a digest that tables show."""
+TELLING = (
+    "Task", "Model", "Mode", "Judge", "Preset", "Fields", "Weights", "Tokenizer", "Seed", "Data",
+)  # fmt: skip
+"""What may tell runs of one editor apart, in the order in which it is tried."""
+SOME = 2
+"""Cases that it takes to have an interval."""
 INTERVALS = f"{LEVEL:.0%} bootstrap intervals"
 
 
@@ -35,6 +42,7 @@ def facts(run: Run) -> dict[str, str]:
         "Data": identity["task"]["data"][:SHORT],
         "Model": manifest["model"]["name"],
         "Weights": str(model.get("digest", ""))[:SHORT],
+        "Tokenizer": str(model.get("tokenizer", ""))[:SHORT],
         "Precision": model["dtype"],
         "Mode": str(run.regime),
         "Judge": ", ".join([judge["name"], *run.served]) if judge else "none",
@@ -64,7 +72,7 @@ def labels(
     for one, own in zip(runs, told, strict=True):
         own["Fields"] = _differing(one, [run for run in runs if run.label == one.label])
     heads = list(always)
-    for head in ("Task", "Model", "Mode", "Judge", "Preset", "Fields", "Weights", "Seed", "Data"):
+    for head in TELLING:
         if head not in heads and _tells(told, heads, head):
             heads.append(head)
     if len({tuple(own[head] for head in heads) for own in told}) < len(told):
@@ -149,8 +157,8 @@ def shown_estimate(estimate: Estimate | None, line: Line) -> Cell:
 
 
 def bounds(estimate: Estimate | None, line: Line) -> str:
-    """Return an interval in brackets; nothing where it is none."""
-    if estimate is None or estimate.low != estimate.low:
+    """Return an interval in brackets; nothing where there is none, as of one case."""
+    if estimate is None or math.isnan(estimate.low) or estimate.n < SOME:
         return ""
     return f"[{report.number(estimate.low, line)}, {report.number(estimate.high, line)}]"
 
@@ -231,7 +239,6 @@ def data(run: Run) -> Iterator[dict[str, Any]]:
                     "when": when,
                     **numbers(estimate, line),
                     **own,
-                    **count,
                 }
 
 

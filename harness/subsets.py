@@ -91,7 +91,8 @@ class Subsets:
     def _estimate(self, when: str, measure: str, part: Part) -> Estimate | None:
         name = f"{when}_{measure}"
         if part == WHOLE:
-            return self.run.estimates.get(name)
+            found = self.run.estimates.get(name)
+            return found if found and not np.isnan(found.value) else None
         return self._mean(measure, self._column(name, measure, part))
 
     def _sides(self, measure: str, part: Part) -> tuple[np.ndarray, np.ndarray]:

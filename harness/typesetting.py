@@ -7,23 +7,29 @@ of a model the best number is marked, and the second; numbers that are shown ali
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
 from edit_harness import layouts
-from edit_harness.formats import Cell, Grid, Mark
+from edit_harness.encoding import dumps
+from edit_harness.formats import Cell, Grid
 from edit_harness.interfaces import Measure
 from edit_harness.layouts import facts, numbers, shown_estimate, spread
 from edit_harness.outcome import Run
 from edit_harness.papers import EVERYTHING, PRINTED, Printed, named
+from edit_harness.ranking import Number, Row, marked
 from edit_harness.report import Line
 from edit_harness.stats import Estimate
 from edit_harness.subsets import FALLS, WHOLE, Part, Subsets
 
 UNEDITED, DASH = "unedited", Cell("–")
 ALWAYS = ("Model", "Editor")
+SHARED = ("Task", "Data", "Run", "Weights", "Tokenizer")
+"""What the runs of one row may have otherwise, or its model's name tells."""
 
 
 @dataclass(frozen=True)
@@ -36,24 +42,15 @@ class Column:
     """One part of the cases, or those over which falls are counted."""
 
 
-@dataclass(frozen=True)
-class Number:
-    """What stands in a cell, before it is known whether it is the best."""
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A table with its numbers, all of one precision."""
 
-    cell: Cell
-    value: float
-    n: int
-    better: str = ""
-    data: tuple[tuple[str, Any], ...] = ()
-
-
-@dataclass(frozen=True)
-class Row:
-    """The row of a model and an editor, or of the model alone."""
-
-    names: tuple[str, ...]
-    numbers: Sequence[Number | None]
-    edited: bool = True
+    table: Printed
+    some: Sequence[Subsets]
+    columns: Sequence[Column]
+    blocks: Sequence[tuple[str, Sequence[Row]]]
+    """The rows by the value that splits them."""
 
 
 def printed(runs: Sequence[Run]) -> tuple[list[Grid], list[str]]:
@@ -62,11 +59,23 @@ def printed(runs: Sequence[Run]) -> tuple[list[Grid], list[str]]:
     grids: list[Grid] = []
     missing: list[str] = []
     for table in PRINTED:
-        found = [grid for some in _by_precision(every) for grid in _filled(table, some)]
+        found = [_grid(each) for each in filled(table, every)]
         grids += found
         if not found:
             missing.append(f"{table.name}: {_wanting(table, every)}")
     return grids, missing
+
+
+def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Filled]:
+    """Yield a table for each precision of which runs have any of its numbers."""
+    for some in _by_precision(_of_tasks(table, every)):
+        having = [each for each in some if any(map(each.measure, table.measures.values()))]
+        if table.groups and not _groups(table, having):
+            continue
+        blocks = [(value, list(_rows(table, having, value))) for value in _splits(table, having)]
+        blocks = [(value, rows) for value, rows in blocks if any(any(row.numbers) for row in rows)]
+        if blocks:
+            yield Filled(table, having, _columns(table, having, blocks[0][0]), blocks)
 
 
 def _by_precision(every: Sequence[Subsets]) -> list[list[Subsets]]:
@@ -80,24 +89,13 @@ def _wanting(table: Printed, every: Sequence[Subsets]) -> str:
     names = " or ".join(table.tasks)
     if not _of_tasks(table, every):
         return f"no run of {names}"
-    return f"no run of {names} has {', '.join(dict.fromkeys(table.measures.values()))}"
+    wanted = ", ".join(dict.fromkeys(table.measures.values()))
+    by = f" by {' or '.join(table.groups)}" if table.groups else ""
+    return f"no run of {names} has {wanted}{by}"
 
 
 def _of_tasks(table: Printed, every: Sequence[Subsets]) -> list[Subsets]:
     return [each for each in every if each.run.manifest["identity"]["task"]["name"] in table.tasks]
-
-
-def _filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Grid]:
-    """Yield the table of runs of one precision, if they have any of its numbers."""
-    some = [
-        each
-        for each in _of_tasks(table, every)
-        if any(each.measure(name) for name in table.measures.values())
-    ]
-    blocks = [(value, list(_rows(table, some, value))) for value in _splits(table, some)]
-    blocks = [(value, rows) for value, rows in blocks if any(any(row.numbers) for row in rows)]
-    if blocks:
-        yield _grid(table, some, blocks)
 
 
 def _splits(table: Printed, some: Sequence[Subsets]) -> list[str]:
@@ -158,21 +156,33 @@ def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
     columns = _columns(table, some, split)
     edited = [each for each in here if not each.unedited]
     heads, names = layouts.labels([each.run for each in edited], ALWAYS) if edited else ([], [])
-    for model in dict.fromkeys(facts(each.run)["Model"] for each in here):
-        own = [each for each in here if facts(each.run)["Model"] == model]
+    for model, own in _by_model(here).items():
         if table.unedited:
             yield Row((model, UNEDITED), [_unedited(own, column) for column in columns], False)
         found: dict[tuple[str, ...], list[Subsets]] = {}
         for each, label in zip(edited, names, strict=True):
             if each in own:
                 told = dict(zip(heads, label, strict=True))
-                key = tuple(told[head] for head in heads if head not in ("Task", "Data", "Run"))
-                found.setdefault(key, []).append(each)
+                key = [told[head] for head in heads if head not in ("Model", *SHARED)]
+                found.setdefault((model, *key), []).append(each)
         rows = [
             Row(key, [_best_known(table, runs, column) for column in columns])
             for key, runs in found.items()
         ]
-        yield from _marked(rows)
+        yield from marked(rows)
+
+
+def _by_model(here: Sequence[Subsets]) -> dict[str, list[Subsets]]:
+    """Return runs by their models' names; models of one name have their weights' digests behind it."""
+    found: dict[str, list[Subsets]] = {}
+    for each in here:
+        found.setdefault(dumps(each.run.manifest["identity"]["model"]), []).append(each)
+    told = [facts(own[0].run) for own in found.values()]
+    names = Counter(own["Model"] for own in told)
+    return {
+        own["Model"] if names[own["Model"]] == 1 else f"{own['Model']} {own['Weights']}": some
+        for own, some in zip(told, found.values(), strict=True)
+    }
 
 
 def _is_of(each: Subsets, task: str) -> bool:
@@ -197,7 +207,7 @@ def _best_known(table: Printed, runs: Sequence[Subsets], column: Column) -> Numb
 
 
 def _largest(found: Sequence[Number]) -> Number | None:
-    return max(found, key=lambda number: number.n, default=None)
+    return max(found, key=lambda number: number.estimate.n, default=None)
 
 
 def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
@@ -219,7 +229,8 @@ def _fallen(each: Subsets, column: Column) -> Number | None:
     if not tested:
         return None
     data = (*_of(each, column), ("when", "falls"), ("estimate", fallen), ("n", tested))
-    return Number(Cell(str(fallen), f"of {tested}"), fallen, len(each.run.records), "lower", data)
+    count = Estimate(fallen, math.nan, math.nan, len(each.run.records))
+    return Number(Cell(str(fallen), f"of {tested}"), count, "lower", data)
 
 
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
@@ -227,7 +238,7 @@ def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Num
     line = Line(column.measure, measure, None, estimate, floor=each.run.floor)
     cell = shown_estimate(estimate, line)
     data = (*_of(each, column), ("when", when), *numbers(estimate, line).items())
-    return Number(cell, estimate.value, estimate.n, measure.better, data)
+    return Number(cell, estimate, measure.better, data)
 
 
 def _of(each: Subsets, column: Column) -> tuple[tuple[str, Any], ...]:
@@ -243,68 +254,37 @@ def _starred(number: Number, each: Subsets, column: Column) -> Number:
     return replace(number, cell=replace(number.cell, text=f"{number.cell.text}*"))
 
 
-def _marked(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with the best number of each column marked, and the second; one alone is neither."""
-    columns = list(zip(*(row.numbers for row in rows), strict=True))
-    marks = [_marks(column) for column in columns]
-    return [
-        replace(
-            row,
-            numbers=[_with(number, own[i]) for number, own in zip(row.numbers, marks, strict=True)],
-        )
-        for i, row in enumerate(rows)
+def _grid(found: Filled) -> Grid:
+    table, blocks = found.table, found.blocks
+    there = [
+        any(row.numbers[i] for _, rows in blocks for row in rows) for i in range(len(found.columns))
     ]
-
-
-def _marks(column: Sequence[Number | None]) -> list[Mark]:
-    ranked = sorted(
-        (number for number in column if number and number.better),
-        key=lambda number: number.value if number.better == "lower" else -number.value,
-    )
-    order = list(dict.fromkeys(_bare(number) for number in ranked))
-    if len(ranked) < 2:
-        return [""] * len(column)
-    marks: dict[str, Mark] = dict(zip(order, ("best", "second"), strict=False))
-    return [marks.get(_bare(number), "") if number else "" for number in column]
-
-
-def _bare(number: Number) -> str:
-    return number.cell.text.rstrip("*")
-
-
-def _with(number: Number | None, mark: Mark) -> Number | None:
-    return replace(number, cell=replace(number.cell, mark=mark)) if number else None
-
-
-def _grid(
-    table: Printed, some: Sequence[Subsets], blocks: Sequence[tuple[str, Sequence[Row]]]
-) -> Grid:
-    columns = _columns(table, some, blocks[0][0])
-    there = [any(row.numbers[i] for _, rows in blocks for row in rows) for i in range(len(columns))]
-    width = max(len(row.names) for _, rows in blocks for row in rows)
-    heads = [*ALWAYS, *_extra(some)][:width]
-    first = [{"task": "Editing"}.get(table.split, "Edited")] if table.split else []
+    heads = [*_split_head(table), *ALWAYS, *_extra(found.some)]
     rows, data = [], []
     for value, block in blocks:
         told = [table.tasks.get(value, named(value))] if table.split else []
         for row in block:
-            names = (*told, *row.names, *([""] * (width - len(row.names))))
-            ns = spread([number.n for number in row.numbers if number])
+            names = [*told, *row.names]
+            names += [""] * (len(heads) - len(names))
+            ns = spread([number.estimate.n for number in row.numbers if number])
             cells = [number.cell if number else DASH for number in compress(row.numbers, there)]
             rows.append((names, [*cells, Cell(ns)]))
             own = {"table": table.name, "row": ", ".join(filter(None, names))}
             data += [{**own, **dict(n.data)} for n in row.numbers if n]
-    shown = [column.head or column.measure for column in compress(columns, there)]
-    notes = [layouts.caption([each.run for each in some]), *_remarks(table, some)]
-    title = f"{table.name}: {table.shows}"
-    return Grid(title, [*first, *heads], [*shown, "n"], rows, notes, data)
+    shown = [column.head or column.measure for column in compress(found.columns, there)]
+    notes = [layouts.caption([each.run for each in found.some]), *_remarks(table, found.some)]
+    return Grid(f"{table.name}: {table.shows}", heads, [*shown, "n"], rows, notes, data)
+
+
+def _split_head(table: Printed) -> list[str]:
+    return [{"task": "Editing"}.get(table.split, "Edited")] if table.split else []
 
 
 def _extra(some: Sequence[Subsets]) -> list[str]:
     heads, _ = layouts.labels(
         [each.run for each in some if not each.unedited] or [some[0].run], ALWAYS
     )
-    return [head for head in heads[len(ALWAYS) :] if head not in ("Task", "Data", "Run")]
+    return [head for head in heads[len(ALWAYS) :] if head not in SHARED]
 
 
 def _remarks(table: Printed, some: Sequence[Subsets]) -> Iterator[str]:
