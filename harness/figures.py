@@ -30,7 +30,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F
 """Of Okabe and Ito, told apart by people with any colour blindness."""
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "||||", "oooo", "----")
 MARKERS = "osD^vP*X"
-STYLE: Mapping[str, Any] = {
+STYLE: Any = {
     "svg.hashsalt": "edit-harness",
     "text.parse_math": False,
     "font.size": 9,
@@ -39,7 +39,11 @@ STYLE: Mapping[str, Any] = {
     "axes.axisbelow": True,
     "hatch.linewidth": 0.5,
 }
-BARS = {"edgecolor": "black", "linewidth": 0.5, "error_kw": {"elinewidth": 0.8, "capsize": 2}}
+BARS: Mapping[str, Any] = {
+    "edgecolor": "black",
+    "linewidth": 0.5,
+    "error_kw": {"elinewidth": 0.8, "capsize": 2},
+}
 WIDTH = 0.8
 """What the bars of one place take of the room between two places."""
 DOTS = 150
@@ -58,7 +62,7 @@ def draw(runs: Sequence[Run], folder: Path) -> tuple[list[Path], list[str]]:
     every = [Subsets(run) for run in runs]
     paths: list[Path] = []
     missing: list[str] = []
-    with matplotlib.rc_context(dict(STYLE)):
+    with matplotlib.rc_context(STYLE):
         for name, figures, wanting in _figures(every):
             found = list(figures)
             paths += [p for each in found for p in _saved(each, folder, name, found.index(each))]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edit_harness import console, formats, layouts
+from edit_harness import console, figures, formats, layouts
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.formats import Grid
 from edit_harness.outcome import Run
@@ -38,6 +38,8 @@ class Flags:
 def report(plugins: Plugins, flags: Flags) -> int:
     """Write the runs down, and return the exit code."""
     form = _format(flags.form, flags.out)
+    if flags.figures:
+        figures.check()
     runs = [reread(plugins, name, flags.metrics) for name in flags.runs]
     paged = form == HTML and flags.layout == "runs"
     grids = [] if paged else _grids(runs, form, flags)
@@ -113,8 +115,6 @@ def _write(path: Path, text: str) -> None:
 
 
 def _draw(runs: Sequence[Run], folder: Path) -> None:
-    from edit_harness import figures
-
     drawn, missing = figures.draw(runs, folder)
     for path in drawn:
         console.err.print(f"saved    {path}", markup=False, soft_wrap=True)
