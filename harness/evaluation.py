@@ -158,6 +158,7 @@ class Evaluation:
                     "name": self.model.name,
                     "path": self.model.source.path,
                     "note": self.model.source.note,
+                    "parameters": sum(p.numel() for p in self.model.module.parameters()),
                 },
                 "task": {
                     "origin": self.task.value.origin,

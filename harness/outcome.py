@@ -127,7 +127,7 @@ class Run:
                 f"{i} {key}": column for i, side in enumerate(sides) for key, column in side.items()
             }
             with _summing(name, metric):
-                found |= stats.bootstrap(both, _difference(metric), level=LEVEL, seed=self._seed)
+                found |= stats.bootstrap(both, difference(metric), level=LEVEL, seed=self._seed)
         return found
 
     def _paired(self, metric: str) -> Iterator[stats.Columns]:
@@ -412,10 +412,10 @@ def _spread(columns: stats.Columns, batches: np.ndarray) -> dict[str, int]:
     return {name: len(set(batches[~np.isnan(values)].tolist())) for name, values in columns.items()}
 
 
-def _difference(metric: Metric) -> stats.Summary:
+def difference(metric: Metric) -> stats.Summary:
     """Return what summarizes the columns of two times, "0 X" and "1 X", by their difference."""
 
-    def difference(both: stats.Columns) -> dict[str, float]:
+    def changed(both: stats.Columns) -> dict[str, float]:
         then, now = (
             metric.summarize({k[2:]: v for k, v in both.items() if k.startswith(when)})
             for when in ("0 ", "1 ")
@@ -423,7 +423,7 @@ def _difference(metric: Metric) -> stats.Summary:
         after = (name for name in now if name.startswith("post_") and name in then)
         return {name: now[name] - then[name] for name in after}
 
-    return difference
+    return changed
 
 
 def _summing(name: str, metric: Metric) -> AbstractContextManager[None]:

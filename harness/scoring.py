@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
-from edit_harness import console, control, fields
+from edit_harness import console, fields
 from edit_harness.cases import Answers, Case
 from edit_harness.components import Named, described, make_judge, make_metrics
-from edit_harness.encoding import decode_answer, encode_answer
-from edit_harness.errors import DataError, PluginError, RunFolderError, UsageError
-from edit_harness.hookspecs import DISTRIBUTION
+from edit_harness.encoding import encode_answer
+from edit_harness.errors import DataError, RunFolderError, UsageError
 from edit_harness.interfaces import Metric
 from edit_harness.judging import check_kinds, judged_apart
 from edit_harness.outcome import Run, values
 from edit_harness.plugins import Plugins
-from edit_harness.records import INVALID, Record, RunFolder
+from edit_harness.records import Record, RunFolder
+from edit_harness.rereading import answers, own_metrics, valued
 from edit_harness.siblings import sibling
 
 DONE, SOME_FAILED = 0, 1
@@ -73,56 +73,20 @@ def _score(plugins: Plugins, folder: RunFolder, flags: Flags, codes: list[int]) 
     Raises `RunFolderError` for a run that is not finished: its numbers would be of some cases only,
     and in a sequence of other states of the model than they seem.
     """
-    run = Run.read(folder, _own(plugins, folder))
+    run = Run.read(folder, own_metrics(plugins, folder))
     run.check_finished()
     if (judge := _asked_judge(plugins, run, flags)) is not None:
         run = _of_judge(run, judge, flags)
         _fill(run, judge)
         console.note_stopped(judge, codes)
         run = Run.read(run.folder, run.metrics)
-    again = replace(run, everything=_valued(run, run.metrics))
+    again = replace(run, everything=valued(run, run.metrics))
     _compare(run, again)
     run.folder.write_results(again.results())
     if not flags.metrics:
         return again
     metrics = make_metrics(plugins, flags.metrics)
-    return replace(run, metrics=metrics, everything=_valued(run, metrics))
-
-
-def _own(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
-    """Return the run's own metrics, in its order.
-
-    Raises `RunFolderError` for a run that does not name them, and `PluginError`, with what the run was
-    made with, for one that is not installed.
-    """
-    manifest = folder.manifest()
-    if (own := manifest.get("metrics")) is None:
-        raise RunFolderError(f"{folder.path} was made by an older version", "run it anew: --new")
-    try:
-        return make_metrics(plugins, own)
-    except PluginError as error:
-        raise PluginError(error.cause, _made_with(manifest) or error.remedy) from error
-
-
-def _made_with(manifest: Mapping[str, Any]) -> str:
-    """Return which of a run's distributions other than ours there were; empty if none."""
-    parts = manifest.get("distributions", ())
-    named = [
-        f"{part['name']} {part['version']} ({part['source']})"
-        for part in parts
-        if part["name"] != DISTRIBUTION
-    ]
-    return f"the run was made with {', '.join(named)}" if named else ""
-
-
-def _valued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
-    """Return the records with the values that metrics give them; the control's have none."""
-    return [
-        r
-        if r.case == control.ID or r.status == INVALID
-        else replace(r, values=values(run.by_id[r.case], _answers(r), metrics, r.status))
-        for r in run.everything
-    ]
+    return replace(run, metrics=metrics, everything=valued(run, metrics))
 
 
 def _asked_judge(plugins: Plugins, run: Run, flags: Flags) -> Named | None:
@@ -187,11 +151,11 @@ def _fill(run: Run, judge: Named) -> None:
 
 def _asked(run: Run, judge: Named, records: Sequence[Record]) -> list[Record]:
     """Return records with what a judge says of them."""
-    asked = [(run.by_id[record.case], _answers(record)) for record in records]
+    asked = [(run.by_id[record.case], answers(record)) for record in records]
     found = judged_apart(judge.value, asked)
     return [
-        _filled(record, case, answers, run.metrics)
-        for record, (case, _), answers in zip(records, asked, found, strict=True)
+        _filled(record, case, said, run.metrics)
+        for record, (case, _), said in zip(records, asked, found, strict=True)
     ]
 
 
@@ -208,12 +172,6 @@ def _filled(
     before, after = ([encode_answer(a) for a in side] for side in answers)
     found = values(case, answers, metrics, record.status)
     return replace(record, before=before, after=after, values=found)
-
-
-def _answers(record: Record) -> Answers:
-    # Of a distribution, which is never stored, there is None.
-    before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
-    return cast(Answers, (before, after))
 
 
 def _compare(stored: Run, again: Run) -> None:

@@ -3,6 +3,8 @@
 They are the tests that papers print. The intervals of a run's own estimates are bootstrapped
 elsewhere (`edit_harness.stats`), and which numbers are tested is the affair of a metric's tables.
 
+Besides, how large a difference must be for a test to show it.
+
 Where a test says nothing there is None in the place of its numbers, never a number that could be
 taken for a result: with fewer than two values, and with values that do not vary, of which t is not
 defined.
@@ -20,6 +22,8 @@ Numbers = Sequence[float] | np.ndarray
 LEVEL = 0.95
 ROUNDING = 1e-12
 """Values whose spread is less than this part of their size do not vary: it is of rounding alone."""
+PRECISION = 1e-4
+"""How close the least difference of two shares is searched."""
 
 
 @dataclass(frozen=True)
@@ -161,3 +165,80 @@ def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
         least = min(least, p * (len(tested) / rank))
         adjusted[place] = least
     return adjusted
+
+
+def effect_size(before: Numbers, after: Numbers) -> float | None:
+    """Return Cohen's d_z: the mean of ``after - before`` in standard deviations of these differences.
+
+    None where the differences do not vary. Raises `ValueError` as `paired` does.
+    """
+    x = _present(_changes(before, after))
+    spread = _spread(x) if len(x) > 1 else 0.0
+    return float(x.mean()) / math.sqrt(spread / (len(x) - 1)) if spread else None
+
+
+def detectable_mean(before: Numbers, after: Numbers, alpha: float, power: float) -> float | None:
+    """Return the least mean difference that a paired t-test would show with this power.
+
+    It is for as many pairs as there are, whose differences vary as these do; ``alpha`` is the level
+    of the two-sided test. None where the differences do not vary, since nothing is known of how much
+    others would. Raises `ValueError` as `paired` does.
+    """
+    x = _present(_changes(before, after))
+    spread = _spread(x) if len(x) > 1 else 0.0
+    if not spread:
+        return None
+    from scipy.special import nctdtrinc, stdtrit
+
+    freedom = len(x) - 1
+    # The other side's share of the power is left out: it is below alpha / 2 and vanishes with power.
+    shift = float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - alpha / 2)))
+    return shift * math.sqrt(spread / freedom / len(x))
+
+
+def detectable_share(found: McNemar, alpha: float, power: float) -> float | None:
+    """Return the least difference of two shares that McNemar's exact test would show with this power.
+
+    It is for as many pairs as there are, of which as many change as did, or as few more as the
+    difference takes. In (0, 1]; None if there are too few pairs for any difference.
+    """
+    changed = (found.lost + found.gained) / found.n if found.n else 0.0
+
+    def enough(difference: float) -> bool:
+        return _power(found.n, max(changed, difference), difference, alpha) >= power
+
+    if not found.n or not enough(1.0):
+        return None
+    low, high = 0.0, 1.0
+    while high - low > PRECISION:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _power(n: int, changed: float, difference: float, alpha: float) -> float:
+    """Return the probability that McNemar's exact test of ``n`` pairs has a p of at most ``alpha``.
+
+    ``changed`` is the probability that a pair changes, ``difference`` by how much gains are the likelier.
+    """
+    from scipy.special import bdtr
+
+    changes = np.arange(n + 1)
+    probability = np.diff(bdtr(changes, n, changed), prepend=0.0)
+    changes, probability = changes[probability > ROUNDING], probability[probability > ROUNDING]
+    most = _critical(changes, alpha)
+    gains = (changed + difference) / (2 * changed)
+    rejected = bdtr(most, changes, gains) + bdtr(most, changes, 1 - gains)
+    return float(probability @ np.where(most < 0, 0.0, rejected))
+
+
+def _critical(changes: np.ndarray, alpha: float) -> np.ndarray:
+    """Return how many of so many changes may go the rarer way at a p of at most ``alpha``; -1: none."""
+    from scipy.special import bdtr
+
+    low, high = np.full(len(changes), -1), changes // 2
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        fits = 2 * bdtr(middle, changes, 0.5) <= alpha
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+    return low

@@ -1,0 +1,256 @@
+"""The command ``diff``: why two runs are different ones, and which cases came out otherwise.
+
+Settings are compared as they stand in the manifests, answers as they stand in the records: no
+metric is asked and no plugin loaded, so that runs of what is not installed can be looked at too.
+Whether a difference is more than chance says `edit_harness.comparing`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from edit_harness import console, control
+from edit_harness.encoding import finite
+from edit_harness.formats import Cell, Grid, Row, labelled, rich
+from edit_harness.outcome import Run
+from edit_harness.records import Record, RunFolder
+
+SHOWN = 10
+"""Cases that are listed, the worst first."""
+DIGEST = 64
+SHORT = 12
+"""Characters of a SHA-256, and how many of them are shown."""
+ABSENT = "–"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting that two runs have otherwise, or a part of one."""
+
+    field: str
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """A case that came out otherwise, or after other edits."""
+
+    case: str
+    state: int
+    first: str
+    second: str
+    """The statuses."""
+    flipped: int
+    """Answers after the edit whose likelier candidate, or text, is another one."""
+    distance: float
+    """The largest difference of a log-probability after the edit, in nats."""
+
+    @property
+    def rank(self) -> tuple[bool, int, float]:
+        """What worse cases have more of."""
+        return self.first != self.second, self.flipped, self.distance
+
+
+@dataclass(eq=False)
+class Difference:
+    """Two runs, and what is not the same in them."""
+
+    first: Run
+    second: Run
+
+    @cached_property
+    def identity(self) -> list[Change]:
+        """What makes them two runs: the parts of the fingerprint."""
+        one, two = (_named(run.manifest["identity"]) for run in self._runs)
+        found = _changes(one, two)
+        return sorted(found, key=lambda change: ".fields." in change.field)
+
+    @cached_property
+    def environment(self) -> list[Change]:
+        """What is recorded besides, and is no part of the fingerprint."""
+        kept = ("environment", "judged_by", "cases")
+        one, two = ({k: run.manifest.get(k) for k in kept} for run in self._runs)
+        counts = [len(each.pop("cases") or ()) for each in (one, two)]
+        found = list(_changes(one, two))
+        return found + ([Change("cases", *counts)] if counts[0] != counts[1] else [])
+
+    @cached_property
+    def shared(self) -> list[tuple[Record, Record]]:
+        """The visits that both have, of cases with the same content."""
+        others = {record.visit: record for record in self.second.everything}
+        return [
+            (record, others[record.visit])
+            for record in self.first.everything
+            if record.visit in others and self._same_content(record.case)
+        ]
+
+    def _same_content(self, case: str) -> bool:
+        one, two = (run.by_id.get(case) for run in self._runs)
+        return one is not None and one == two
+
+    @cached_property
+    def cases(self) -> list[CaseChange]:
+        """What came out otherwise of the visits that both have, the worst first."""
+        found = [_compared(*pair) for pair in self.shared]
+        return sorted((c for c in found if c.rank > (False, 0, 0.0)), key=lambda c: c.rank)[::-1]
+
+    @property
+    def apart(self) -> int:
+        """How many visits are in one run alone, or are of cases with another content."""
+        visits = {r.visit for run in self._runs for r in run.everything if r.case != control.ID}
+        return len(visits) - len(self.shared)
+
+    @property
+    def same(self) -> bool:
+        """Whether they are one run: equal fingerprints and equal rows, but for seconds."""
+        rows = [{r.visit: _timeless(r) for r in run.everything} for run in self._runs]
+        return not self.identity and rows[0] == rows[1]
+
+    @property
+    def _runs(self) -> tuple[Run, Run]:
+        return self.first, self.second
+
+
+def diff(first: str, second: str, as_json: bool) -> int:
+    """Print why two runs are different ones, and return the exit code."""
+    runs = [Run.read(RunFolder.at(name), {}) for name in (first, second)]
+    found = Difference(*runs)
+    if as_json:
+        console.out.out(json.dumps(finite(_as_data(found)), indent=1))
+        return 0
+    if found.same:
+        console.out.print("the same run: equal fingerprints and equal rows", markup=False)
+    for grid in _grids(found):
+        for part in rich([grid], console.out.width):
+            console.out.print(part)
+    for label, text in _remarks(found):
+        console.out.print(labelled(label, text, console.out.width))
+    return 0
+
+
+def _named(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an identity whose pairs of names and digests are fields too."""
+    return {**identity, "code": dict(identity.get("code") or ())}
+
+
+def _changes(one: Any, two: Any, name: str = "") -> Iterator[Change]:
+    """Yield the fields, by their path, that differ."""
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        for key in dict.fromkeys([*one, *two]):
+            path = f"{name}.{key}" if name else str(key)
+            yield from _changes(one.get(key, ABSENT), two.get(key, ABSENT), path)
+    elif one != two:
+        yield Change(name, one, two)
+
+
+def _compared(one: Record, two: Record) -> CaseChange:
+    pairs = list(zip(one.after, two.after, strict=False))
+    distances = [_distance(a, b) for a, b in pairs]
+    flipped = sum(_decision(a) != _decision(b) for a, b in pairs)
+    return CaseChange(
+        one.case, one.state, one.status, two.status, flipped, max(distances, default=0.0)
+    )
+
+
+def _decision(answer: Any) -> Any:
+    """Return what an answer comes to: its likeliest candidate by the mean over tokens, or its text."""
+    if not isinstance(answer, Mapping):
+        return None
+    if rows := answer.get("logprobs"):
+        means = [_mean(row) for row in rows]
+        return means.index(max(means)) if len(means) > 1 else answer.get("argmax")
+    verdict = answer.get("verdict") or {}
+    return answer.get("text"), verdict.get("status"), verdict.get("score")
+
+
+def _mean(row: Sequence[float | None]) -> float:
+    numbers = [value for value in row if value is not None]
+    return math.fsum(numbers) / len(numbers) if numbers and len(numbers) == len(row) else -math.inf
+
+
+def _distance(one: Any, two: Any) -> float:
+    """Return the largest difference of a log-probability; of a divergence, of that."""
+    flat = [list(_numbers(each)) for each in (one, two)]
+    pairs = zip(*flat, strict=False)
+    return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
+
+
+def _numbers(answer: Any) -> Iterator[float | None]:
+    if isinstance(answer, Mapping):
+        for row in answer.get("logprobs") or ():
+            yield from row
+        yield from (answer[name] for name in ("forward", "reverse") if name in answer)
+
+
+def _timeless(record: Record) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name != "seconds"}
+
+
+def _grids(found: Difference) -> Iterator[Grid]:
+    for title, changes in (
+        ("what makes them different runs", found.identity),
+        ("recorded, and no part of the fingerprint", found.environment),
+    ):
+        if changes:
+            fields: list[Row] = [
+                ([c.field, _short(c.first), _short(c.second)], []) for c in changes
+            ]
+            yield Grid(title, ["Field", "A", "B"], [], fields)
+    if found.cases:
+        rows = [
+            (
+                [f"{c.case} ({c.state})" if c.state else c.case, _statuses(c)],
+                [Cell(str(c.flipped)), Cell(f"{c.distance:.3g}")],
+            )
+            for c in found.cases[:SHOWN]
+        ]
+        title = (
+            f"cases that came out otherwise: {len(found.cases)} of {len(found.shared)}, worst first"
+        )
+        yield Grid(title, ["Case (state)", "Status"], ["Decisions flipped", "Largest change"], rows)
+
+
+def _statuses(change: CaseChange) -> str:
+    same = change.first == change.second
+    return change.first if same else f"{change.first} → {change.second}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:SHORT] if len(text) == DIGEST and text.isalnum() else text
+
+
+def _remarks(found: Difference) -> Iterator[tuple[str, str]]:
+    if found.same:
+        return
+    if not found.identity:
+        yield "note", "equal fingerprints: one kind of run, made twice"
+    if found.apart:
+        yield (
+            "note",
+            f"{found.apart} cases are in one run alone, or ask something else in the other",
+        )
+    if found.cases:
+        yield "changes", "log-probabilities after the edit, in nats"
+        yield "next", "whether it is more than chance: edit-harness compare A B"
+    elif found.shared:
+        yield "note", f"all {len(found.shared)} answers that both have are equal"
+
+
+def _as_data(found: Difference) -> dict[str, Any]:
+    return {
+        "same": found.same,
+        "A": str(found.first.folder.path),
+        "B": str(found.second.folder.path),
+        "identity": [asdict(change) for change in found.identity],
+        "environment": [asdict(change) for change in found.environment],
+        "shared": len(found.shared),
+        "apart": found.apart,
+        "cases": [asdict(change) for change in found.cases],
+    }
