@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
 from edit_harness import report
 from edit_harness.interfaces import Measure
@@ -115,8 +116,12 @@ def boards(entrants: Sequence[Entrant]) -> list[Board]:
     found: dict[Protocol, list[Entrant]] = {}
     for entrant in entrants:
         found.setdefault(Protocol.of(entrant.run), []).append(entrant)
-    order = sorted(found, key=lambda p: (p.task, p.version, p.regime, p.precision, p.data, p.judge))
-    return [_board(protocol, found[protocol]) for protocol in order]
+    return [_board(protocol, found[protocol]) for protocol in sorted(found, key=_heading)]
+
+
+def _heading(protocol: Protocol) -> tuple[Any, ...]:
+    """Return what tables are in order of; single edits come first."""
+    return protocol.task, protocol.version, protocol.regime != "single", astuple(protocol)
 
 
 def model_of(run: Run) -> str:
@@ -146,17 +151,16 @@ def _best(
     by_run: Sequence[Mapping[str, Line]],
     columns: Mapping[str, Measure],
 ) -> dict[tuple[str, str], str]:
-    """Return the best number, as it is shown, by model and measure; the unedited model has none."""
-    best: dict[tuple[str, str], tuple[float, str]] = {}
+    """Return the best number, as it is shown, by model and measure, where several runs compete."""
+    found: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for entrant, lines in zip(entrants, by_run, strict=True):
         for name, line in lines.items() if _competes(entrant) else ():
-            key, better = (model_of(entrant.run), name), columns[name].better
-            if not better or line.after is None or math.isnan(line.after.value):
-                continue
-            value = line.after.value if better == "higher" else -line.after.value
-            if key not in best or value > best[key][0]:
-                best[key] = value, report.show(line.after, line)
-    return {key: text for key, (_, text) in best.items()}
+            better = columns[name].better
+            if better and line.after is not None and not math.isnan(line.after.value):
+                value = line.after.value if better == "higher" else -line.after.value
+                said = value, report.show(line.after, line)
+                found.setdefault((model_of(entrant.run), name), []).append(said)
+    return {key: max(several)[1] for key, several in found.items() if len(several) > 1}
 
 
 def _competes(entrant: Entrant) -> bool:
@@ -195,6 +199,8 @@ class Point:
     model: str
     x: Estimate
     y: Estimate
+    before: tuple[Estimate, Estimate] | None
+    """The unedited model's place; None if it was not measured."""
     front: bool
     """Whether no other run of the model is at least as good in both and better in one."""
 
@@ -220,12 +226,18 @@ def plane(board: Board) -> Plane | None:
     ]
     good = [p for p in placed if _competes(p[0]) and not math.isnan(p[1].value + p[2].value)]
     signs = [-1 if axis[1].better == "lower" else 1 for axis in axes if axis]
+    names = [f"pre_{axis[0]}" for axis in axes if axis]
     points = [
-        Point(entrant, model_of(entrant.run), x, y, _undominated((entrant, x, y), good, signs))
-        for entrant, x, y in placed
+        Point(e, model_of(e.run), x, y, _both(e.run, names), _undominated((e, x, y), good, signs))
+        for e, x, y in placed
         if not math.isnan(x.value + y.value)
     ]
     return Plane(axes[0], axes[1], points)
+
+
+def _both(run: Run, names: Sequence[str]) -> tuple[Estimate, Estimate] | None:
+    x, y = (run.estimates.get(name) for name in names)
+    return (x, y) if x and y and not math.isnan(x.value + y.value) else None
 
 
 def _axis(board: Board, roles: Sequence[str]) -> tuple[str, Measure] | None:

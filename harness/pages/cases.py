@@ -115,23 +115,23 @@ def _case(case: Case, record: Record) -> dict[str, Any]:
         "message": record.message,
         "tags": dict(case.tags),
         "requests": [[r.text, r.subject, r.target_new, r.target_true] for r in case.requests],
-        "probes": list(_probes(case, record)),
+        "probes": _probes(case, record),
     }
     return {key: value for key, value in data.items() if value or key in ("id", "status")}
 
 
-def _probes(case: Case, record: Record) -> Iterator[dict[str, Any]]:
-    """Yield what was asked, once for each prompt in a role, with all that was answered to it."""
-    found: dict[str, dict[str, Any]] = {}
+def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
+    """Return what was asked by role, once for each prompt, with all that was answered to it."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     before, after = (_decoded(side, len(case.probes)) for side in (record.before, record.after))
     for probe, *pair in zip(case.probes, before, after, strict=True):
         tags = dict(probe.tags)
-        same = json.dumps([probe.role, probe.query.prompt, tags], sort_keys=True)
-        about = {"role": probe.role, "prompt": probe.query.prompt, **({"tags": tags} if tags else {})}
-        entry = found.setdefault(same, about)
+        about = {"prompt": probe.query.prompt, **({"tags": tags} if tags else {})}
+        same = json.dumps(about, sort_keys=True)
+        entry = found.setdefault(probe.role, {}).setdefault(same, about)
         for kind, said in _answered(probe, *pair):
             entry.setdefault(kind, []).append(said)
-    yield from found.values()
+    return {role: list(probes.values()) for role, probes in found.items()}
 
 
 def _decoded(stored: Sequence[Any], count: int) -> list[Answer | None]:

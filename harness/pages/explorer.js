@@ -133,8 +133,8 @@ function startExplorer(runs) {
       make("span", "label", "write "), make("bdi", "", prompt), " → ", make("bdi", "new", fresh),
       old ? make("span", "quiet", " instead of ") : null, old ? make("bdi", "", old) : null));
     const only = by("role").value;
-    const groups = Map.groupBy((found.probes ?? []).filter((p) => !only || p.role === only), (p) => p.role);
-    const sections = [...groups].map(([role, probes]) => make("section", "",
+    const groups = Object.entries(found.probes ?? {}).filter(([role]) => !only || role === only);
+    const sections = groups.map(([role, probes]) => make("section", "",
       make("h4", "", role, make("span", "quiet", ` ${probes.length}`)),
       ...probes.map((p) => probe(p, targets))));
     return make("div", "inside", found.message ? make("p", "message", found.message) : null,
@@ -176,7 +176,7 @@ function startExplorer(runs) {
     const [status, role, noop] = [by("status").value, by("role").value, by("noop").checked];
     const text = JSON.stringify(by("text").value.trim().toLowerCase()).slice(1, -1);
     return run.cases.filter((found) => (!status || found.status === status)
-      && (!role || (found.probes ?? []).some((p) => p.role === role))
+      && (!role || Object.hasOwn(found.probes ?? {}, role))
       && (!noop || found.noop) && haystack(found).includes(text));
   }
 
@@ -219,7 +219,7 @@ function startExplorer(runs) {
       .map((m) => [m.name, `worst ${m.name} first`])]);
     const distinct = (values) => [...new Set(values)].map((value) => [value, value]);
     fill(by("status"), [["", "any"], ...distinct(run.cases.map((c) => c.status))]);
-    fill(by("role"), [["", "all"], ...distinct(run.cases.flatMap((c) => (c.probes ?? []).map((p) => p.role)))]);
+    fill(by("role"), [["", "all"], ...distinct(run.cases.flatMap((c) => Object.keys(c.probes ?? {})))]);
     if (grouped.length) showGroups();
     anew();
   }

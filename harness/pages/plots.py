@@ -22,6 +22,8 @@ WIDTH = 540
 ROW = 30
 NAME = 24
 """Characters of a name in a plot."""
+LETTER = 9.5
+"""Pixels of a letter, on a narrow screen, where letters are enlarged."""
 SERIES = 6
 """Colours there are; the classes ``s0``, ``s1`` and so on."""
 CURVES = 6
@@ -82,7 +84,8 @@ def _extent(measure: Measure, values: Sequence[float], whole: bool) -> tuple[flo
     low, high = min(values), max(values)
     if whole and measure.unit == "%":
         return (-100.0 if low < 0 else 0.0), 100.0
-    room = max((high - low) * 0.12, 1e-9 + abs(high) * 0.02)
+    least_room = 5.0 if measure.unit in HUNDREDTHS else max(abs(high) * 0.1, 0.01)
+    room = max((high - low) * 0.12, least_room)
     least, most = (x * _times(measure) for x in measure.limits)
     return max(low - room, least), min(high + room, most)
 
@@ -97,7 +100,8 @@ def dumbbells(rows: Sequence[Line]) -> list[Markup]:
 def _dumbbell(rows: Sequence[Line], unit: str) -> Markup:
     values = [v for row in rows for v in _spread(row.after, row) + _spread(row.before, row)]
     low, high = _extent(rows[0].measure, [*values, 0.0], whole=True)
-    scale = Scale(low, high if high > low else low + 1, 96, WIDTH - 60)
+    names = max(min(len(row.name), NAME) for row in rows)
+    scale = Scale(low, high if high > low else low + 1, 30 + LETTER * names, WIDTH - 74)
     bottom = 14 + ROW * len(rows)
     body = list(_axis_below(scale, 10, bottom, unit))
     for i, row in enumerate(rows):
@@ -132,20 +136,40 @@ def _bell(row: Line, scale: Scale, y: float) -> Iterator[str]:
 
 
 def scatter(plane: Plane) -> Markup:
-    """Return efficacy against specificity: a point for each run, a cross for its intervals."""
-    height, axes = 400, (plane.x, plane.y)
+    """Return efficacy against specificity: a point for each run, a cross for its intervals.
+
+    One run alone is joined to where it came from, the unedited model.
+    """
+    height, alone = 360, len(plane.points) == 1
     spans = []
-    for at, (_, measure) in enumerate(axes):
-        ends = [e for p in plane.points for e in _ends((p.x, p.y)[at], measure)]
+    for at, (_, measure) in enumerate((plane.x, plane.y)):
+        estimates = [e[at] for p in plane.points for e in _estimates(p, alone)]
+        ends = [end for estimate in estimates for end in _ends(estimate, measure)]
         spans.append(_extent(measure, ends or [0.0], whole=False))
     x, y = Scale(*spans[0], 56, WIDTH - 70), Scale(*spans[1], height - 52, 16)
     body = [*_axis_below(x, 16, height - 52, _axis_name(plane.x)), *_axis_left(y, x, plane.y)]
     models = list(dict.fromkeys(point.model for point in plane.points))
     for i, model in enumerate(models):
         body += _front([p for p in plane.points if p.model == model], x, y, plane, i % SERIES)
+    if alone and (before := plane.points[0].before):
+        body += _origin(before, plane.points[0], x, y, plane)
     body += _marks(plane, x, y, models)
     title = f"{_axis_name(plane.y)} against {_axis_name(plane.x)}"
     return _svg(height, title, body)
+
+
+def _estimates(point: Point, alone: bool) -> list[tuple[Estimate, Estimate]]:
+    return [(point.x, point.y), *([point.before] if alone and point.before else [])]
+
+
+def _origin(
+    before: tuple[Estimate, Estimate], point: Point, x: Scale, y: Scale, plane: Plane
+) -> Iterator[str]:
+    """Yield the unedited model's point, and what joins it to that after the edits."""
+    px, py = x(_times(plane.x[1]) * before[0].value), y(_times(plane.y[1]) * before[1].value)
+    yield _line(px, py, *_at(point, x, y, plane), "link")
+    yield _dot(px, py, "before")
+    yield _text(px + 9, py + 18, "before", "tick halo")
 
 
 def _ends(estimate: Estimate, measure: Measure) -> list[float]:
