@@ -132,7 +132,9 @@ def model_of(run: Run) -> str:
 
 
 def _board(protocol: Protocol, entrants: Sequence[Entrant]) -> Board:
-    by_run = [{line.name: line for line in e.run.lines if not line.measure.detail} for e in entrants]
+    by_run = [
+        {line.name: line for line in e.run.lines if not line.measure.detail} for e in entrants
+    ]
     columns = {name: line.measure for lines in by_run for name, line in lines.items()}
     best = _best(entrants, by_run, columns)
     order = sorted(range(len(entrants)), key=lambda i: _place(entrants[i]))

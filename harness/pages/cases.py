@@ -18,7 +18,7 @@ from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, 
 from edit_harness.encoding import decode_answer
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import Run
-from edit_harness.pages.text import shown
+from edit_harness.pages.text import embedded
 from edit_harness.records import INVALID, OK, Record
 from edit_harness.report import HUNDREDTHS
 
@@ -97,9 +97,8 @@ def _within(
     for i in wanted:
         values = [[_short(column[i]) for column in pair] for pair in table.values()]
         record = run.records[i]
-        data = shown(_case(run.by_id[record.case], record))
-        data |= {"place": place[i], "values": values}
-        size = len(json.dumps(data, separators=(",", ":"))) + 1
+        data = _case(run.by_id[record.case], record) | {"place": place[i], "values": values}
+        size = len(embedded(data)) + 1
         if spent and spent + size > budget:
             return
         spent += size
@@ -167,7 +166,7 @@ def _text(answer: Answer | None) -> dict[str, Any] | None:
     if not isinstance(answer, Text):
         return None
     said = {name: getattr(answer.verdict, name) for name in VERDICT} if answer.verdict else {}
-    kept = {name: value for name, value in said.items() if value not in ("", None, False)}
+    kept = {k: v for k, v in said.items() if v not in ("", None) and v is not False}
     return {"text": answer.text, **({"verdict": kept} if kept else {})}
 
 

@@ -81,7 +81,8 @@ function startExplorer(runs) {
     const [probability, likeliest] = side;
     const fill = make("i");
     fill.style.width = `${100 * probability}%`;
-    const text = `${name} ${(100 * probability).toPrecision(3)} %${likeliest ? " · likeliest" : ""}`;
+    const percent = probability && probability < 1e-5 ? "< 0.001" : String(Number((100 * probability).toPrecision(3)));
+    const text = `${name} ${percent} %${likeliest ? " · likeliest" : ""}`;
     return make("span", `bar ${name}`, fill, make("span", "", text));
   }
 
@@ -93,18 +94,18 @@ function startExplorer(runs) {
 
   function verdict(found) {
     if (!found) return null;
-    const score = found.score === undefined ? found.status : found.score === 1 ? "right"
-      : found.score === 0 ? "wrong" : `score ${found.score}`;
-    const words = [score, found.reverted ? "right before the edit" : "", found.note, found.served];
-    const line = make("p", `verdict ${score}`, words.filter(Boolean).join(" · "));
+    const words = { 0: "wrong", 1: "right" };
+    const score = found.status === "decided" ? words[found.score] ?? `score ${found.score}` : found.status;
+    const parts = [score, found.reverted ? "right before the edit" : "", found.note, found.served];
+    const line = make("p", `verdict ${score}`, parts.filter(Boolean).join(" · "));
     if (!found.raw) return line;
-    return make("div", "", line, make("details", "", make("summary", "", "what the judge said"),
+    return make("div", "", line, make("details", "", make("summary", "quiet", "the judge’s own words"),
       make("p", "said", found.raw)));
   }
 
   function text(side, name) {
     return make("div", "side", make("h5", "", name),
-      make("p", "said", side ? side.text || "(empty)" : "no answer"), verdict(side?.verdict));
+      make("p", "said", side ? side.text.trim() || "(empty)" : "no answer"), verdict(side?.verdict));
   }
 
   function tagsOf(tags) {

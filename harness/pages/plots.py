@@ -194,9 +194,7 @@ def _axis_left(y: Scale, x: Scale, axis: tuple[str, Measure]) -> Iterator[str]:
     )
 
 
-def _front(
-    points: Sequence[Point], x: Scale, y: Scale, plane: Plane, series: int
-) -> Iterator[str]:
+def _front(points: Sequence[Point], x: Scale, y: Scale, plane: Plane, series: int) -> Iterator[str]:
     """Yield the line through a model's runs that no other run of it beats, if there are several."""
     placed = sorted(_at(point, x, y, plane) for point in points if point.front)
     if len(placed) > 1:
@@ -273,4 +271,6 @@ def _curve(
     yield f'<polyline points="{path}" class="curve s{series}"/>'
     if there:
         px, ends = there[-1]
-        yield _beside(px, y(ends[0]) + 11, row.name, taken).replace('"name halo"', f'"name s{series}"')
+        yield _beside(px, y(ends[0]) + 11, row.name, taken).replace(
+            '"name halo"', f'"name s{series}"'
+        )

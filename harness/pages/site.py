@@ -96,14 +96,17 @@ def _files(
     entrants = [Entrant(entry.run, name, entry.badge) for name, entry in ordered]
     refused = sorted(rejected)
     shared = {"policy": Markup(SHARED), "style": None, "script": None}
-    yield "index.html", page(
-        "index.jinja",
-        **shared,
-        root="",
-        title=title,
-        level=f"{LEVEL:.0%}",
-        boards=boards_of(entrants),
-        rejected=refused,
+    yield (
+        "index.html",
+        page(
+            "index.jinja",
+            **shared,
+            root="",
+            title=title,
+            level=f"{LEVEL:.0%}",
+            boards=boards_of(entrants),
+            rejected=refused,
+        ),
     )
     yield "promise.html", page("promise.jinja", **shared, root="", site=title, title=title)
     for name, entry in ordered:
