@@ -9,9 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from browser import browser
-from builders import record
-from hostile import ELSEWHERE, PAYLOADS, STRINGS, altered, spoilt
-from test_runner import Push
+from page_runs import ELSEWHERE, PAYLOADS, STRINGS, altered, small, spoilt
 
 import edit_harness as eh
 from edit_harness import pages, records, report
@@ -20,20 +18,11 @@ from edit_harness.pages.breakdown import breakdowns
 from edit_harness.pages.cases import columns_of, explored, worst_first
 from edit_harness.pages.facts import statuses
 from edit_harness.pages.text import LONGEST, clipped, embedded, guarded, host, shown, visible
-from edit_harness.testing import tiny_model
-
-NAMES = ("Ada", "Bob", "Ann", "Danielle")
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """A run of a tiny model; one of its edits fails."""
-    folder = tmp_path_factory.mktemp("base")
-    facts = [record(i, subject=n, relation_id=f"P{i % 2}") for i, n in enumerate(NAMES)]
-    (folder / "facts.json").write_text(json.dumps(facts))
-    args = {"data": str(folder / "facts.json")}
-    editor = Push(fails=("Bob",))
-    return eh.evaluate(editor, "counterfact", tiny_model(), task_args=args, output=folder)
+    return small(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,21 @@
-"""Two hundred texts that no page may obey, and runs that have them wherever a text can stand."""
+"""Runs for pages: a small one, others like it, and two hundred texts that no page may obey in them."""
 
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from edit_harness import Case, Choose, Generate, Probe, Request
+from builders import record
+from test_runner import Push
+
+from edit_harness import Case, Choose, Generate, Probe, Request, evaluate
 from edit_harness.outcome import Run
 from edit_harness.records import Record
+from edit_harness.testing import tiny_model
 
 ELSEWHERE = "https://evil.example"
 PAYLOADS = (
@@ -66,6 +72,18 @@ PAYLOADS = (
 )
 CLOSERS = ("", '"></title></textarea></select>', "'></style></svg>", "</script>-->]]>")
 STRINGS = [closer + payload for payload in PAYLOADS for closer in CLOSERS]
+
+
+NAMES = ("Ada", "Bob", "Ann", "Danielle")
+
+
+def small(folder: Path) -> Run:
+    """Return a run of a tiny model on four cases; the edit of Bob fails."""
+    facts = [record(i, subject=name, relation_id=f"P{i % 2}") for i, name in enumerate(NAMES)]
+    (folder / "facts.json").write_text(json.dumps(facts))
+    args = {"data": str(folder / "facts.json")}
+    editor = Push(fails=("Bob",))
+    return evaluate(editor, "counterfact", tiny_model(), task_args=args, output=folder)
 
 
 def spoilt(run: Run, part: list[str]) -> Run:
