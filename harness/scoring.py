@@ -73,7 +73,7 @@ def _score(plugins: Plugins, folder: RunFolder, flags: Flags, codes: list[int]) 
     Raises `RunFolderError` for a run that is not finished: its numbers would be of some cases only,
     and in a sequence of other states of the model than they seem.
     """
-    run = Run.read(folder, _own(plugins, folder))
+    run = Run.read(folder, own_metrics(plugins, folder))
     run.check_finished()
     if (judge := _asked_judge(plugins, run, flags)) is not None:
         run = _of_judge(run, judge, flags)
@@ -89,7 +89,7 @@ def _score(plugins: Plugins, folder: RunFolder, flags: Flags, codes: list[int]) 
     return replace(run, metrics=metrics, everything=_valued(run, metrics))
 
 
-def _own(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
+def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
     """Return the run's own metrics, in its order.
 
     Raises `RunFolderError` for a run that does not name them, and `PluginError`, with what the run was
