@@ -57,6 +57,7 @@ def leaderboard() -> None:
 
 @leaderboard.command()
 @click.option("-t", "--task", default="counterfactplus", metavar="NAME", show_default=True)
+@click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
 @click.option("--out", required=True, metavar="FILE", help="The baseline, as JSON Lines.")
 @click.option("-m", "--model", default="pocket", metavar="NAME", show_default=True,
               help="A bundled name, a folder or a hub name.")  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from edit_harness import assembly, baselines, digests
+from edit_harness import assembly, baselines, digests, fields
 from edit_harness.assembly import Benchmark
 from edit_harness.baselines import Line
 from edit_harness.before import Before
@@ -28,6 +28,7 @@ class Flags(LoadingFlags):
     """The flags of ``leaderboard baseline``, as they were parsed."""
 
     task: str
+    task_args: Sequence[str]
     model: str
     out: str
 
@@ -40,7 +41,7 @@ def baseline(plugins: Plugins, flags: Flags) -> int:
             f"there is no folder {path.parent}", "make it, or name another: --out FILE"
         )
     source = assembly.checked_source(plugins, flags.model)
-    benchmark = assembly.make_benchmark(plugins, flags.task, {}, source)
+    benchmark = assembly.make_benchmark(plugins, flags.task, fields.parse(flags.task_args), source)
     model = assembly.load(plugins, flags.model, **flags.model_options)
     if model.precision not in baselines.TOLERANCE:
         known = ", ".join(baselines.TOLERANCE)

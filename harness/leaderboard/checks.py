@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from edit_harness.leaderboard import consistency, data, doubts, form, numbers
 from edit_harness.leaderboard.evidence import Evidence
-from edit_harness.leaderboard.findings import Check, Finding, Rejected, shown
+from edit_harness.leaderboard.findings import Check, Finding, Rejected, Remark, shown
 
 CHECKS: tuple[Check, ...] = (
     *form.CHECKS, *data.CHECKS, *numbers.CHECKS, *consistency.CHECKS, *doubts.CHECKS,
@@ -36,7 +36,7 @@ def found(evidence: Evidence, level: int) -> Iterator[Finding]:
 
 def _made(check: Check, evidence: Evidence) -> Iterator[Finding]:
     """Yield what a check comes to; whatever goes wrong in it is the bundle's fault."""
-    remarks = []
+    remarks: list[Remark] = []
     try:
         remarks += check.run(evidence)
     except Rejected as error:

@@ -85,6 +85,11 @@ class Evidence:
         return Rows.read(self.folder / "samples.jsonl", self.limits)
 
     @cached_property
+    def events(self) -> int:
+        """How many events the run noted; what they say counts for nothing."""
+        return sum(1 for _ in strict.objects(self.folder / "events.jsonl", self.limits))
+
+    @cached_property
     def everything(self) -> list[Record]:
         """The records that count, in the order of the plan, as a finished run has them."""
         order = {visit: number for number, visit in enumerate(self.visits)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from edit_harness.leaderboard import bundle, sealing
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Check, Rejected, Remark, shown
-from edit_harness.leaderboard.limits import MEMBERS, OPTIONAL, SUMS
+from edit_harness.leaderboard.limits import MEMBERS, SUMS
 from edit_harness.outcome import MANIFEST
 from edit_harness.records import fingerprint
 
@@ -52,28 +52,20 @@ def checksums(evidence: Evidence) -> Iterator[Remark]:
 
 def strictness(evidence: Evidence) -> Iterator[Remark]:
     """Check that every file is strict JSON, with rows, texts, numbers and depths within the limits."""
-    readers = {
+    readers: dict[str, Callable[[], object]] = {
         "submission.json": lambda: evidence.submission,
         "manifest.json": lambda: evidence.manifest,
         "results.json": lambda: evidence.results,
         "cases.jsonl": lambda: evidence.cases,
         "samples.jsonl": lambda: evidence.rows,
-        **{name: lambda name=name: _read(evidence, name) for name in OPTIONAL},
+        "events.jsonl": lambda: evidence.events,
     }
-    for name, read in readers.items():
-        if name in evidence.digests:
-            try:
-                read()
-            except Rejected as error:
-                raise Rejected(f"{name}: {error}") from None
+    for name in sorted(readers.keys() & evidence.digests.keys()):
+        try:
+            readers[name]()
+        except Rejected as error:
+            raise Rejected(f"{name}: {error}") from None
     yield from ()
-
-
-def _read(evidence: Evidence, name: str) -> None:
-    from edit_harness.leaderboard import strict
-
-    for _ in strict.objects(evidence.folder / name, evidence.limits):
-        pass
 
 
 def schema(evidence: Evidence) -> Iterator[Remark]:
@@ -100,8 +92,9 @@ def _identity(identity: Mapping[str, Any]) -> Iterator[Remark]:
     yield from _wrong("the identity of manifest.json", identity, IDENTITY)
     for part, names in TEXTS.items():
         held = identity.get(part)
-        for name in names if isinstance(held, dict) else ():
-            if not isinstance(held.get(name), str):
+        texts = held if isinstance(held, dict) else {}
+        for name in names:
+            if not isinstance(texts.get(name), str):
                 yield f"the identity of manifest.json has no text {part}.{name}"
 
 

@@ -82,7 +82,7 @@ def replayed(
 ) -> tuple[list[Finding], dict[str, Any]]:
     """Run cases again, and return what that comes to. Raises `HarnessError` if the model cannot be loaded.
 
-    ``model`` is a name; empty for the bundled model whose baseline the bundle was checked against.
+    ``model`` is a name; empty for the bundled model that has the run's weights.
     """
     check = Check(REPLAY, "replay", lambda _: iter(()))
     remarks, tally = _again(evidence, plugins, model, beacon, number)
@@ -111,10 +111,11 @@ def _again(
 
 
 def _bundled(evidence: Evidence, plugins: Plugins) -> str:
-    """Return the name of the bundled model that the bundle's baseline came with; empty if of none."""
-    place = baselines.place_of(evidence.identity)
+    """Return the name of the bundled model with the weights of the run; empty if there is none."""
+    digest = evidence.identity["model"]["digest"]
     for component in plugins.of_kind("model"):
-        if baselines.find(baselines.shipped(source_of(plugins, component.name)), place):
+        files = baselines.shipped(source_of(plugins, component.name))
+        if any(baselines.header_of(file)["model"] == digest for file in files):
             return component.name
     return ""
 

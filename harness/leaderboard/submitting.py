@@ -158,5 +158,8 @@ def _verified(path: Path, flags: Flags) -> Report:
     for finding in (*report.failed, *report.unchecked):
         said = f"{finding.outcome}: check {finding.check}, {finding.name}: {finding.text}"
         err.print(said, markup=False, highlight=False, soft_wrap=True)
-    out.print(f"edit-harness verify {path}", markup=False, highlight=False, soft_wrap=True)
+    command = " ".join(
+        ["edit-harness verify", str(path), *(f"--baseline {b}" for b in flags.baseline)]
+    )
+    out.print(command, markup=False, highlight=False, soft_wrap=True)
     return report
