@@ -422,3 +422,5 @@ class ModelSource:
     """Files for tasks, by the name that a task's `bind` looks for."""
     moments: str = ""
     """A folder with second-moment statistics."""
+    baselines: str = ""
+    """A folder with what it answers to tasks before any edit: see `edit_harness.baselines`."""

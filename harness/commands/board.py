@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from edit_harness.options import HELP, as_json, debug, many, model_flags, with_plugins
+from edit_harness.options import HELP, as_json, debug, loading_flags, many, with_plugins
 from edit_harness.plugins import Plugins
 
 
@@ -19,6 +20,7 @@ from edit_harness.plugins import Plugins
 @click.option("--source", default="", metavar="URL", help="Where the editor's code is.")
 @click.option("--tuned-on", required=True, metavar="TEXT",
               help="What the editor's settings were chosen on; none, if on nothing.")  # fmt: skip
+@many("--baseline", metavar="FILE", help="Before-edit values of a model that is not bundled.")
 @debug
 @with_plugins
 def submit(plugins: Plugins, **flags: Any) -> int:
@@ -32,13 +34,13 @@ def submit(plugins: Plugins, **flags: Any) -> int:
 @click.argument("bundles", nargs=-1, required=True, metavar="BUNDLE…")
 @click.option("--level", type=click.IntRange(0, 4), default=3, show_default=True,
               help="0 form, 1 data, 2 numbers, 3 plausibility, 4 cases run again.")  # fmt: skip
-@click.option(
-    "--baseline", metavar="FILE", help="Before-edit values of a model that is not bundled."
-)
+@many("--baseline", metavar="FILE", help="Before-edit values of a model that is not bundled.")
 @click.option("--beacon", default="", metavar="TEXT",
               help="With --level 4: what nobody knew before the submission.")  # fmt: skip
 @click.option("-k", "number", type=click.IntRange(1), default=300, show_default=True,
               help="With --level 4: cases that are run again.")  # fmt: skip
+@click.option("-m", "--model", default="", metavar="NAME",
+              help="With --level 4: the run's model, if it is not bundled.")  # fmt: skip
 @as_json
 @debug
 def verify(**flags: Any) -> int:
@@ -54,10 +56,12 @@ def leaderboard() -> None:
 
 
 @leaderboard.command()
-@many("-t", "--task", "--tasks", "task", default=["counterfactplus"], metavar="NAME",
-       help="Tasks, by comma or repeated.", show_default="counterfactplus")  # fmt: skip
+@click.option("-t", "--task", default="counterfactplus", metavar="NAME", show_default=True)
+@click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
 @click.option("--out", required=True, metavar="FILE", help="The baseline, as JSON Lines.")
-@model_flags
+@click.option("-m", "--model", default="pocket", metavar="NAME", show_default=True,
+              help="A bundled name, a folder or a hub name.")  # fmt: skip
+@loading_flags
 @debug
 @with_plugins
 def baseline(plugins: Plugins, **flags: Any) -> int:
@@ -71,9 +75,14 @@ def baseline(plugins: Plugins, **flags: Any) -> int:
 @click.argument("folder", metavar="DIR")
 @click.option("--out", required=True, metavar="SITE", help="The folder of the pages.")
 @click.option("--title", default="Knowledge editing", show_default=True)
+@many("--baseline", metavar="FILE", help="Before-edit values of models that are not bundled.")
+@click.option("--reports", metavar="DIR",
+              help="What verify --level 4 --json printed: the badges of what was replayed.")  # fmt: skip
 @debug
-def build(folder: str, out: str, title: str, debug: bool) -> int:
+def build(
+    folder: str, out: str, title: str, baseline: Sequence[str], reports: str | None, debug: bool
+) -> int:
     """Verify all bundles of a folder, and make a site of those that pass."""
     from edit_harness.leaderboard import building
 
-    return building.build(folder, out, title)
+    return building.build(folder, out, title, baseline, reports)

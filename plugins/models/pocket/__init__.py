@@ -32,3 +32,4 @@ class Pocket(ModelSource):
         }
     )
     moments: str = str(FILES)
+    baselines: str = str(FILES / "baselines")

@@ -1,0 +1,160 @@
+"""Level 3, second half: what honest runs seldom have. Nothing here rejects; a human looks at it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from scipy.stats import mannwhitneyu
+
+from edit_harness.cases import Scores
+from edit_harness.encoding import decode_answer, dumps
+from edit_harness.leaderboard.evidence import Evidence
+from edit_harness.leaderboard.findings import Check, Flag, Remark, shown
+from edit_harness.records import INVALID, OK, Record
+
+FEW = 10
+"""Below so many rows nothing can be said."""
+MANY = 100
+"""Cases of which not all can have shared their forward passes, and so their times."""
+GRIDS = (1e-1, 1e-2, 1e-3, 1e-4)
+"""Steps, in nats, that no measured value keeps to."""
+MANY_FAILED, MANY_UNMOVED = 0.05, 0.5
+"""Shares of cases."""
+CHANCE = 1e-3
+"""How unlikely a pattern has to be to be told."""
+
+
+def times(evidence: Evidence) -> Iterator[Remark]:
+    """Check that edits and measurements take some time, and not always the same."""
+    for part in ("edit", "evaluate"):
+        taken = [record.seconds.get(part, 0.0) for record in _good(evidence)]
+        if len(taken) < FEW:
+            continue
+        if min(taken) < 0:
+            yield Flag(f"{part}: less than no time")
+        elif part == "evaluate" and max(taken) == 0:
+            yield Flag("measuring took no time")
+        elif len(taken) >= MANY and len(set(taken)) == 1 and max(taken) > 0:
+            yield Flag(f"{part}: every case took exactly {taken[0]:g} s")
+
+
+def grid(evidence: Evidence) -> Iterator[Remark]:
+    """Check that log-probabilities after the edits are not rounded."""
+    found = [part for record in _good(evidence) for part in _logprobs(record.after)]
+    for step in GRIDS:
+        if len(found) >= FEW and all(abs(v / step - round(v / step)) < 1e-6 for v in found):
+            yield Flag(
+                f"all {len(found)} log-probabilities after the edits are multiples of {step:g}"
+            )
+            return
+
+
+def copies(evidence: Evidence) -> Iterator[Remark]:
+    """Check that no two cases have the same numbers after their edits."""
+    numbers = Counter(
+        dumps([decode_answer(a).logprobs for a in record.after if _scores(a)])  # type: ignore[union-attr]
+        for record in _good(evidence)
+        if len(_logprobs(record.after)) > 1
+    )
+    if same := sum(count for count in numbers.values() if count > 1):
+        yield Flag(f"{same} rows have the very log-probabilities of another case")
+
+
+def unmoved(evidence: Evidence) -> Iterator[Remark]:
+    """Check that most edits change something."""
+    rows = _good(evidence)
+    still = sum(record.noop for record in rows)
+    if len(rows) >= FEW and still > MANY_UNMOVED * len(rows):
+        yield Flag(f"{still} of {len(rows)} edits changed no answer")
+
+
+def perfection(evidence: Evidence) -> Iterator[Remark]:
+    """Check that not every share is the best that there can be."""
+    measures = {n: m for metric in evidence.metrics.values() for n, m in metric.measures.items()}
+    shares = {
+        name: run.value
+        for name, measure in measures.items()
+        if measure.unit == "%"
+        and measure.better
+        and (run := evidence.run.estimates.get(f"post_{name}"))
+    }
+    best = {name: measures[name].limits[measures[name].better == "higher"] for name in shares}
+    if len(shares) > 1 and all(shares[name] == best[name] for name in shares):
+        yield Flag(f"all {len(shares)} shares are the best that they can be")
+
+
+def failures(evidence: Evidence) -> Iterator[Remark]:
+    """Check that few cases fail, and not those that are hard."""
+    rows = [record for record in evidence.records if record.status != INVALID]
+    failed = [record for record in rows if record.status != OK]
+    if len(failed) > MANY_FAILED * len(rows):
+        kinds = Counter(record.status for record in failed)
+        said = ", ".join(f"{count} {status}" for status, count in kinds.most_common())
+        yield Flag(f"{len(failed)} of {len(rows)} cases failed: {said}")
+    hard, easy = ([_first(record) for record in some if _logprobs(record.before)]
+                  for some in (failed, [r for r in rows if r.status == OK]))  # fmt: skip
+    if len(hard) >= FEW and len(easy) >= FEW and mannwhitneyu(hard, easy).pvalue < CHANCE:
+        yield Flag("the cases that failed are of another difficulty than the rest")
+
+
+def retries(evidence: Evidence) -> Iterator[Remark]:
+    """Check that cases are tried once, and rows are not withdrawn."""
+    tried = {row["case"] for row in evidence.rows.kept() if row["try"] > 1}
+    if tried:
+        yield Flag(f"{len(tried)} cases were tried more than once, such as {shown(min(tried))!r}")
+    if withdrawn := list(evidence.rows.withdrawals):
+        why = shown(withdrawn[0]["why"])
+        yield Flag(f"rows were withdrawn {len(withdrawn)} times, the first for: {why}")
+
+
+def declared(evidence: Evidence) -> Iterator[Remark]:
+    """Check that the submission speaks of the editor and the model that the run had."""
+    for name in ("editor", "model"):
+        ours = (
+            evidence.manifest["label"]
+            if name == "editor"
+            else evidence.manifest["model"].get("name")
+        )
+        if evidence.submission[name] != ours:
+            yield Flag(
+                f"submission.json names {name} {shown(evidence.submission[name])}, the run {shown(ours)}"
+            )
+
+
+def _good(evidence: Evidence) -> list[Record]:
+    return [record for record in evidence.records if record.status == OK]
+
+
+def _scores(answer: Any) -> bool:
+    return isinstance(answer, dict) and "logprobs" in answer
+
+
+def _logprobs(answers: Sequence[Any]) -> list[float]:
+    scores = [decode_answer(answer) for answer in answers if _scores(answer)]
+    return [
+        part
+        for answer in scores
+        if isinstance(answer, Scores)
+        for logprobs in answer.logprobs
+        for part in logprobs
+        if part is not None
+    ]
+
+
+def _first(record: Record) -> float:
+    """Return how likely the unedited model found the first candidate of all, in nats."""
+    return _logprobs(record.before)[0]
+
+
+CHECKS = (
+    Check("3.6", "times", times),
+    Check("3.7", "grid", grid),
+    Check("3.8", "copies", copies),
+    Check("3.9", "unmoved", unmoved),
+    Check("3.10", "perfection", perfection),
+    Check("3.11", "failures", failures),
+    Check("3.12", "retries", retries),
+    Check("3.13", "declared", declared),
+)

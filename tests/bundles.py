@@ -1,0 +1,170 @@
+"""An honest bundle of a small benchmark on the bundled model, and forgeries of it with more or less care."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import edit_harness as eh
+from edit_harness import records
+from edit_harness.assembly import make_benchmark
+from edit_harness.baselines import read, write
+from edit_harness.components import make_metrics, source_of
+from edit_harness.encoding import decode_answer, decode_case, encode_case
+from edit_harness.leaderboard import baselining, bundle, checks, sealing
+from edit_harness.leaderboard.evidence import Evidence
+from edit_harness.leaderboard.findings import Report
+from edit_harness.leaderboard.limits import Limits
+from edit_harness.leaderboard.rows import OF_RECORD, record_of
+from edit_harness.outcome import Run, values
+from edit_harness.plugins import Plugins
+
+SAMPLE = Path(source_of(Plugins.installed(), "pocket").data["counterfact"])
+METRICS = ("success", "nkl")
+CASES = 12
+SUBMISSION = {"contact": "a@example.org", "licence": "CC0", "source": "", "tuned_on": "none"}
+
+
+@dataclass
+class Forgery:
+    """What a bundle says, as data; `members` writes it down, with all digests as they have to be."""
+
+    manifest: dict
+    results: dict
+    submission: dict
+    cases: list
+    rows: list
+    raw: dict = field(default_factory=dict)
+    """Members as bytes, instead of what follows from the rest; None leaves one out."""
+
+    def copy(self) -> Forgery:
+        return copy.deepcopy(self)
+
+    def row(self, case: str) -> dict:
+        return next(row for row in self.rows if row.get("case") == case)
+
+    def identify(self) -> None:
+        """Let everything bear the fingerprint that follows from the identity."""
+        mark = records.fingerprint(self.manifest["identity"])
+        self.manifest["fingerprint"] = self.submission["fingerprint"] = mark
+        for row in self.rows:
+            row["fp"] = mark[:12]
+
+    def number(self) -> None:
+        for seq, row in enumerate(self.rows):
+            row["seq"] = seq
+
+    def recompute(self, *, valued: bool = True) -> None:
+        """Let values follow from answers, and results from values: what a careful cheat does."""
+        metrics = make_metrics(Plugins.installed(), self.manifest["metrics"])
+        known = {data["id"]: decode_case(data) for data in self.cases}
+        for row in self.rows if valued else ():
+            if row["status"] != records.INVALID:
+                sides = tuple([decode_answer(a) for a in row[s]] for s in ("before", "after"))
+                row["values"] = values(known[row["case"]], sides, metrics, row["status"])
+        order = {data["id"]: i for i, data in enumerate(self.cases)}
+        found = {(row["case"], row["state"]): record_of(row) for row in self.rows if "case" in row}
+        everything = sorted(found.values(), key=lambda record: order[record.case])
+        run = Run(None, metrics, self.manifest, everything)
+        run.cases = list(known.values())
+        self.results = run.results()
+
+    def members(self) -> dict[str, bytes]:
+        """Return the members, sealed: rows, cases and documents have the digests of what they say."""
+        samples = b"".join(map(line, self.rows))
+        cases = "".join(json.dumps(case, sort_keys=True) + "\n" for case in self.cases).encode()
+        samples, cases = self.raw.get("samples.jsonl", samples), self.raw.get("cases.jsonl", cases)
+        manifest = {**self.manifest, "cases_sha256": digest(cases or b"")}
+        rest = {"samples": {"sha256": digest(samples or b""), "bytes": len(samples or b"")}}
+        found = {
+            "cases.jsonl": cases,
+            "manifest.json": document(sealing.sealed(manifest)),
+            "results.json": document(sealing.sealed({**self.results, **rest})),
+            "samples.jsonl": samples,
+            "submission.json": document(self.submission),
+            **self.raw,
+        }
+        return {name: data for name, data in found.items() if data is not None}
+
+    def folder(self, path: Path) -> Path:
+        """Write the bundle as a folder."""
+        members = self.members()
+        return folder_of(path, {"SHA256SUMS": bundle.sums(members), **members})
+
+
+def folder_of(path: Path, members: dict[str, bytes]) -> Path:
+    path.mkdir()
+    for name, data in members.items():
+        (path / name).write_bytes(data)
+    return path
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def document(data) -> bytes:
+    return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
+
+
+def line(row: dict) -> bytes:
+    """Return a row with its checksum."""
+    body = json.dumps(row).removesuffix("}").encode()
+    return body + b', "crc": "%08x"}\n' % zlib.crc32(body)
+
+
+def framed(record: records.Record, seq: int, mark: str) -> dict:
+    """Return a record as a row, but for its checksum."""
+    fields = {"attempt": 1, **vars(record)}
+    fields["try"] = fields.pop("attempt")
+    first = {
+        "v": 4,
+        "seq": seq,
+        "fp": mark[:12],
+        **{name: fields.pop(name) for name in OF_RECORD[3:]},
+    }
+    return json.loads(json.dumps({**first, **dict(sorted(fields.items()))}))
+
+
+def honest(folder: Path) -> tuple[Forgery, Path, Run]:
+    """Return the bundle of a run of twelve cases, the baseline that it is checked against, and the run."""
+    facts = folder / "facts.json"
+    facts.write_text(json.dumps(json.loads(SAMPLE.read_text())[:CASES]))
+    plugins, args = Plugins.installed(), {"data": str(facts)}
+    model = eh.load_model("pocket")
+    run = eh.evaluate(
+        "rome", "counterfactplus", model, task_args=args, metrics=METRICS, output=folder / "runs"
+    )
+    benchmark = make_benchmark(plugins, "counterfactplus", args, model.source)
+    path = folder / "baseline.jsonl"
+    write(path, baselining.header(model, benchmark), baselining.measured(model, benchmark.cases))
+    manifest = {
+        k: v for k, v in json.loads(json.dumps(run.folder.manifest())).items() if k != "sha256"
+    }
+    mark = manifest["fingerprint"]
+    return (
+        Forgery(
+            manifest,
+            json.loads(json.dumps(run.results())),
+            {**SUBMISSION, "editor": "rome", "model": "pocket", "fingerprint": mark},
+            [json.loads(json.dumps(encode_case(case))) for case in run.cases],
+            [framed(record, seq, mark) for seq, record in enumerate(run.everything)],
+        ),
+        path,
+        run,
+    )
+
+
+def report(place: Path, path: Path, baseline: Path, level: int = 3, limits: Limits | None = None):
+    """Return what the checks find, made in this process, with the content that they saw."""
+    (place / "members").mkdir()
+    evidence = Evidence(
+        path, place / "members", limits or Limits(), Plugins.installed(), [baseline]
+    )
+    read.cache_clear()
+    found = list(checks.found(evidence, level))
+    return Report(str(path), level, found, evidence.digests.get("SHA256SUMS", "")), evidence

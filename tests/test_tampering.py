@@ -1,0 +1,648 @@
+"""Cheats on a bundle, each with the check that finds it; and those that are found by a replay, or not."""
+
+import json
+
+import pytest
+from bundles import CASES, folder_of, honest, line, report
+
+from edit_harness.leaderboard import bundle, replay
+from edit_harness.plugins import Plugins
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory):
+    return honest(tmp_path_factory.mktemp("honest"))
+
+
+def efficacy(forged, name="0"):
+    """The answer after the edit that success is about."""
+    return forged.row(name)["after"][0]
+
+
+def drifts(row):
+    return [answer for answer in row["after"] if isinstance(answer, list)]
+
+
+# What is done without mending what depends on it: whole members, by name, as bytes.
+
+
+def one_letter(name, old, new):
+    def cheat(members):
+        members[name] = members[name].replace(old, new, 1)
+
+    return cheat
+
+
+def without(name):
+    return lambda members: members.pop(name)
+
+
+def sums_without_rows(members):
+    lines = members["SHA256SUMS"].splitlines(keepends=True)
+    members["SHA256SUMS"] = b"".join(text for text in lines if b"samples" not in text)
+
+
+def sums_of_more(members):
+    members["SHA256SUMS"] += b"0" * 64 + b"  other.json\n"
+
+
+CARELESS = {
+    "a number of the results": (
+        one_letter("results.json", b'"level": 0.99', b'"level": 0.95'),
+        "0.3",
+    ),
+    "a status in a row": (one_letter("samples.jsonl", b'"status": "ok"', b'"status": "no"'), "0.3"),
+    "the label": (one_letter("manifest.json", b'"label": "rome"', b'"label": "mine"'), "0.3"),
+    "a prompt": (one_letter("cases.jsonl", b"language", b"tongue"), "0.3"),
+    "the contact": (one_letter("submission.json", b"a@example", b"b@example"), "0.3"),
+    "no submission.json": (without("submission.json"), "0.2"),
+    "no results.json": (without("results.json"), "0.2"),
+    "no samples.jsonl": (without("samples.jsonl"), "0.2"),
+    "no checksums": (without("SHA256SUMS"), "0.2"),
+    "checksums without the rows": (sums_without_rows, "0.3"),
+    "checksums of more than there is": (sums_of_more, "0.3"),
+}
+
+
+# The checksums of files mended, the digests inside not.
+
+SUMS_MENDED = {
+    "a manifest with another sha256": (
+        one_letter("manifest.json", b'"label": "rome"', b'"label": "mine"'), "0.6"),
+    "results with another sha256": (
+        one_letter("results.json", b'"level": 0.99', b'"level": 0.95'), "0.6"),
+    "cases that the manifest does not name": (
+        one_letter("cases.jsonl", b"language", b"tongue"), "0.6"),
+    "rows that the results are not of": (
+        one_letter("samples.jsonl", b'"message": ""', b'"message": " "'), "0.6"),
+}  # fmt: skip
+
+
+# Everything that is a digest mended, but for what the cheat is about.
+
+
+def set_in(part, key, value):
+    def cheat(forged):
+        getattr(forged, part)[key] = value
+
+    return cheat
+
+
+def drop_in(part, key):
+    return lambda forged: getattr(forged, part).pop(key)
+
+
+def identity(*path, value):
+    """Change what the run depends on, and the fingerprint with it."""
+
+    def cheat(forged):
+        *parts, last = path
+        at = forged.manifest["identity"]
+        for part in parts:
+            at = at[part]
+        at[last] = value
+        forged.identify()
+
+    return cheat
+
+
+def stale_checksum(forged):
+    rows = [line(row) for row in forged.rows]
+    rows[3] = rows[3].replace(b'"message": ""', b'"message": " "')
+    forged.raw["samples.jsonl"] = b"".join(rows)
+
+
+def rows_of_another_run(forged):
+    forged.rows[5]["fp"] = "0" * 12
+
+
+def settings_after_the_fact(forged):
+    marks = [row["fp"] for row in forged.rows]
+    identity("editor", "fields", "steps", value=21)(forged)
+    for row, mark in zip(forged.rows, marks, strict=True):
+        row["fp"] = mark
+
+
+def a_gap(forged):
+    del forged.rows[4]
+
+
+def a_dropped_row(forged):
+    del forged.rows[4]
+    forged.number()
+
+
+def appended(forged, **changes):
+    forged.rows.append(
+        {**json.loads(json.dumps(forged.rows[2])), "seq": len(forged.rows), **changes}
+    )
+
+
+def other_answers(forged):
+    appended(forged, after=forged.rows[3]["after"])
+
+
+def another_try_of_what_was_fine(forged):
+    appended(forged, **{"try": 2})
+
+
+def a_try_left_out(forged):
+    forged.rows[2]["status"] = "oom"
+    appended(forged, **{"try": 3, "status": "ok"})
+
+
+def dropped_case(forged):
+    forged.cases = [case for case in forged.cases if case["id"] != "4"]
+    forged.rows = [row for row in forged.rows if row["case"] != "4"]
+    forged.manifest["cases"].remove("4")
+    forged.manifest["visits"] -= 1
+    forged.number()
+
+
+def replaced_case(forged):
+    forged.cases[4] = {**forged.cases[3], "id": "4"}
+    forged.row("4").update({k: forged.row("3")[k] for k in ("before", "after", "values")})
+
+
+def doubled_case(forged):
+    forged.cases[4] = dict(forged.cases[3])
+    forged.manifest["cases"][4] = "3"
+
+
+def case_of_ones_own(forged):
+    forged.cases.append({**forged.cases[3], "id": "mine"})
+    forged.manifest["cases"].append("mine")
+    forged.manifest["visits"] += 1
+    appended(forged, case="mine")
+
+
+def easier_prompt(forged):
+    forged.cases[4]["probes"][0]["query"]["prompt"] = "The answer is always"
+
+
+def another_target(forged):
+    forged.cases[4]["requests"][0]["target_new"] = "the"
+
+
+def reordered(forged):
+    forged.cases.reverse()
+    forged.manifest["cases"].reverse()
+
+
+def renamed_in_manifest(forged):
+    forged.manifest["cases"].reverse()
+
+
+def invalid(forged):
+    forged.row("4").update(status="invalid_case", values={})
+    forged.recompute()
+
+
+def made_up_status(forged):
+    forged.row("4").update(status="skipped")
+    forged.recompute(valued=False)
+
+
+def failure_kept_quiet(forged):
+    forged.row("4").update(status="edit_failed")
+    forged.recompute()
+    forged.results["failed"] = {}
+
+
+def claimed(key, change):
+    def cheat(forged):
+        forged.results["results"][key] = change(forged.results["results"][key])
+
+    return cheat
+
+
+def claimed_more(forged):
+    forged.results["results"]["post_ES2,single"] = 1.0
+
+
+def claimed_less(forged):
+    del forged.results["results"]["post_NS,single"]
+
+
+def pre(change):
+    """Change what the unedited model is said to have answered, and all that follows."""
+
+    def cheat(forged):
+        change(forged)
+        forged.recompute()
+
+    return cheat
+
+
+def shifted_before(forged):
+    for row in forged.rows:
+        for answer in row["before"]:
+            if isinstance(answer, dict):
+                answer["logprobs"] = [[part - 0.01 for part in one] for one in answer["logprobs"]]
+
+
+def one_before(forged):
+    forged.row("4")["before"][0]["logprobs"][0][0] -= 1.0
+
+
+def likeliest_before(forged):
+    likeliest = forged.row("4")["before"][0]["argmax"]
+    likeliest[:] = [[token + 1 for token in one] for one in likeliest]
+
+
+def nothing_before(forged):
+    for row in forged.rows:
+        row["before"] = []
+    forged.recompute(valued=False)
+
+
+def better_value(forged):
+    forged.row("4")["values"]["success"]["post_ES"] = 1.0
+    forged.row("4")["values"]["success"]["post_NS"] = 1.0
+    forged.recompute(valued=False)
+
+
+def answers_without_values(forged):
+    drifts(forged.row("4"))[0][0] *= 0.5
+    forged.recompute(valued=False)
+
+
+def after(change):
+    return pre(lambda forged: change(forged.row("4")["after"]))
+
+
+def above_zero(answers):
+    answers[0]["logprobs"][0][0] = 0.1
+
+
+def negative_divergence(answers):
+    next(a for a in answers if isinstance(a, list))[0] = -0.01
+
+
+def two_certain_rivals(answers):
+    answers[0]["logprobs"] = [[-0.1], [-0.2]]
+    answers[0]["argmax"] = answers[0]["tokens"]
+
+
+def not_the_likeliest(answers):
+    answers[0]["logprobs"] = [[-0.1], [-5.0]]
+    answers[0]["argmax"] = [answers[0]["tokens"][1]] * 2
+
+
+def other_tokens(forged):
+    tokens = efficacy(forged, "4")["tokens"]
+    tokens[0][0] += 1
+    forged.recompute()
+
+
+def unwell(status, value):
+    def cheat(forged):
+        forged.row("4")["status"] = status
+        if value is not False:
+            drifts(forged.row("4"))[0][0] = value
+        forged.recompute(valued=status != "ok")
+
+    return cheat
+
+
+def one_answer_less(forged):
+    forged.row("4")["after"].pop()
+
+
+def another_kind(forged):
+    forged.row("4")["after"][0] = {"text": "certainly"}
+
+
+def more_logprobs_than_tokens(forged):
+    efficacy(forged, "4")["logprobs"][0].append(-0.1)
+
+
+def no_such_field(forged):
+    forged.rows[2] = {**forged.rows[2], "zeal": 1}
+
+
+def unmarked_noop(forged):
+    forged.row("4")["noop"] = True
+    forged.recompute()
+
+
+CAREFUL = {
+    "no contact": (drop_in("submission", "contact"), "0.5"),
+    "nothing said of tuning": (set_in("submission", "tuned_on", ""), "0.5"),
+    "a field of one's own": (set_in("submission", "score", "1.0"), "0.5"),
+    "no identity": (drop_in("manifest", "identity"), "0.5"),
+    "metrics that are no list": (set_in("manifest", "metrics", "success"), "0.5"),
+    "a row with a field of its own": (no_such_field, "0.4"),
+    "a submission of another run": (set_in("submission", "fingerprint", "0" * 64), "0.6"),
+    "a fingerprint of one's own": (set_in("manifest", "fingerprint", "0" * 64), "1.1"),
+    "a row of another run": (rows_of_another_run, "1.1"),
+    "settings changed after the fact": (settings_after_the_fact, "1.1"),
+    "a row with a stale checksum": (stale_checksum, "1.2"),
+    "a row cut out": (a_gap, "1.2"),
+    "a row replaced by a later one": (other_answers, "1.2"),
+    "a good case tried again": (another_try_of_what_was_fine, "1.2"),
+    "a try that is not shown": (a_try_left_out, "1.2"),
+    "another version of the task": (identity("task", "version", value="9"), "1.3"),
+    "other data": (identity("task", "data", value="0" * 64), "1.3"),
+    "a preview": (set_in("manifest", "preview", {"precision": "half", "floor": 0.0}), "1.3"),
+    "a case left out": (dropped_case, "1.4"),
+    "a hard case replaced by a copy of an easy one": (replaced_case, "1.4"),
+    "a case twice": (doubled_case, "1.4"),
+    "a case of one's own": (case_of_ones_own, "1.4"),
+    "an easier prompt": (easier_prompt, "1.4"),
+    "an easier target": (another_target, "1.4"),
+    "cases in another order": (reordered, "1.4"),
+    "cases named in another order": (renamed_in_manifest, "1.4"),
+    "a row dropped, the others renumbered": (a_dropped_row, "1.5"),
+    "a row of another state": (lambda f: appended(f, state=7), "1.5"),
+    "a row of an unknown case": (lambda f: appended(f, case="x"), "1.5"),
+    "another number of visits": (set_in("manifest", "visits", CASES - 1), "1.5"),
+    "a hard case told as invalid": (invalid, "1.6"),
+    "a status that there is not": (made_up_status, "1.6"),
+    "a failure kept quiet": (failure_kept_quiet, "1.6"),
+    "other metrics than identified": (set_in("manifest", "metrics", ["success"]), "2.1"),
+    "a point more": (claimed("post_ES,single", lambda v: v + 0.01), "2.2"),
+    "a billionth more, twice over": (claimed("post_NS,single", lambda v: v + 4e-9), "2.2"),
+    "a narrower interval": (claimed("post_NS_low,single", lambda v: v + 0.01), "2.2"),
+    "more cases than there are": (claimed("post_NS_n,single", lambda v: 2 * v), "2.2"),
+    "a number that no metric has": (claimed_more, "2.2"),
+    "a number kept quiet": (claimed_less, "2.2"),
+    "fewer no-ops": (set_in("results", "noop", -1), "2.2"),
+    "another level of confidence": (set_in("results", "level", 0.999), "2.2"),
+    "another task in the results": (set_in("results", "task", "zsre"), "2.2"),
+    "another tokenizer": (identity("model", "tokenizer", value="0" * 64), "2.3"),
+    "another configuration": (identity("model", "config", value="0" * 64), "2.3"),
+    "all before-values shifted": (pre(shifted_before), "2.4"),
+    "one before-value of another model": (pre(one_before), "2.4"),
+    "other tokens likeliest before": (pre(likeliest_before), "2.4"),
+    "nothing answered before": (nothing_before, "2.4"),
+    "an answer fewer": (one_answer_less, "3.1"),
+    "an answer of another kind": (another_kind, "3.1"),
+    "more log-probabilities than tokens": (more_logprobs_than_tokens, "3.1"),
+    "tokens of another word": (other_tokens, "3.2"),
+    "a probability above 1": (after(above_zero), "3.3"),
+    "a negative divergence": (after(negative_divergence), "3.3"),
+    "two rivals that are both certain": (after(two_certain_rivals), "3.3"),
+    "a certain token that is not the likeliest": (after(not_the_likeliest), "3.3"),
+    "better values, results that follow": (better_value, "3.4"),
+    "better answers, values of old": (answers_without_values, "3.4"),
+    "NaN that is well": (unwell("ok", None), "3.5"),
+    "well, and told as NaN": (unwell("nonfinite", False), "3.5"),
+    "a no-op that is none": (unmarked_noop, "3.5"),
+}
+
+
+def failed(found):
+    return [finding.check for finding in found.failed]
+
+
+def test_there_are_enough_cheats():
+    assert (
+        len({*CARELESS, *SUMS_MENDED, *CAREFUL})
+        == len(CARELESS) + len(SUMS_MENDED) + len(CAREFUL)
+        >= 60
+    )
+
+
+def test_an_honest_bundle_passes(bundled, tmp_path):
+    forged, baseline, _ = bundled
+    found, _ = report(tmp_path, forged.folder(tmp_path / "bundle"), baseline)
+    assert found.good, found.findings
+    assert found.reached == 3
+    # It leaves out metrics of the task, which is for a human to know.
+    assert [finding.check for finding in found.flags] == ["2.1"]
+
+
+@pytest.mark.parametrize("name", CARELESS)
+def test_a_careless_cheat(name, bundled, tmp_path):
+    cheat, check = CARELESS[name]
+    forged, baseline, _ = bundled
+    members = forged.members()
+    members["SHA256SUMS"] = bundle.sums(members)
+    before = dict(members)
+    cheat(members)
+    assert members != before
+    found, _ = report(tmp_path, folder_of(tmp_path / "bundle", members), baseline)
+    assert failed(found) == [check]
+
+
+@pytest.mark.parametrize("name", SUMS_MENDED)
+def test_a_cheat_that_mends_the_checksums(name, bundled, tmp_path):
+    cheat, check = SUMS_MENDED[name]
+    forged, baseline, _ = bundled
+    members = forged.members()
+    cheat(members)
+    assert members != forged.members()
+    whole = {**members, "SHA256SUMS": bundle.sums(members)}
+    found, _ = report(tmp_path, folder_of(tmp_path / "bundle", whole), baseline)
+    assert failed(found) == [check]
+
+
+@pytest.mark.parametrize("name", CAREFUL)
+def test_a_cheat_that_mends_all_digests(name, bundled, tmp_path):
+    cheat, check = CAREFUL[name]
+    honest_one, baseline, _ = bundled
+    forged = honest_one.copy()
+    cheat(forged)
+    assert forged.members() != honest_one.members()
+    found, _ = report(tmp_path, forged.folder(tmp_path / "bundle"), baseline)
+    assert failed(found)[:1] == [check], found.findings
+    assert all(finding.text for finding in found.failed)
+
+
+UNKNOWN = {
+    "another task": identity("task", "name", value="mine"),
+    "another model": identity("model", "digest", value="0" * 64),
+    "another dtype": identity("model", "dtype", value="bfloat16"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_not_published_is_never_passed(name, bundled, tmp_path):
+    forged = bundled[0].copy()
+    UNKNOWN[name](forged)
+    found, _ = report(tmp_path, forged.folder(tmp_path / "bundle"), bundled[1])
+    assert "1.3" in [finding.check for finding in found.unchecked]
+    assert not found.good
+    assert found.reached == 0
+
+
+# What is odd, and may be honest.
+
+
+def rounded(forged):
+    for row in forged.rows:
+        for answer in row["after"]:
+            if isinstance(answer, dict):
+                answer["logprobs"] = [[round(p, 2) for p in one] for one in answer["logprobs"]]
+    forged.recompute()
+
+
+def copied(forged):
+    # The two cases have the same tokens only if it is of the same candidates.
+    for answer, other in zip(forged.rows[1]["after"], forged.rows[0]["after"], strict=False):
+        if isinstance(answer, dict) and isinstance(other, dict):
+            answer["logprobs"] = [[-1.25] for _ in answer["logprobs"]]
+            other["logprobs"] = [[-1.25] for _ in other["logprobs"]]
+    for row in forged.rows[:2]:
+        del [a for a in row["after"] if isinstance(a, dict)][:]
+    forged.recompute()
+
+
+def still(forged):
+    for row in forged.rows:
+        row["after"], row["noop"] = row["before"], True
+    forged.recompute()
+
+
+def perfect(forged):
+    for row in forged.rows:
+        for case_probe, answer in zip(
+            next(c for c in forged.cases if c["id"] == row["case"])["probes"],
+            row["after"],
+            strict=True,
+        ):
+            if isinstance(answer, dict):
+                new_wins = case_probe["role"] in ("efficacy", "paraphrase", "attribute")
+                answer["logprobs"] = [[-1.0], [-1.5]] if new_wins else [[-1.5], [-1.0]]
+    forged.recompute()
+
+
+def failing(forged):
+    forged.row("4").update(status="edit_failed")
+    forged.recompute()
+
+
+def tried_again(forged):
+    forged.rows[2]["status"] = "oom"
+    appended(forged, **{"try": 2, "status": "ok"})
+
+
+def withdrawn(forged):
+    first = forged.rows[0]
+    rows = [{"v": 4, "seq": 1, "fp": first["fp"], "withdraws": [0, 0], "why": "a leak"}]
+    forged.rows[1:1] = [*rows, json.loads(json.dumps(first))]
+    forged.number()
+
+
+def no_time(forged):
+    for row in forged.rows:
+        row["seconds"] = {"edit": 0.0, "evaluate": 0.0}
+
+
+ODD = {
+    "rounded numbers": (rounded, "3.7"),
+    "rows that are alike": (copied, "3.8"),
+    "edits that change nothing": (still, "3.9"),
+    "all shares at their best": (perfect, "3.10"),
+    "failures": (failing, "3.11"),
+    "another try": (tried_again, "3.12"),
+    "withdrawn rows": (withdrawn, "3.12"),
+    "no time at all": (no_time, "3.6"),
+    "another editor's name": (set_in("submission", "editor", "mine"), "3.13"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_odd_is_flagged(name, bundled, tmp_path):
+    cheat, check = ODD[name]
+    forged = bundled[0].copy()
+    cheat(forged)
+    found, _ = report(tmp_path, forged.folder(tmp_path / "bundle"), bundled[1])
+    assert check in [finding.check for finding in found.flags], found.findings
+    assert found.good
+
+
+# What no check of one bundle can tell from an honest run: docs/leaderboard.md lists them.
+
+
+def consistent(forged):
+    """Everything that follows from better log-probabilities follows."""
+    for row in forged.rows:
+        efficacy(forged, row["case"])["logprobs"][0][0] += 0.0123 * -1
+        drifts(row)[0][0] *= 0.5
+    forged.recompute()
+
+
+def consistent_in_one(forged):
+    drifts(forged.row("4"))[0][:2] = [0.00123, 0.00145]
+    forged.recompute()
+
+
+def anothers_answers(forged):
+    """The answers of one editor, under the name and settings of another."""
+    identity("editor", "fields", "steps", value=3)(forged)
+
+
+def another_seed(forged):
+    identity("seed", value=7)(forged)
+    forged.recompute(valued=False)
+
+
+def faster(forged):
+    for number, row in enumerate(forged.rows):
+        row["seconds"] = {"edit": 0.001 + number / 1e6, "evaluate": 0.001 + number / 1e6}
+
+
+def tries_made_one(forged):
+    """What failed at first, and was run until it did not, without a trace: such rows are honest ones."""
+    forged.rows[2]["message"] = ""
+
+
+def diagnostics(forged):
+    for row in forged.rows:
+        row["edit"] = {"loss": 0.0}
+
+
+def machine(forged):
+    forged.manifest["environment"] = {"device": "cuda", "torch": "9.9"}
+
+
+def untuned(forged):
+    forged.submission["tuned_on"] = "nothing, truly"
+
+
+def somebody(forged):
+    forged.submission["contact"] = "somebody.else@example.org"
+
+
+REPLAYED = {
+    "better answers, all that follows": consistent,
+    "one better answer, all that follows": consistent_in_one,
+    "answers under other settings": anothers_answers,
+    "answers under another seed": another_seed,
+}
+"""What a replay finds, if it draws one of the cases."""
+NEVER = {
+    "a faster machine": faster,
+    "tries that are not told": tries_made_one,
+    "made-up diagnostics": diagnostics,
+    "another machine": machine,
+    "a false word on tuning": untuned,
+    "another's name": somebody,
+}
+"""What nothing finds: it is no number of the board, or it is what happened before the run that is shown."""
+
+
+@pytest.mark.parametrize("name", [*REPLAYED, *NEVER])
+def test_what_only_a_replay_finds_or_nothing(name, bundled, tmp_path):
+    forged = bundled[0].copy()
+    {**REPLAYED, **NEVER}[name](forged)
+    found, evidence = report(tmp_path, forged.folder(tmp_path / "bundle"), bundled[1])
+    assert not found.failed, found.findings
+    if name in REPLAYED:
+        evidence.digests["SHA256SUMS"] = found.digest
+        findings, tally = replay.replayed(evidence, Plugins.installed(), "pocket", "beacon", CASES)
+        assert tally["cases"] == tally["of"] == CASES
+        assert tally["others"]
+        assert {finding.outcome for finding in findings} & {"failed", "flag"}
+
+
+def test_a_replay_of_an_honest_bundle_agrees(bundled, tmp_path):
+    forged, baseline, _ = bundled
+    found, evidence = report(tmp_path, forged.folder(tmp_path / "bundle"), baseline)
+    findings, tally = replay.replayed(evidence, Plugins.installed(), "", "beacon", 5)
+    assert [finding.outcome for finding in findings] == ["passed"]
+    assert (tally["cases"], tally["agree"], tally["of"]) == (5, 5, CASES)
+    assert tally["detection"]["1"] == pytest.approx(1 - 0.99**5)
+    assert found.good
