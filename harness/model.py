@@ -40,7 +40,7 @@ class Model:
     """A model of transformers and its tokenizer.
 
     ``batch_rows`` limits the rows of a forward pass that answers queries, and ``batch_tokens`` its
-    padded tokens; where memory does not suffice the latter is halved. ``chat_template`` puts prompts
+    padded tokens; where memory does not suffice the latter is halved, as often as ``halved`` says. ``chat_template`` puts prompts
     into the tokenizer's template as a user's message, which is a protocol of its own.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
@@ -64,6 +64,7 @@ class Model:
         self.batch_rows = batch_rows
         self.batch_tokens = batch_tokens
         self.padding = padding
+        self.halved = 0
         self._identity: tuple[dict[str, int], str] | None = None
         self._begins: dict[int, bool] = {}
         self._seen, self._unseen = 0, set[int]()

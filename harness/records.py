@@ -28,6 +28,20 @@ from edit_harness.errors import DataError, ResourceError, RunFolderError, UsageE
 SCHEMA = 3
 OK, INVALID = "ok", "invalid_case"
 """The statuses of a case that was run, and of one that could not be."""
+STATUSES = (
+    OK,
+    "edit_failed",
+    "nonfinite",
+    "too_long",
+    INVALID,
+    "oom",
+    "timeout",
+    "device_error",
+    "plugin_error",
+    "leak",
+    "error",
+)
+"""What may become of a case."""
 T = TypeVar("T")
 
 
@@ -37,8 +51,7 @@ class Record:
 
     case: str
     status: str
-    """``ok``, or why there is no valid answer: edit_failed, nonfinite, too_long, oom, error,
-    invalid_case."""
+    """One of `STATUSES`."""
     values: Mapping[str, Mapping[str, float]]
     """Values by metric, then by name."""
     state: int = 0
@@ -52,6 +65,8 @@ class Record:
     """Whether the edit changed none of the answers."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
+    attempt: int = 1
+    """How many times the visit has been tried."""
 
     @classmethod
     def of_no_use(cls, case: str, why: object, state: int = 0) -> Record:
@@ -175,10 +190,19 @@ class RunFolder:
         A last line that is not whole is not looked at: another process may be writing it. Raises
         `RunFolderError` for a damaged line in the middle.
         """
+        rows = list(self._lines(self.samples, _row)) if self.samples.exists() else []
+        gone = {n for row in rows if "withdraws" in row for n in range(row["withdraws"][0], row["withdraws"][1] + 1)}
         found: dict[Visit, Record] = {}
-        for record in self._lines(self.samples, _record) if self.samples.exists() else ():
-            found[record.visit] = record
+        for seq, row in enumerate(rows):
+            if seq not in gone and "withdraws" not in row:
+                record = _record(row)
+                found[record.visit] = record
         return list(found.values())
+
+    def event(self, kind: str, **details: Any) -> None:
+        """Append to events.jsonl."""
+        with open(self.path / "events.jsonl", "a", encoding="ascii") as file:
+            file.write(dumps({"event": kind, **details}) + "\n")
 
     def cases(self) -> list[Case]:
         """Return the cases of the run, in their order. Raises `RunFolderError`."""
@@ -222,7 +246,7 @@ class RunFolder:
     @contextmanager
     def writing(
         self, instead: str = "wait for it, or use --new"
-    ) -> Iterator[Callable[[Record], None]]:
+    ) -> Iterator[Writer]:
         """Claim the folder, and yield what writes a record into it.
 
         A line that was cut off by an interruption is removed.
@@ -232,18 +256,7 @@ class RunFolder:
         with open(self.samples, "a", encoding="ascii") as file:
             self._claim(file, instead)
             self._cut_torn_tail()
-            writer = jsonlines.Writer(file, dumps=dumps, flush=True)
-
-            def write(record: Record) -> None:
-                try:
-                    writer.write({"v": SCHEMA, **vars(record)})
-                except OSError as error:
-                    raise ResourceError(
-                        f"{self.samples} cannot be written: {error.strerror}",
-                        "make room; the same command goes on",
-                    ) from None
-
-            yield write
+            yield Writer(self, jsonlines.Writer(file, dumps=dumps, flush=True))
 
     def _claim(self, file: TextIO, instead: str) -> None:
         """Keep other processes from writing to the file until it is closed."""
@@ -275,6 +288,39 @@ class RunFolder:
         partial = self.path / f".{name}.{os.getpid()}"
         partial.write_text(text, encoding="utf-8")
         partial.replace(self.path / name)
+
+
+class Writer:
+    """Appends rows."""
+
+    def __init__(self, folder: RunFolder, lines: Any) -> None:
+        self.folder, self._lines = folder, lines
+        self.seq = folder.samples.read_bytes().count(b"\n")
+
+    def __call__(self, record: Record) -> int:
+        """Write a record; return its number."""
+        return self._write(vars(record))
+
+    def withdraw(self, first: int, why: str) -> None:
+        """Withdraw the rows from one on."""
+        self._write({"withdraws": [first, self.seq - 1], "why": why})
+
+    def _write(self, row: Mapping[str, Any]) -> int:
+        try:
+            self._lines.write({"v": SCHEMA, **row})
+        except OSError as error:
+            raise ResourceError(
+                f"{self.folder.samples} cannot be written: {error.strerror}",
+                "make room; the same command goes on",
+            ) from None
+        self.seq += 1
+        return self.seq - 1
+
+
+def _row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "withdraws" not in row:
+        _record(row)
+    return row
 
 
 def _record(row: Mapping[str, Any]) -> Record:
