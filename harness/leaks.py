@@ -49,14 +49,15 @@ SAMPLE = "  Ada's 12 naïve coöps — ÅNGSTRÖM, once more:\t東京!"
 def read(model: Model) -> dict[str, Any]:
     """Return everything that an editor could leave behind in a model, by kind and then by name."""
     parameters = dict(model.module.named_parameters(remove_duplicate=False))
+    # In the order in which they are named: a new module would also be new weights.
     return {
+        **_modules(model.module),
         "weights": {name: _bits(p) for name, p in model.module.named_parameters()},
         "buffers": {name: _bits(b) for name, b in model.module.named_buffers()},
         "parameters": {name: id(p) for name, p in parameters.items()},
         "requires_grad": {name: p.requires_grad for name, p in parameters.items()},
         "gradients": {name: p.grad is not None for name, p in parameters.items()},
         "hooks of parameters": dict(_gradient_hooks(parameters)),
-        **_modules(model.module),
         "the model's configuration": _configuration(model.module),
         "how the model is asked": _asked(model),
         "the tokenizer": _tokenizer(model),
@@ -80,14 +81,14 @@ def _gradient_hooks(parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, lis
 def _modules(module: nn.Module) -> dict[str, Any]:
     named = {name or "the model": m for name, m in module.named_modules(remove_duplicate=False)}
     return {
+        "modules": {name: (id(m), id(type(m))) for name, m in named.items()},
+        "forward functions": {name: _forward(m) for name, m in named.items()},
         "hooks": {
             f"{kind[1:]} of {name}": list(hooks)
             for name, m in named.items()
             for kind in HOOKS
             if (hooks := vars(m).get(kind))
         },
-        "modules": {name: (id(m), id(type(m))) for name, m in named.items()},
-        "forward functions": {name: _forward(m) for name, m in named.items()},
         "attributes of modules": {
             f"{name}.{key}": value
             for name, m in named.items()

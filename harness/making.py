@@ -29,6 +29,10 @@ Tell = Callable[[str], None]
 """Takes a line that readers of the run should know."""
 
 
+class MeddlingError(Exception):
+    """Edits were found together under a state of the process that one of them changed for the rest."""
+
+
 @dataclass(frozen=True)
 class Edited:
     """A step, and the edit that the model holds after it."""
@@ -92,13 +96,13 @@ class Maker:
         except BaseException as error:
             failures.check_device(error)
             LOG.debug("editing %d steps together failed", len(group), exc_info=True)
-            late = isinstance(error, Expired)
+            late = isinstance(error, Expired | MeddlingError)
         else:
             seconds = (perf_counter() - start) / len(group)
             for step, edit in zip(group, edits, strict=True):
                 self.ledger.book(step, seconds, edit)
             return edits
-        # Halves also halve the memory that it takes; what hangs would hang in one of them again.
+        # Halves also halve the memory that it takes; what hangs or meddles would do so in one of them.
         half = len(group) // 2
         parts = [[step] for step in group] if late else [group[:half], group[half:]]
         return [edit for part in parts for edit in self._each(part)]
@@ -139,14 +143,15 @@ class Maker:
     def _called(self, group: Sequence[Step], make: Callable[[], list[Edit]]) -> list[Edit]:
         """Let the editor work, within its time, and see to it that it returns edits."""
         cases = sum(len(step.edit) for step in group)
-        with self.allowance.spent_on(cases), process.restored(self._note):
+        changed: list[str] = []
+        with self.allowance.spent_on(cases), process.restored(changed.extend):
             edits = make()
-        _check(edits, len(group))
-        return edits
-
-    def _note(self, changed: Sequence[str]) -> None:
         for name in changed:
             self.tell(f"the editor changed {name}, which was put back")
+        if len(group) > 1 and not process.NUMERIC.isdisjoint(changed):
+            raise MeddlingError
+        _check(edits, len(group))
+        return edits
 
 
 def _check(edits: Sequence[Edit], count: int) -> None:

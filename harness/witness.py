@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 EVERY = 50
 """Records after which the answers are compared: as many can be withdrawn at most, and a chunk."""
+NAMED = 2
+"""Kinds of things that an error names."""
 LENGTHS = (2, 3, 5, 8, 8, 5, 3, 2)
 """Tokens of the rows."""
 
@@ -36,7 +38,8 @@ class Witness:
     def check(self) -> None:
         """Raise `LeakError` if something of the model is not as it was; it is asked nothing."""
         if changed := process.changes(self._state, leaks.read(self.model)):
-            raise LeakError("; ".join(changed))
+            more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+            raise LeakError("; ".join(changed[:NAMED]) + more)
 
     @property
     def due(self) -> bool:
