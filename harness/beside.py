@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from edit_harness import runner, selftest
+from edit_harness import runner, selfcheck, selftest
 from edit_harness.allowance import Allowance
 from edit_harness.asking import failed
 from edit_harness.before import Before
@@ -149,6 +149,7 @@ class Session:
         yield from self._of_no_use()
         if case := self._trial():
             selftest.check(self.before, case)
+            self._selfcheck()
         streams = {e: self._stream(e, its) for e, its in self.rows.items()}
         try:
             while streams:
@@ -169,6 +170,11 @@ class Session:
                 self._verify()
             except LeakError as leak:
                 list(self.leaked(leak))
+
+    def _selfcheck(self) -> None:
+        for evaluation, its in self.rows.items() if self.care.selfcheck else ():
+            selfcheck.check(evaluation, its.tell)
+        self.before.witness.verify()
 
     def _of_no_use(self) -> Iterator[Turn]:
         for evaluation, its in self.rows.items():

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import transformers
 
-from edit_harness import beside, control, digests, judging, plan, precision, records
+from edit_harness import accounts, beside, control, digests, judging, plan, precision, records
 from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.beside import Care, Rows
 from edit_harness.cases import Case, Visit
@@ -219,6 +219,8 @@ def run_beside(
                     f"case {record.case} failed ({record.status}): {record.message}",
                     "go on with the same command and --on-error skip",
                 )
+        for evaluation, its in rows.items():
+            accounts.check(evaluation.visits, its.folder, its.known)
     runs = []
     for evaluation, folder in folders.items():
         everything = [known[evaluation][visit] for visit in evaluation.visits]

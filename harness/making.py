@@ -144,10 +144,14 @@ class Maker:
         """Let the editor work, within its time, and see to it that it returns edits."""
         cases = sum(len(step.edit) for step in group)
         changed: list[str] = []
-        with self.allowance.spent_on(cases), process.restored(changed.extend):
+
+        def note(names: Sequence[str]) -> None:
+            changed.extend(names)
+            for name in names:
+                self.tell(f"the editor changed {name}, which was put back")
+
+        with self.allowance.spent_on(cases), process.restored(note):
             edits = make()
-        for name in changed:
-            self.tell(f"the editor changed {name}, which was put back")
         if len(group) > 1 and not process.NUMERIC.isdisjoint(changed):
             raise MeddlingError
         _check(edits, len(group))
