@@ -21,10 +21,11 @@ import torch
 
 from edit_harness.base import Base
 from edit_harness.cases import Answer, Case, Generate, is_finite
-from edit_harness.digests import of_config, state
+from edit_harness.digests import of_config
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.encoding import decode_answer, dumps, encode_answer
 from edit_harness.model import Model
+from edit_harness.witness import Witness
 
 Place = tuple[str, int]
 """A case's id and the number of one of its probes."""
@@ -35,7 +36,7 @@ class Before:
 
     def __init__(self, model: Model, folder: Path | None = None) -> None:
         self.model = model
-        self.untouched = state(model.module)
+        self.witness = Witness(model)
         hooked = any(module._forward_hooks for module in model.module.modules())
         # A hook of the user's own is in no digest.
         self.folder = folder / model.digest if folder and not hooked else None

@@ -6,6 +6,8 @@ traceback. A plugin raises these too: ``raise DataError("no field 'x' in a.json:
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class HarnessError(Exception):
     """The cause in one line, and a remedy: what to do, or the command that would work."""
@@ -40,7 +42,21 @@ class PluginError(HarnessError):
 
 
 class LeakError(PluginError):
-    """An editor changed the model itself, so that nothing can go on with it."""
+    """Editors changed the model itself, or how it computes, so that nothing can go on with it.
+
+    ``what`` is not as it was; ``visits`` are those whose rows were at work and are not written.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        visits: Collection[tuple[str, int]] = (),
+        *,
+        editor: str = "the editor",
+        remedy: str = "an edit is returned as data: put back what is changed for a while",
+    ) -> None:
+        super().__init__(f"{editor} changed the model itself: {what} is not as it was", remedy)
+        self.what, self.visits = what, visits
 
 
 class DataError(HarnessError):

@@ -6,8 +6,8 @@ The command line and the Python interface (`edit_harness.api`) both come through
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +16,13 @@ from typing import Any
 import torch
 import transformers
 
-from edit_harness import control, digests, judging, plan, precision, records, runner
+from edit_harness import accounts, beside, control, digests, judging, plan, precision, records
 from edit_harness.assembly import Benchmark, make_editor
-from edit_harness.before import Before
+from edit_harness.beside import Care, Rows
 from edit_harness.cases import Case, Visit
 from edit_harness.components import Named, described, make_judge, make_metrics
 from edit_harness.errors import CaseError, HarnessError, UsageError
 from edit_harness.fields import settings
-from edit_harness.files import cache_folder
 from edit_harness.interfaces import Editor, Measure, Metric, Regime
 from edit_harness.model import Model
 from edit_harness.outcome import Run, measures_of
@@ -35,6 +34,7 @@ from edit_harness.records import OK, Record, RunFolder
 from edit_harness.tokens import TooLongError
 
 Advance = Callable[[Record], None]
+NO_CARE = Care()
 
 
 @dataclass(eq=False)
@@ -124,6 +124,22 @@ class Evaluation:
         """What the model's precision costs, where it is below that of record."""
         return precision.preview(self.model, self.cases)
 
+    def lacks_nothing(self, folder: RunFolder, *, retry: bool) -> bool:
+        """Tell whether a folder has all rows, and none to be tried again if that is wished."""
+        known = {record.visit: record for record in folder.records()}
+        again = beside.retried(self, known) if retry else ()
+        return known.keys() >= set(self.visits) and not again
+
+    def turn_to(self, model: Model) -> None:
+        """Go on with another copy of the same model."""
+        self.model = model
+        self.editor.value.prepare(model)
+
+    def case(self, name: str) -> Case:
+        """Return a case of the plan by its id, the control included."""
+        planned = (case for step in self.steps for case in step.measure)
+        return next(case for case in planned if case.id == name)
+
     @property
     def measures(self) -> dict[str, Measure]:
         """The measures of all metrics, in their order."""
@@ -179,76 +195,57 @@ class Evaluation:
 def run_beside(
     folders: Mapping[Evaluation, RunFolder],
     advance: Callable[[Evaluation, Record], None],
-    *,
-    stop: bool = False,
+    care: Care = NO_CARE,
 ) -> list[Run]:
     """Run what the folders lack, chunk by chunk, one editor after the other on each.
 
     The evaluations are of the same cases of the same model, whose clean passes they share.
-    ``stop`` ends at the first failure.
     """
     known = {e: {r.visit: r for r in folder.records()} for e, folder in folders.items()}
-    for evaluation, visit in ((e, visit) for e in folders for visit in e.visits):
-        if record := known[evaluation].get(visit):
-            advance(evaluation, record)
     with ExitStack() as stack:
-        write = {e: stack.enter_context(folder.writing()) for e, folder in folders.items()}
+        rows = {}
+        for evaluation, folder in folders.items():
+            again = beside.retried(evaluation, known[evaluation]) if care.retry else set()
+            write = stack.enter_context(folder.writing())
+            rows[evaluation] = Rows(folder, write, known[evaluation], again)
+        for evaluation, its in rows.items():
+            for visit in evaluation.visits:
+                if visit in its.done:
+                    advance(evaluation, its.known[visit])
         try:
-            for evaluation, record in _fresh(known):
-                write[evaluation](record)
-                known[evaluation][record.visit] = record
-                advance(evaluation, record)
-                if stop and record.status != OK and record.case != control.ID:
-                    raise CaseError(
-                        f"case {record.case} failed ({record.status}): {record.message}",
-                        "go on with the same command and --on-error skip",
-                    )
+            _go_on(rows, advance, care)
         except BaseException:
             with suppress(HarnessError):  # what is told is why it ended
-                _summed(folders, known)
+                _summed(rows)
             raise
-        return _summed(folders, known)
+        for evaluation, its in rows.items():
+            accounts.check(evaluation.visits, its.folder, its.known)
+        return _summed(rows)
 
 
-def _summed(
-    folders: Mapping[Evaluation, RunFolder], known: Mapping[Evaluation, Mapping[Visit, Record]]
-) -> list[Run]:
+def _go_on(
+    rows: Mapping[Evaluation, Rows], advance: Callable[[Evaluation, Record], None], care: Care
+) -> None:
+    """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
+    # Closed when something ends it, so that the last rows are verified while they can be withdrawn.
+    with closing(beside.turns(rows, care)) as fresh:
+        for evaluation, record in fresh:
+            advance(evaluation, record)
+            if care.stop and record.status != OK and record.case != control.ID:
+                raise CaseError(
+                    f"case {record.case} failed ({record.status}): {record.message}",
+                    "go on with the same command and --on-error skip",
+                )
+
+
+def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
     """Return the runs, as far as they have come, and write their results down."""
     runs = []
-    for evaluation, folder in folders.items():
-        there = [known[evaluation][v] for v in evaluation.visits if v in known[evaluation]]
-        runs.append(Run(folder, evaluation.metrics, folder.manifest(), there))
-        folder.write_results(runs[-1].results())
+    for evaluation, its in rows.items():
+        there = [its.known[visit] for visit in evaluation.visits if visit in its.known]
+        runs.append(Run(its.folder, evaluation.metrics, its.folder.manifest(), there))
+        its.folder.write_results(runs[-1].results())
     return runs
-
-
-def _fresh(
-    known: Mapping[Evaluation, Mapping[Visit, Record]],
-) -> Iterator[tuple[Evaluation, Record]]:
-    """Yield the records that are still to be made, the editors in turn on each chunk."""
-    before = Before(next(iter(known)).model, cache_folder() / "answers")
-    for evaluation, done in known.items():
-        for case in evaluation.cases:
-            if case.problem and (case.id, 0) not in done:
-                yield evaluation, Record.of_no_use(case.id, case.problem)
-    streams = {
-        e: runner.chunks(
-            e.model,
-            e.editor.value,
-            e.steps,
-            e.metrics,
-            before,
-            judge=e.judge.value if e.judge else None,
-            done=set(done),
-        )
-        for e, done in known.items()
-    }
-    more = True
-    while more:
-        for evaluation, stream in streams.items():
-            records = next(stream, None)
-            more = records is not None
-            yield from ((evaluation, record) for record in records or ())
 
 
 def assemble(

@@ -139,6 +139,7 @@ def _halving(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
         if len(prompts) == 1:
             raise
     # Out here the exception is gone, and with it the tensors that its frames hold.
+    model.halved += 1
     half = len(prompts) // 2
     return _halving(model, prompts[:half]) + _halving(model, prompts[half:])
 

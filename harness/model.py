@@ -40,7 +40,7 @@ class Model:
     """A model of transformers and its tokenizer.
 
     ``batch_rows`` limits the rows of a forward pass that answers queries, and ``batch_tokens`` its
-    padded tokens; where memory does not suffice the latter is halved. ``chat_template`` puts prompts
+    padded tokens; where memory does not suffice the latter is halved, as often as ``halved`` says. ``chat_template`` puts prompts
     into the tokenizer's template as a user's message, which is a protocol of its own.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
@@ -64,11 +64,12 @@ class Model:
         self.batch_rows = batch_rows
         self.batch_tokens = batch_tokens
         self.padding = padding
+        self.halved = 0
         self._identity: tuple[dict[str, int], str] | None = None
         self._begins: dict[int, bool] = {}
         self._seen, self._unseen = 0, set[int]()
         self._reruns: dict[tuple[str, ...], bool] = {}
-        self._takes_positions = "position_ids" in inspect.signature(module.forward).parameters
+        self.takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
     @property
     def name(self) -> str:
@@ -128,7 +129,7 @@ class Model:
         has keys and values that stand before the batch.
         """
         inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
-        if self._takes_positions:
+        if self.takes_positions:
             inputs["position_ids"] = batch.position_ids
         inputs["use_cache"] = False
         if cache is not None:
@@ -305,7 +306,7 @@ class Model:
     @cached_property
     def packs(self) -> bool:
         """Whether a tree of texts is answered as the texts alone; found by trying one."""
-        return self._takes_positions and passes.packs(self)
+        return self.takes_positions and passes.packs(self)
 
     def sees(self, longest: int) -> bool:
         """Tell whether all tokens of so long a text see each other, so that it can be in a tree.

@@ -63,6 +63,7 @@ def attempt(model: Model, trees: Sequence[Tree], run: Callable[[Sequence[Tree]],
             if len(batch) == 1:
                 raise
             model.batch_tokens = max(model.batch_tokens // 2, 1)
+            model.halved += 1
             torch.cuda.empty_cache()
             half = len(batch) // 2
             waiting += [batch[half:], batch[:half]]

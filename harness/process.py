@@ -2,7 +2,7 @@
 
 What of torch and numpy there is to see is looked at if they are loaded already; of torch it is known with
 what most of it starts, so that who imports it first leaves that as well. What a plugin must leave as it was
-in a model is in `edit_harness.testing.state`.
+in a model is in `edit_harness.leaks`.
 """
 
 from __future__ import annotations
@@ -89,6 +89,19 @@ START: dict[str, Any] = {
     "hooks of all modules": {},
 }
 """What of torch is so until somebody imports it and sets it."""
+
+NUMERIC = frozenset(
+    (
+        "the default dtype",
+        "the default device",
+        "the number of torch's threads",
+        "torch's determinism",
+        "the precision of matrix products",
+        "cuDNN's flags",
+        "hooks of all modules",
+    )
+)
+"""What the numbers of a forward pass depend on."""
 
 PLAIN: dict[str, Global] = {
     "the working directory": Global(_folder, _set_folder),
@@ -244,6 +257,21 @@ def _difference(before: Any, after: Any) -> str:
         return f" ({', '.join(keys[:5])})"
     said = [str(value) for value in (before, after)]
     return f" (was {said[0]}, is {said[1]})" if max(map(len, said)) < 80 else ""
+
+
+@contextmanager
+def restored(told: Callable[[list[str]], None]) -> Iterator[None]:
+    """Put back what is not as it was behind the block; ``told`` gets its names, if there are any.
+
+    Threads that are left running are named too, though nothing ends a thread from without.
+    """
+    before, threads = read(), threading.enumerate()
+    try:
+        yield
+    finally:
+        left = [f"a thread, {t.name}" for t in threading.enumerate() if t not in threads]
+        if found := [*put_back(before), *left]:
+            told(found)
 
 
 @contextmanager

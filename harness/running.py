@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 from edit_harness import assembly, console, evaluation, fields, records
+from edit_harness.beside import Care
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.evaluation import Evaluation
 from edit_harness.flags import EditingFlags, regime, whole_number
 from edit_harness.interfaces import Regime
+from edit_harness.model import Model
 from edit_harness.outcome import Run
 from edit_harness.plugins import Component, Plugins
 from edit_harness.records import Record, RunFolder
@@ -40,11 +43,25 @@ class Flags(EditingFlags):
     seed: Sequence[str]
     output_path: str
     on_error: str
+    retry_failed: bool
+    case_timeout: float | None
+    reload_on_leak: bool
+    selfcheck: bool
     new: bool
     dry_run: bool
     quiet: bool
     verbose: bool
     as_json: bool
+
+    def care(self, load: Callable[[], Model]) -> Care:
+        """Return what is done about what goes wrong; ``load`` loads the model anew."""
+        return Care(
+            stop=self.on_error == "stop",
+            retry=self.retry_failed,
+            case_timeout=self.case_timeout,
+            reload=load if self.reload_on_leak else None,
+            selfcheck=self.selfcheck,
+        )
 
 
 def run(plugins: Plugins, flags: Flags) -> int:
@@ -103,7 +120,8 @@ def run_model(
     ]
     given = flags.edit_mode, flags.edit_batch_size, flags.eval_at
     regimes = {b.task.name: regime(b.task.value.regime, *given) for _, b in benchmarks}
-    model = assembly.load(plugins, name, **flags.model_options)
+    load = partial(assembly.load, plugins, name, **flags.model_options)
+    model = load()
     for seed, benchmark in benchmarks:
         beside = []
         for editor, settings in todo.editors.items():
@@ -127,26 +145,27 @@ def run_model(
                 else:
                     beside.append(assembled)
         with console.tolerated(codes, todo.several):
-            yield from run_beside(beside, flags, codes)
+            yield from run_beside(beside, flags, codes, load)
 
 
-def run_beside(assembled: Sequence[Evaluation], flags: Flags, codes: list[int]) -> list[Run]:
-    """Run editors on the same cases, with header, progress and tables."""
+def run_beside(
+    assembled: Sequence[Evaluation], flags: Flags, codes: list[int], load: Callable[[], Model]
+) -> list[Run]:
+    """Run editors on the same cases, with header, progress and tables; ``load`` loads their model."""
     if assembled and not flags.quiet:
         console.header(assembled)
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
             folder = which.open(Path(flags.output_path), new=flags.new)
-            known = {record.visit for record in folder.records()}
-            if known.issuperset(which.visits) and not flags.quiet:
+            if not flags.quiet and which.lacks_nothing(folder, retry=flags.retry_failed):
                 console.note_read_back(folder)
             folders[which] = folder
     if not folders:
         return []
     try:
         with console.progress(list(folders), quiet=flags.quiet) as advance:
-            finished = evaluation.run_beside(folders, advance, stop=flags.on_error == "stop")
+            finished = evaluation.run_beside(folders, advance, flags.care(load))
     except RunFolderError:
         raise
     except BaseException:

@@ -139,9 +139,9 @@ class TestLeaksAForwardHook(StateChecks, RunChecks):
     caught = {
         ALONE: "hooks (forward_hooks of the model)",
         "test_leaves_the_model_as_it_was_when_interrupted": "hooks (forward_hooks of the model)",
-        RUN: "the hooks of the model is not as it was",
-        APART: "the hooks of the model is not as it was",
-        HOPELESS: "the hooks of the model is not as it was",
+        RUN: "hooks (forward_hooks of the model) is not as it was",
+        APART: "hooks (forward_hooks of the model) is not as it was",
+        HOPELESS: "hooks (forward_hooks of the model) is not as it was",
     }
 
 
@@ -169,8 +169,8 @@ class TestLeavesAHookWhenInterrupted(StateChecks, RunChecks):
     editor = LeavesAHookWhenInterrupted()
     caught = {
         "test_leaves_the_model_as_it_was_when_interrupted": "put back in a `finally`",
-        APART: "the hooks of the model is not as it was",
-        HOPELESS: "the hooks of the model is not as it was",
+        APART: "hooks (forward_hooks of the model) is not as it was",
+        HOPELESS: "hooks (forward_hooks of the model) is not as it was",
     }
 
 

@@ -53,6 +53,15 @@ from edit_harness.plugins import Plugins
               help="Where run folders go.")  # fmt: skip
 @click.option("--on-error", type=click.Choice(["skip", "stop"]), default="skip",
               show_default=True, help="When a case fails.")  # fmt: skip
+@click.option("--retry-failed", is_flag=True,
+              help="Run again what failed and may not fail again.")  # fmt: skip
+@click.option("--case-timeout", type=click.FloatRange(min=0, min_open=True), metavar="S",
+              help="Seconds that a case may take.",
+              show_default="10 times the median so far, 300 at least")  # fmt: skip
+@click.option("--reload-on-leak", is_flag=True,
+              help="Load the model anew and go on if an editor changes it.")  # fmt: skip
+@click.option("--selfcheck", is_flag=True,
+              help="Try first if cases come out the same twice and in another order.")  # fmt: skip
 @click.option("--new", is_flag=True, help="Start a sibling of the run's folder.")
 @click.option("-C", "--config", is_eager=True, expose_value=False, callback=configure,
               metavar="FILE", help="TOML or JSON with flags as keys.")  # fmt: skip

@@ -1,0 +1,64 @@
+"""How long a case may take, and an alarm that ends what takes longer.
+
+The alarm is a signal, so there is one in the main thread only; and what hangs inside a single call
+of compiled code is not ended before that call returns.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+from time import monotonic
+from typing import Any
+
+LEAST = 300.0
+"""Seconds that any case may take unless it is said otherwise."""
+TIMES = 10
+"""A case may take so many times what the median of the cases before it took."""
+
+
+class Expired(BaseException):
+    """The time is over. No `Exception`, so that a plugin that catches all of these does not swallow it."""
+
+
+class Allowance:
+    """What the cases of a run may take: ``seconds`` each, or as the cases before them say."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = seconds
+        self._taken: list[float] = []
+
+    def took(self, seconds: float) -> None:
+        """Take in what a case took."""
+        self._taken.append(seconds)
+
+    def of(self, cases: int) -> float:
+        """Return how many seconds so many cases may take together."""
+        if self.seconds is not None:
+            return cases * self.seconds
+        usual = TIMES * cases * median(self._taken) if self._taken else cases * LEAST
+        return max(LEAST, usual)
+
+    @contextmanager
+    def spent_on(self, cases: int) -> Iterator[None]:
+        """Raise `Expired` in the block if it takes longer than so many cases may."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        allowed = self.of(max(cases, 1))
+
+        def ring(*_: Any) -> None:
+            raise Expired(f"it took longer than {allowed:.3g} s")
+
+        handler, start = signal.signal(signal.SIGALRM, ring), monotonic()
+        left, _ = signal.setitimer(signal.ITIMER_REAL, allowed)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler)
+            if left:  # an alarm of somebody else's was set
+                signal.setitimer(signal.ITIMER_REAL, max(left - (monotonic() - start), 1e-3))

@@ -1,0 +1,66 @@
+"""Tries an editor on a run's first cases: do they come out the same again, and in another order?
+
+That is what ``--selfcheck`` does before the run; its rows are nobody's. It says nothing of batches and
+sequences, where cases are meant to depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from edit_harness import plan, runner
+from edit_harness.cases import Answer, Case
+from edit_harness.encoding import decode_answer
+from edit_harness.errors import PluginError
+from edit_harness.interfaces import Regime
+from edit_harness.making import Tell
+from edit_harness.records import Record
+from edit_harness.selftest import TOLERANCE, distance
+
+if TYPE_CHECKING:
+    from edit_harness.evaluation import Evaluation
+
+FIRST = 3
+"""Cases that are tried."""
+
+
+def check(evaluation: Evaluation, tell: Tell) -> None:
+    """Tell of cases that come out otherwise a second time.
+
+    Raises `PluginError` if they depend on their order by more than rounding.
+    """
+    cases = [case for case in evaluation.cases if not case.problem][:FIRST]
+    once, again, turned = (_run(evaluation, order) for order in (cases, cases, cases[::-1]))
+    if apart := _apart(once, again):
+        tell(f"the same cases differ by {apart:.2g} nats when they are run a second time")
+    allowed = TOLERANCE[evaluation.model.precision]
+    if not (apart := _apart(once, turned)) <= allowed:
+        raise PluginError(
+            f"editor {evaluation.label}: cases differ by {apart:.2g} nats when their order is turned; "
+            f"rounding makes at most {allowed:g}",
+            "an editor keeps nothing of earlier requests; what `extend` needs goes into Edit.state",
+        )
+
+
+def _run(evaluation: Evaluation, cases: Sequence[Case]) -> dict[str, Record]:
+    steps = plan.steps(cases, Regime(in_turn=evaluation.regime.in_turn))
+    made = runner.run(evaluation.model, evaluation.editor.value, steps, {})
+    return {record.case: record for record in made}
+
+
+def _apart(one: dict[str, Record], other: dict[str, Record]) -> float:
+    """Return by how many nats the answers differ at most; infinity if a case failed only once."""
+    if any(one[name].status != other[name].status for name in one):
+        return float("inf")
+    pairs = (
+        pair
+        for name in one
+        for pair in zip(_answers(one[name]), _answers(other[name]), strict=True)
+    )
+    return max((distance(*pair) for pair in pairs), default=0.0)
+
+
+def _answers(record: Record) -> list[Answer]:
+    decoded = (decode_answer(answer) for answer in (*record.before, *record.after))
+    return [answer for answer in decoded if answer is not None]

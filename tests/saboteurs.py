@@ -1,0 +1,267 @@
+"""Editors that leave something behind, each in a way of its own, when they come to one of their cases.
+
+What they do elsewhere is honest: the same edits as `Honest`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from edit_harness import Editor, Request
+from edit_harness.edits import Edit
+from edit_harness.model import Model
+
+WHERE = "transformer.h.0.mlp.c_proj"
+AT = "Case 4"
+"""The subject at which harm is done."""
+
+
+@dataclass
+class Honest(Editor):
+    """A rank-one change whose direction follows from the subject."""
+
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        projection = model.architecture.projection(0)
+        inputs, outputs = projection.matrix.shape
+        noise = torch.Generator().manual_seed(sum(map(ord, requests[0].subject)))
+        left = torch.randn(inputs, 1, generator=noise)
+        right = torch.randn(1, outputs, generator=noise)
+        return Edit(projection.low_rank(left, right))
+
+
+@dataclass
+class Saboteur(Honest):
+    """Does harm to the model of one case."""
+
+    harm: ClassVar[Callable[[Model], object]]
+
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        edit = super().edit(model, requests)
+        if requests[0].subject == AT:
+            type(self).harm(model)
+        return edit
+
+
+def saboteur(harm: Callable[[Model], object]) -> Saboteur:
+    """Return an editor that does some harm."""
+    name = harm.__name__.strip("_")
+    made = type(name, (Saboteur,), {"harm": staticmethod(harm), "__module__": __name__})
+    return made()
+
+
+def weight(model: Model) -> nn.Parameter:
+    """Return the parameter that is tampered with."""
+    return model.parameter(f"{WHERE}.weight")
+
+
+def inner(model: Model) -> Any:
+    """Return the module that is tampered with."""
+    return model.module.get_submodule(WHERE)
+
+
+@torch.no_grad()
+def adds_in_place(model: Model) -> None:
+    weight(model)[3, 5] += 1e-3
+
+
+@torch.no_grad()
+def adds_and_subtracts(model: Model) -> None:
+    """As undoing by subtraction does, which rounds."""
+    delta = 0.1 * torch.randn(weight(model).shape, generator=torch.Generator().manual_seed(0))
+    weight(model).add_(delta).sub_(delta)
+
+
+@torch.no_grad()
+def swaps_two_elements(model: Model) -> None:
+    values = weight(model)
+    values[0, 0], values[7, 9] = values[7, 9].clone(), values[0, 0].clone()
+
+
+@torch.no_grad()
+def turns_a_zero_negative(model: Model) -> None:
+    """The values compare equal; the bits are others."""
+    model.parameter("transformer.h.0.mlp.c_fc.bias").data[0] *= -1
+
+
+def leaves_a_hook(model: Model) -> None:
+    inner(model).register_forward_hook(lambda module, args, output: output)
+
+
+def leaves_a_gradient_hook(model: Model) -> None:
+    weight(model).requires_grad_(True).register_hook(lambda gradient: gradient)
+    weight(model).requires_grad_(False)
+
+
+class Halved(nn.Module):
+    """A parametrization."""
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return values / 2
+
+
+def parametrizes(model: Model) -> None:
+    parametrize.register_parametrization(inner(model), "weight", Halved())
+
+
+class Wrapped(nn.Module):
+    """A module around another."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args: Any) -> Any:
+        return self.module(*args)
+
+
+def replaces_a_module(model: Model) -> None:
+    model.module.get_submodule("transformer.h.0.mlp").c_proj = Wrapped(inner(model))
+
+
+def replaces_a_forward(model: Model) -> None:
+    plain = inner(model).forward
+    inner(model).forward = lambda *args: plain(*args) * 1.0
+
+
+def leaves_a_buffer(model: Model) -> None:
+    inner(model).register_buffer("seen", torch.ones(2))
+
+
+def turns_to_training(model: Model) -> None:
+    inner(model).train()
+
+
+def requires_gradients(model: Model) -> None:
+    weight(model).requires_grad_(True)
+
+
+def leaves_a_gradient(model: Model) -> None:
+    weight(model).grad = torch.zeros_like(weight(model))
+
+
+def halves_precision(model: Model) -> None:
+    weight(model).data = weight(model).data.to(torch.bfloat16).float()
+
+
+def pads_elsewhere(model: Model) -> None:
+    model.tokens.tokenizer.padding_side = "left"
+
+
+def adds_a_token(model: Model) -> None:
+    model.tokens.tokenizer.add_tokens(["<edited>"])
+
+
+def changes_the_configuration(model: Model) -> None:
+    model.module.config.use_cache = not model.module.config.use_cache
+
+
+def drops_out(model: Model) -> None:
+    model.module.get_submodule("transformer.drop").p = 0.5
+
+
+def patches_a_function(model: Model) -> None:
+    plain = nn.functional.softmax
+    nn.functional.softmax = lambda *args, **kwargs: plain(*args, **kwargs)
+
+
+def answers_itself(model: Model) -> None:
+    model.answer = lambda questions, base=None: []
+
+
+CAUGHT: dict[Callable[[Model], None], str] = {
+    adds_in_place: f"weights ({WHERE}.weight)",
+    adds_and_subtracts: f"weights ({WHERE}.weight)",
+    swaps_two_elements: f"weights ({WHERE}.weight)",
+    turns_a_zero_negative: "weights (transformer.h.0.mlp.c_fc.bias)",
+    halves_precision: f"weights ({WHERE}.weight)",
+    leaves_a_hook: f"hooks (forward_hooks of {WHERE})",
+    leaves_a_gradient_hook: f"hooks of parameters (backward_hooks of {WHERE}.weight)",
+    parametrizes: f"modules ({WHERE}, {WHERE}.parametrizations",
+    replaces_a_module: f"modules ({WHERE}, {WHERE}.module); forward functions",
+    replaces_a_forward: f"forward functions ({WHERE})",
+    leaves_a_buffer: f"buffers ({WHERE}.seen)",
+    turns_to_training: f"training mode ({WHERE})",
+    requires_gradients: f"requires_grad ({WHERE}.weight)",
+    leaves_a_gradient: f"gradients ({WHERE}.weight)",
+    pads_elsewhere: "the tokenizer (padding_side)",
+    adds_a_token: "the tokenizer (vocabulary)",
+    changes_the_configuration: "the model's configuration (use_cache)",
+    drops_out: "attributes of modules (transformer.drop.p)",
+    patches_a_function: "functions of torch (torch.nn.functional.softmax)",
+    answers_itself: "how the model is asked (answer)",
+}
+"""Harm that is seen right after it is done, and what it is called."""
+
+
+def attends_otherwise(model: Model) -> None:
+    """What no reading of the model finds: it is in a table of transformers."""
+    kind = model.module.config._attn_implementation
+    plain = ALL_ATTENTION_FUNCTIONS[kind]
+
+    def attend(*args: Any, **kwargs: Any) -> Any:
+        output, *rest = plain(*args, **kwargs)
+        return (output * 1.001, *rest)
+
+    ALL_ATTENTION_FUNCTIONS[kind] = attend
+
+
+GO, GONE = threading.Event(), threading.Event()
+
+
+def changes_weights_later(model: Model) -> None:
+    """As soon as somebody says so, in a thread of its own."""
+
+    def wait() -> None:
+        if GO.wait(30):
+            adds_in_place(model)
+        GONE.set()
+
+    threading.Thread(target=wait, name="sleeper", daemon=True).start()
+
+
+def sets_a_dtype(model: Model) -> None:
+    torch.set_default_dtype(torch.float64)
+
+
+def seeds(model: Model) -> None:
+    random.seed(7)
+    np.random.seed(7)
+    torch.manual_seed(7)
+
+
+def goes_elsewhere(model: Model) -> None:
+    os.chdir("/")
+
+
+def sets_a_variable(model: Model) -> None:
+    os.environ["EDITED"] = "1"
+
+
+def forbids_gradients(model: Model) -> None:
+    torch.set_grad_enabled(False)
+
+
+def hooks_all_modules(model: Model) -> None:
+    nn.modules.module.register_module_forward_hook(lambda module, args, output: None)
+
+
+PUT_BACK: dict[Callable[[Model], None], tuple[str, ...]] = {
+    sets_a_dtype: ("the default dtype",),
+    seeds: ("Python's random state", "numpy's random state", "torch's random state"),
+    goes_elsewhere: ("the working directory",),
+    sets_a_variable: ("the environment",),
+    forbids_gradients: ("gradient mode",),
+    hooks_all_modules: ("hooks of all modules",),
+}
+"""Harm to the process, which is put back and noted."""

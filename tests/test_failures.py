@@ -1,0 +1,208 @@
+"""What errors are called, and the runs that they end: time, memory, devices, plugins."""
+
+import time
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from test_runner import CASES, METRICS, PEOPLE, Push, ran
+
+from edit_harness import failures
+from edit_harness.allowance import Allowance, Expired
+from edit_harness.before import Before
+from edit_harness.edits import Edit
+from edit_harness.errors import HarnessError, PluginError, ResourceError
+from edit_harness.failures import DeviceLostError, NoEditError
+from edit_harness.interfaces import Regime
+from edit_harness.plan import steps
+from edit_harness.records import STATUSES
+from edit_harness.runner import chunks
+from edit_harness.tokens import TooLongError
+
+LOST = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+
+@pytest.mark.parametrize(
+    ("error", "edit", "expected"),
+    [
+        (Expired("it took longer than 3 s"), True, "timeout"),
+        (TooLongError("9 tokens"), False, "too_long"),
+        (torch.OutOfMemoryError(), False, "oom"),
+        (MemoryError(), True, "oom"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True, "oom"),
+        (NoEditError("the editor returned None"), True, "plugin_error"),
+        (PluginError("no parameter"), False, "plugin_error"),
+        (PluginError("a request like this has no edit"), True, "edit_failed"),
+        (torch.linalg.LinAlgError("singular"), True, "edit_failed"),
+        (ValueError("no key"), False, "error"),
+    ],
+)
+def test_an_error_has_a_status(error, edit, expected):
+    status, message = failures.status(error, object(), edit=edit)
+    assert status == expected
+    assert status in STATUSES
+    assert message
+
+
+@pytest.mark.parametrize("error", [LOST, RuntimeError("CUDA error: device-side assert triggered")])
+def test_a_device_that_failed_is_told_from_other_errors(error):
+    with pytest.raises(DeviceLostError):
+        failures.check_device(error)
+    failures.check_device(ValueError("CUDA error"))
+    failures.check_device(torch.OutOfMemoryError("CUDA error: out of memory"))
+
+
+def records_until(error, stream):
+    """Return the records of a stream, which ends with an error, and the error."""
+    found = []
+    with pytest.raises(error) as caught:
+        for records in stream:
+            found += records
+    return found, caught.value
+
+
+def streamed(model, editor, **extra):
+    return chunks(model, editor, list(steps(CASES, Regime())), METRICS, Before(model), **extra)
+
+
+@dataclass
+class Slow(Push):
+    """Hangs at one of its cases."""
+
+    hangs: str = "Ann"
+    calls: list = field(default_factory=list)
+
+    def edit(self, model, requests):
+        self.calls.append(requests[0].subject)
+        if requests[0].subject == self.hangs:
+            time.sleep(30)
+        return super().edit(model, requests)
+
+
+def test_an_edit_that_hangs_is_ended_and_stops_nobody(model):
+    editor = Slow()
+    (records,) = streamed(model, editor, allowance=Allowance(0.2))
+    assert [r.status for r in records] == ["ok", "ok", "timeout", "ok", "ok"]
+    assert records[2].message == "the edit was ended: it took longer than 0.2 s"
+    assert records[2].values == {"probability": {"post_p": 0.0}}, "it counts as a failure"
+    assert editor.calls == [*PEOPLE[:3], *PEOPLE], "together, and then one by one"
+
+
+def test_an_evaluation_that_hangs_is_ended_and_stops_nobody(model):
+    class Hangs(Push):
+        def edit(self, model, requests):
+            def wait(inputs, outputs, rows):
+                time.sleep(30)
+
+            adaptors = {model.architecture.projection(1).name: wait}
+            return Edit({}, adaptors if requests[0].subject == "Bob" else {})
+
+    (records,) = streamed(model, Hangs(), allowance=Allowance(0.2))
+    assert [r.status for r in records] == ["ok", "timeout", "ok", "ok", "ok"]
+    assert records[1].message.startswith("the evaluation was ended")
+    assert records[1].before, "the unedited model was asked"
+
+
+def test_memory_that_comes_back_is_enough_for_a_second_try(model):
+    @dataclass
+    class Once(Push):
+        failed: list = field(default_factory=list)
+
+        def edit(self, model, requests):
+            if requests[0].subject == "Bob" and not self.failed:
+                self.failed.append("Bob")
+                raise torch.OutOfMemoryError
+            return super().edit(model, requests)
+
+    assert {r.status for r in ran(model, Once(), chunk=1)} == {"ok"}
+
+
+def test_three_cases_in_a_row_that_memory_does_not_hold_end_the_run(model):
+    class Greedy(Push):
+        def edit(self, model, requests):
+            if requests[0].subject != "Ada":
+                raise torch.OutOfMemoryError
+            return super().edit(model, requests)
+
+    found, error = records_until(ResourceError, streamed(model, Greedy(), chunk=1))
+    assert [r.status for r in found] == ["ok", "oom", "oom", "oom"]
+    assert error.code == 5
+    assert "3 cases in a row, the last of them Danielle" in error.cause
+    assert "--retry-failed" in error.remedy
+
+
+@pytest.mark.parametrize("stage", ["edit", "evaluation"])
+def test_a_device_that_failed_ends_the_run_with_rows_for_what_was_at_work(model, stage):
+    class Breaks(Push):
+        def edit(self, model, requests):
+            def fail(inputs, outputs, rows):
+                raise LOST
+
+            if requests[0].subject != "Ann":
+                return super().edit(model, requests)
+            if stage == "edit":
+                raise LOST
+            return Edit({}, {model.architecture.projection(1).name: fail})
+
+    found, error = records_until(ResourceError, streamed(model, Breaks(), chunk=2))
+    statuses = {r.case: r.status for r in found}
+    assert statuses == {
+        "Ada": "ok", "Bob": "ok", "Ann": "device_error", "Danielle": "device_error",
+    }  # fmt: skip
+    assert "illegal memory access" in error.cause
+    assert error.code == 5
+
+
+def test_a_batch_that_was_halved_says_so_in_its_rows(model, monkeypatch):
+    plain, told = model.logits, []
+
+    def small(batch, *args, **kwargs):
+        if len(batch.ids) > 2:
+            raise torch.OutOfMemoryError
+        return plain(batch, *args, **kwargs)
+
+    expected = ran(model, Push())
+    before = Before(model)
+    monkeypatch.setattr(model, "logits", small)
+    monkeypatch.setattr(before.witness, "check", lambda: None)  # it would see that very patch
+    plan = list(steps(CASES, Regime()))
+    (records,) = chunks(model, Push(), plan, METRICS, before, tell=told.append)
+    assert {r.status for r in records} == {"ok"}
+    assert all("halved for want of memory" in r.message for r in records)
+    assert "memory did not suffice: batches are of" in told[0]
+    for one, other in zip(records, expected, strict=True):
+        assert one.values["probability"] == pytest.approx(other.values["probability"], abs=1e-4)
+
+
+@pytest.mark.parametrize("nth", range(1, 40, 3))
+def test_wherever_memory_is_short_for_once_the_numbers_stay(model, monkeypatch, nth):
+    expected = ran(model, Push())
+    plain, count = type(model).logits, iter(range(1, 10**6))
+
+    def short(self, *args, **kwargs):
+        if next(count) == nth:
+            raise torch.OutOfMemoryError
+        return plain(self, *args, **kwargs)
+
+    before = Before(model)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model), "logits", short)
+        (records,) = chunks(model, Push(), list(steps(CASES, Regime())), METRICS, before)
+    before.witness.verify()
+    assert {r.status for r in records} == {"ok"}
+    for one, other in zip(records, expected, strict=True):
+        assert one.values["probability"] == pytest.approx(other.values["probability"], abs=1e-4)
+
+
+def test_answers_that_no_model_gives_are_a_mistake_of_ours(model, monkeypatch):
+    plain = Before.ask
+
+    def wrong(self, cases, edited):
+        answers = plain(self, cases, edited)
+        object.__setattr__(answers[1][1][0], "logprobs", ((0.5,), (-1.0,)))
+        return answers
+
+    monkeypatch.setattr(Before, "ask", wrong)
+    with pytest.raises(HarnessError, match="case Bob was answered with what no probability") as caught:
+        ran(model, Push())
+    assert caught.value.code == 70
