@@ -55,6 +55,8 @@ def header(evaluations: Sequence[Evaluation]) -> None:
     _line("model", f"{name}  {count:,} parameters  {model.precision}  {model.device}")
     if model.source.note:
         _line("", model.source.note)
+    for what, mark in model.let_in.items():
+        _line("", f"{what.replace('_', ' ')} let in: {mark}")
     if model.tokens.chats:
         _line("", "prompts in the chat template, a protocol of its own: compare with no plain one")
     if shared.preview:

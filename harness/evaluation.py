@@ -158,6 +158,7 @@ class Evaluation:
                     "name": self.model.name,
                     "path": self.model.source.path,
                     "note": self.model.source.note,
+                    "let_in": self.model.let_in,
                 },
                 "task": {
                     "origin": self.task.value.origin,
