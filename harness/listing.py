@@ -47,15 +47,17 @@ def _rows(plugins: Plugins, kind: str, results: Path) -> Iterable[Row]:
 def _runs(results: Path) -> Iterable[Row]:
     # Here, since it brings numpy along.
     from edit_harness.records import RunFolder
+    from edit_harness.regular import check_regular
 
     for path in sorted(results.glob("*/manifest.json")):
         try:
+            check_regular(path.parent)
             manifest = RunFolder(path.parent).manifest()
-        except RunFolderError as error:
-            yield {"name": str(path.parent), "cases": f"BROKEN: {error.cause}"}
+            planned = len(manifest.get("cases", ()))
+            visits = int(manifest.get("visits", planned))
+        except (RunFolderError, TypeError, ValueError) as error:
+            yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue
-        planned = len(manifest.get("cases", ()))
-        visits = manifest.get("visits", planned)
         samples, finished = path.with_name("samples.jsonl"), path.with_name("results.json")
         lines = samples.read_bytes().count(b"\n") if samples.exists() else 0
         # A later line may replace an earlier one, so that it takes the results to be sure.

@@ -24,6 +24,7 @@ import numpy as np
 from edit_harness.cases import Case, Visit
 from edit_harness.encoding import decode_case, dumps, encode_case, finite
 from edit_harness.errors import DataError, ResourceError, RunFolderError, UsageError
+from edit_harness.regular import check_regular
 
 SCHEMA = 3
 OK, INVALID = "ok", "invalid_case"
@@ -118,13 +119,17 @@ class RunFolder:
 
     @classmethod
     def at(cls, name: str) -> RunFolder:
-        """Return a run folder that is there. Raises `UsageError` if it is none."""
+        """Return a run folder that is there.
+
+        Raises `UsageError` if it is none, and `RunFolderError` if it leads out of itself.
+        """
         path = Path(name).expanduser()
         if not (path / "manifest.json").is_file():
             raise UsageError(
                 f"{name} is no run folder: it has no manifest.json",
                 "edit-harness ls runs lists them; -o DIR says where they are",
             )
+        check_regular(path)
         return cls(path)
 
     @classmethod
