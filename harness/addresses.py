@@ -14,6 +14,8 @@ def elsewhere(text: str) -> bool:
     """
     if "://" not in text:
         return False
+    if not text.isprintable():  # readers do not agree on what to leave out
+        return True
     try:
         host = (urlsplit(text).hostname or "").rstrip(".")
         return host != "localhost" and not ipaddress.ip_address(host).is_loopback
