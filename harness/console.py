@@ -202,7 +202,7 @@ class Running:
 def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> None:
     """Print the tables of a run, its failures and where it lies; ``named`` says of which editor."""
     if named:
-        out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", run.label))
+        out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
     rows = [row for row in run.lines if verbose or not row.measure.detail] or run.lines
     out.print(report.single(rows, LEVEL))
     if not rows:
