@@ -15,8 +15,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
 from edit_harness.annotation import opinions
 from edit_harness.annotation.blinded import (
     Form,
@@ -100,13 +98,11 @@ def export(flags: ExportFlags) -> None:
     made = Export(form, picked, mark, names, flags.seed)
     write(made, folder)
     each = f", {flags.number:,} for each {flags.each}" if flags.each else ""
-    out.print(f"{form.name:9}{len(picked):,} of {len(items):,} drawn{each}", markup=False)
+    out.print(f"{form.name:9}{len(picked):,} of {len(items):,} drawn{each}")
     if not flags.each and len(picked) < flags.number:
-        err.print(
-            f"note     there are no {flags.number:,} {form.name}; all are taken", markup=False
-        )
-    out.print(f"hand out {folder / SHEETS}/", markup=False, soft_wrap=True)
-    out.print(f"keep     {folder / KEY}", markup=False, soft_wrap=True)
+        err.print(f"note     there are no {flags.number:,} {form.name}; all are taken")
+    out.print(f"hand out {folder / SHEETS}/", soft_wrap=True)
+    out.print(f"keep     {folder / KEY}", soft_wrap=True)
 
 
 def annotators(given: Sequence[str]) -> list[str]:
@@ -172,7 +168,7 @@ def import_(flags: ImportFlags) -> None:
         out.out(json.dumps(results, indent=1))
     else:
         _print(made, results)
-    err.print(f"saved    {path}", markup=False, soft_wrap=True)
+    err.print(f"saved    {path}", soft_wrap=True)
 
 
 def _read(made: Export, flags: ImportFlags) -> dict[str, Labels]:
@@ -192,10 +188,10 @@ def _read(made: Export, flags: ImportFlags) -> dict[str, Labels]:
         _check_whole(made, path, labels, flags.partial)
         if skipped:
             note = f"note     {path}: {skipped} rows have an empty cell, and are skipped"
-            err.print(note, markup=False)
+            err.print(note)
         if name.casefold() not in known:
             note = f"note     {path}: {name} is none of those it was handed out to: "
-            err.print(note + ", ".join(made.annotators), markup=False)
+            err.print(note + ", ".join(made.annotators))
         found[name] = labels
     if not any(found.values()):
         raise DataError("there is no label in these sheets", "nothing was changed; fill them in")
@@ -227,7 +223,7 @@ def _merged(earlier: Mapping[str, Labels], now: Mapping[str, Labels]) -> dict[st
     again = set(map(str.casefold, now))
     kept = {n: said for n, said in earlier.items() if n in now or n.casefold() not in again}
     if stay := [name for name in kept if name not in now]:
-        err.print(f"note     labels of an earlier import stay: {', '.join(stay)}", markup=False)
+        err.print(f"note     labels of an earlier import stay: {', '.join(stay)}")
     return {**kept, **now}
 
 
@@ -242,18 +238,18 @@ def _check_whole(made: Export, path: Path, found: Labels, partial: bool) -> None
             "fill them in, or go by what is there: --partial",
         )
     if missing:
-        err.print(f"note     {path}: {len(found)} of {len(made.items)} items", markup=False)
+        err.print(f"note     {path}: {len(found)} of {len(made.items)} items")
 
 
 def _print(made: Export, results: Mapping[str, Any]) -> None:
     """Print the tables that have rows, those of means for each edited property."""
     names, items = results["annotators"], len(made.items)
-    out.print(f"{made.form.name:9}{items:,}, by {len(names)}: {', '.join(names)}", markup=False)
+    out.print(f"{made.form.name:9}{items:,}, by {len(names)}: {', '.join(names)}")
     for name, title in TITLES.items():
         for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
             table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
             out.print()
-            named = f"{escape(shown(edited))}: {title}" if edited else title
+            named = f"{shown(edited)}: {title}" if edited else title
             out.print(listed(named, table))
 
 

@@ -53,14 +53,16 @@ def load(plugins: Plugins, name: str, **options: Any) -> Model:
     return loading.load(source_of(plugins, name), **options)
 
 
-def checked_source(plugins: Plugins, name: str) -> ModelSource:
+def checked_source(
+    plugins: Plugins, name: str, revision: str | None = None, trust_remote_code: bool = False
+) -> ModelSource:
     """Return where a model comes from, if it is there and of a kind that can be edited.
 
     Raises `DataError`, before anything large is read or downloaded.
     """
     source = source_of(plugins, name)
     try:
-        loading.config_of(source.path)
+        loading.config_of(source.path, revision, trust_remote_code)
     except DataError as error:
         guess = suggestion(name, [c.name for c in plugins.of_kind("model")])
         raise DataError(error.cause + guess, error.remedy) from error

@@ -50,14 +50,14 @@ def build_data(plugins: Plugins, flags: Flags) -> None:
     knows = knowledge(plugins, flags) if flags.model else None
     with in_place(target) as partial:
         run(builder, component.name, Material(triples, templates, knows), partial)
-    out.print(f"saved    {flags.out}", markup=False)
+    out.print(f"saved    {flags.out}")
 
 
 def run(builder: Builder, name: str, material: Material, partial: Path) -> None:
     """Let the builder write; what it raises that is no error for users is its author's to mend."""
     whose = named("builder", name, builder)
     with blamed(f"{whose} failed", builder, passing=(HarnessError, OSError)):
-        builder.build(material, partial, lambda line: err.print(line, markup=False))
+        builder.build(material, partial, lambda line: err.print(line))
 
 
 def readable(path: str, flag: str) -> Path:

@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from edit_harness.discovery import found, left_out
 from edit_harness.errors import PluginError, UsageError
@@ -26,6 +24,7 @@ from edit_harness.ledger import OUTCOMES, Finding, Ledger
 from edit_harness.packages import Package, normal
 from edit_harness.plugins import Plugins, suggestion
 from edit_harness.supervision import Supervised
+from edit_harness.terminal import Terminal, plain
 
 FAILED = 6
 """The exit code of a package that does not conform, or of which something was not tried."""
@@ -33,7 +32,7 @@ STYLES = {"passed": "green", "failed": "bold red", "not tried": "yellow", "skipp
 AGAIN = "as above"
 SHOWN = {"passed": "ok", "failed": "FAILED"}
 
-out = Console(highlight=False)
+out = Terminal()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,7 @@ def check(flags: Flags) -> int:
         raise PluginError("the suites need pytest", "pip install pytest")
     shown = Shown(flags)
     if not flags.as_json:
-        out.print(Text(str(package), style="bold cyan"), Text(f"from {package.source}"), sep="\n")
+        out.print(plain(package, "bold cyan"), f"from {package.source}", sep="\n")
     with tempfile.TemporaryDirectory(prefix="edit-harness-check-") as folder:
         supervised = supervise(package, flags, Path(folder))
         findings = []
@@ -161,7 +160,7 @@ class Shown:
             self.rest()  # a run is the last thing to read
         self.subject = subject
         self.said = set()
-        out.print(Text(f"\n{subject}", style="bold"))
+        out.print(plain(f"\n{subject}", "bold"))
         of = subject.partition(",")[0]
         due = [finding for finding in self.held if finding.subject == of]
         self.held = [finding for finding in self.held if finding.subject != of]
@@ -173,9 +172,9 @@ class Shown:
         self.said.add(finding.reason)
         out.print(verdict(finding, AGAIN if again and finding.reason else finding.reason))
         if finding.table:
-            out.print(Text(f"\n{finding.table}"))
+            out.print(f"\n{finding.table}")
         if self.flags.debug and finding.details:
-            out.print(Text(finding.details))
+            out.print(finding.details)
 
 
 def verdict(finding: Finding, reason: str) -> Table:
@@ -184,12 +183,12 @@ def verdict(finding: Finding, reason: str) -> Table:
     grid.add_column(width=9)
     grid.add_column(overflow="fold")
     style = STYLES[finding.outcome]
-    outcome = Text(SHOWN.get(finding.outcome, finding.outcome), style=style)
-    grid.add_row(outcome, Text(finding.name))
+    outcome = plain(SHOWN.get(finding.outcome, finding.outcome), style)
+    grid.add_row(outcome, finding.name)
     if reason:
-        grid.add_row("", Text(reason, style=style))
+        grid.add_row("", plain(reason, style))
     if finding.outcome == "failed" and finding.says and not finding.raised and reason != AGAIN:
-        grid.add_row("", Text(finding.says, style="dim"))
+        grid.add_row("", plain(finding.says, "dim"))
     return grid
 
 
@@ -206,7 +205,7 @@ def finish(package: Package, findings: Sequence[Finding], flags: Flags) -> int:
     else:
         counts = Counter(finding.outcome for finding in findings)
         said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
-        out.print(Text(f"\n{said}", style="bold green" if good else "bold red"))
+        out.print(plain(f"\n{said}", "bold green" if good else "bold red"))
     return 0 if good else FAILED
 
 

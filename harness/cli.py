@@ -22,6 +22,7 @@ from edit_harness import signals
 from edit_harness.blame import said
 from edit_harness.commands import COMMANDS
 from edit_harness.errors import HarnessError, PluginError, ResourceError, Terminated
+from edit_harness.escapes import one_line, printable
 from edit_harness.options import HELP
 from edit_harness.plugins import suggestion
 
@@ -55,15 +56,25 @@ class Harness(click.Group):
                 stream.reconfigure(errors="replace")
         signals.install()
         if "--debug" in given:
-            logging.basicConfig()
+            handler = logging.StreamHandler()
+            handler.setFormatter(Plain(logging.BASIC_FORMAT))
+            logging.basicConfig(handlers=[handler])
             logging.getLogger("edit_harness").setLevel(logging.DEBUG)
         try:
             code = super().main(given, standalone_mode=False, **extra)
         except BaseException as error:
             if "--debug" in given and not isinstance(error, click.ClickException):
-                traceback.print_exc()
+                _say(*traceback.format_exc().splitlines())
             code = _explain(error)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+class Plain(logging.Formatter):
+    """A line of the log with escapes: what plugins raise and models write may be in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, with the traceback that belongs to it."""
+        return printable(super().format(record))
 
 
 def _dashed(arg: str) -> str:
@@ -78,6 +89,7 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.ClickException):
+        error.message = printable(error.message)
         error.show()
         return error.exit_code
     if isinstance(error, HarnessError):
@@ -103,7 +115,7 @@ def _explain(error: BaseException) -> int:
 
 
 def _say(*lines: str) -> None:
-    click.echo("\n".join(filter(None, lines)), err=True)
+    click.echo("\n".join(map(one_line, filter(None, lines))), err=True)
 
 
 @click.group(cls=Harness, context_settings=HELP)

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -29,10 +27,12 @@ from edit_harness import report
 from edit_harness.components import Named
 from edit_harness.control import COLLAPSE
 from edit_harness.errors import DataError, HarnessError, LeakError
+from edit_harness.escapes import one_line
 from edit_harness.fields import defaults, settings
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import LEVEL, UNPARSED, Run
 from edit_harness.records import INVALID, OK, Record, RunFolder
+from edit_harness.terminal import Terminal, plain
 
 if TYPE_CHECKING:
     from edit_harness.evaluation import Evaluation
@@ -42,8 +42,8 @@ SHOWN_FAILURES, SHOWN_CASES = 5, 3
 LIVE = 3
 """Measures in the line of progress."""
 
-out = Console(highlight=False, soft_wrap=False)
-err = Console(stderr=True, highlight=False)
+out = Terminal(soft_wrap=False)
+err = Terminal(stderr=True)
 
 
 def header(evaluations: Sequence[Evaluation]) -> None:
@@ -55,6 +55,8 @@ def header(evaluations: Sequence[Evaluation]) -> None:
     _line("model", f"{name}  {count:,} parameters  {model.precision}  {model.device}")
     if model.source.note:
         _line("", model.source.note)
+    for what, mark in model.let_in.items():
+        _line("", f"{what.replace('_', ' ')} let in: {mark}")
     if model.tokens.chats:
         _line("", "prompts in the chat template, a protocol of its own: compare with no plain one")
     if shared.preview:
@@ -88,7 +90,7 @@ def _judge(judge: Named) -> str:
 def _line(label: str, text: str) -> None:
     """Print one labelled line, wrapped under its label."""
     width = err.width - 9
-    lines: Iterable[Text] = Text(text).wrap(err, width) if text else []
+    lines: Iterable[Text] = plain(text).wrap(err, width) if text else []
     for i, line in enumerate(lines):
         err.print(Text.assemble((f"{label if i == 0 else '':9}", "bold cyan"), line))
 
@@ -102,17 +104,17 @@ def tolerated(codes: list[int], several: bool) -> Iterator[None]:
         if not several or isinstance(error, LeakError):
             raise
         codes.append(error.code)
-        err.print(f"error: {error.cause}", markup=False)
+        err.print(f"error: {one_line(error.cause)}")
         if error.remedy:
-            err.print(f"       {error.remedy}", markup=False)
+            err.print(f"       {one_line(error.remedy)}")
 
 
 def note_stopped(judge: Named | None, codes: list[int]) -> None:
     """Say why a judge judged no more, if so, and note the exit code."""
     if judge and (why := judge.value.stopped):
         codes.append(DataError.code)
-        err.print(f"error: judge {judge.name} stopped: {why}", markup=False)
-        err.print("       mend it; `edit-harness score RUN` asks it for the rest", markup=False)
+        err.print(f"error: judge {judge.name} stopped: {one_line(why)}")
+        err.print("       mend it; `edit-harness score RUN` asks it for the rest")
 
 
 def note_read_back(folder: RunFolder) -> None:
@@ -124,7 +126,7 @@ def note_pending(run: Run) -> None:
     """Say in one line how many texts wait for a judge, and why, where nothing else is said."""
     if run.pending:
         text = f"pending  {run.pending} texts in {run.folder.path}: {run.why_pending}"
-        err.print(" ".join(text.split("\n")), markup=False, soft_wrap=True)
+        err.print(" ".join(text.split("\n")), soft_wrap=True)
 
 
 @contextmanager
@@ -139,7 +141,7 @@ def progress(
         MofNCompleteColumn(),
         SpeedColumn(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[live]}"),
+        TextColumn("{task.fields[live]}", markup=False),
     )
     with Progress(*columns, console=err, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task("editing", total=sum(len(e.visits) for e in evaluations), live="")
@@ -200,12 +202,12 @@ class Running:
 def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> None:
     """Print the tables of a run, its failures and where it lies; ``named`` says of which editor."""
     if named:
-        out.print(f"\n[bold cyan]editor[/]   {escape(run.label)}")
+        out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
     rows = [row for row in run.lines if verbose or not row.measure.detail] or run.lines
     out.print(report.single(rows, LEVEL))
     if not rows:
         metrics = ", ".join(run.metrics)
-        err.print(f"nothing  {metrics}: nothing to measure in these cases", markup=False)
+        err.print(f"nothing  {metrics}: nothing to measure in these cases")
     if len(run.curve) > 1:
         for table in report.curve(run.curve, run.measures, out.width):
             out.print(table)

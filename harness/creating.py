@@ -163,13 +163,13 @@ def tell(blueprint: Blueprint, target: Path, written: list[Path]) -> None:
     """Print what was written, and the commands that come next."""
     # A name alone would be looked up in an index.
     place = f".{os.sep}{target}" if target.parent == Path() else str(target)
-    out.print(f"written  {place}", markup=False, soft_wrap=True)
+    out.print(f"written  {place}", soft_wrap=True)
     for path in sorted(written):
-        out.print(f"           {path.as_posix()}", markup=False, soft_wrap=True)
+        out.print(f"           {path.as_posix()}", soft_wrap=True)
     steps = (
         f"pip install -e {shlex.quote(place)}",
         f"edit-harness check {blueprint.distribution}",
         blueprint.run,
     )
     for i, step in enumerate(steps):
-        out.print(f"{'' if i else 'next':9}{step}", markup=False, soft_wrap=True)
+        out.print(f"{'' if i else 'next':9}{step}", soft_wrap=True)

@@ -9,8 +9,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.text import Text
-
 from edit_harness import api, assembly, fields
 from edit_harness.cases import Choose, Request, Scores
 from edit_harness.console import err, out
@@ -63,13 +61,13 @@ def edit(plugins: Plugins, flags: Flags) -> None:
         out.out(json.dumps({"editor": named.name, **report, "saved": saved}, indent=1))
         return
     preset = f"  preset: {configured.source}" if configured.source else ""
-    err.print(Text(f"editor   {named.name}{preset}"))
+    err.print(f"editor   {named.name}{preset}")
     out.print(
         f"facts    {len(requests):,}; the new object's probability: "
         f"{fmean(before):.1%} before, {fmean(after):.1%} after"
     )
     for path in saved:
-        err.print(Text(f"saved    {path}"))
+        err.print(f"saved    {path}")
 
 
 def likelihoods(

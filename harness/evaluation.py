@@ -175,6 +175,7 @@ class Evaluation:
                     "path": self.model.source.path,
                     "note": self.model.source.note,
                     "parameters": sum(p.numel() for p in self.model.module.parameters()),
+                    "let_in": self.model.let_in,
                 },
                 "task": {
                     "origin": self.task.value.origin,

@@ -23,6 +23,8 @@ class LoadingFlags:
     device_map: str | None
     batch_size: str
     chat_template: bool
+    trust_remote_code: bool
+    allow_pickle_weights: bool
     debug: bool
 
     @property
@@ -44,7 +46,14 @@ class LoadingFlags:
                 self.batch_size, "--batch-size takes a number of rows, or auto", least=1
             )
         )
-        return {**options, **given, "batch_rows": rows, "chat_template": self.chat_template}
+        return {
+            **options,
+            **given,
+            "batch_rows": rows,
+            "chat_template": self.chat_template,
+            "trust_remote_code": self.trust_remote_code,
+            "allow_pickle_weights": self.allow_pickle_weights,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

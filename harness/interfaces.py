@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
+from edit_harness.addresses import elsewhere
 from edit_harness.cases import Answer, Case, Reply, Request, Verdict
 from edit_harness.errors import UsageError
 
@@ -359,6 +360,16 @@ class Judge(ABC):
     def provenance(self) -> Mapping[str, str]:
         """What verdicts depend on besides fields and version, such as a library's version."""
         return {}
+
+    @property
+    def outward(self) -> Sequence[str]:
+        """The fields by which these settings lead elsewhere: to a server, a file, a model to load.
+
+        `score` takes them from a run folder only if they are given again, since a folder may be a
+        stranger's. By default they are those that hold an address of another machine.
+        """
+        known = fields(self) if is_dataclass(self) else ()
+        return [f.name for f in known if elsewhere(str(getattr(self, f.name)))]
 
     @property
     def stopped(self) -> str:

@@ -6,16 +6,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from edit_harness import alone, discovery, journal
 from edit_harness.packages import Package
 from edit_harness.plugins import KINDS, Plugins
+from edit_harness.terminal import Terminal, plain
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Terminal()
+err = Terminal(stderr=True)
 
 Row = Mapping[str, Any]
 
@@ -83,12 +84,12 @@ def shown(found: Sequence[Row]) -> Group:
 
 
 def _block(row: Row) -> Group:
-    heading = Text(f"{row['name']} {row['version']}".strip(), style="bold")
+    heading = plain(f"{row['name']} {row['version']}".strip(), "bold")
     if row["state"] != "loaded":
         heading.append(f"  {row['state'].upper()}", style="red")
     grid = Table.grid(padding=(0, 2))
     for label, said in _lines(row):
-        grid.add_row("", Text(label, style="cyan"), Text(said))
+        grid.add_row("", plain(label, "cyan"), said)
     return Group(heading, grid, Text())
 
 
@@ -107,5 +108,5 @@ def _lines(row: Row) -> Iterator[tuple[str, str]]:
 def enable(name: str) -> int:
     """Load a package again that was skipped. Raises `PluginError` if it was not."""
     journal.enable(name)
-    err.print(f"{name} is loaded again from the next start on", markup=False)
+    err.print(f"{name} is loaded again from the next start on")
     return 0

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from edit_harness import cards, fields, inventory
 from edit_harness.errors import RunFolderError
 from edit_harness.plugins import Plugins
+from edit_harness.terminal import Terminal, plain
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Terminal()
+err = Terminal(stderr=True)
 
 Row = Mapping[str, Any]
 
@@ -31,7 +30,7 @@ def show_kinds(plugins: Plugins, kinds: Sequence[str], results: Path, as_json: b
             out.print(inventory.shown(found) if kind == "plugins" else _table(kind, found))
             out.print()
     for failure in plugins.failures if not as_json else ():
-        err.print(Text(f"broken   {failure}"))
+        err.print(f"broken   {failure}")
 
 
 def _rows(plugins: Plugins, kind: str, results: Path) -> Iterable[Row]:
@@ -48,15 +47,17 @@ def _rows(plugins: Plugins, kind: str, results: Path) -> Iterable[Row]:
 def _runs(results: Path) -> Iterable[Row]:
     # Here, since it brings numpy along.
     from edit_harness.records import RunFolder
+    from edit_harness.regular import check_regular
 
     for path in sorted(results.glob("*/manifest.json")):
         try:
+            check_regular(path.parent)
             manifest = RunFolder(path.parent).manifest()
-        except RunFolderError as error:
-            yield {"name": str(path.parent), "cases": f"BROKEN: {error.cause}"}
+            planned = len(manifest.get("cases", ()))
+            visits = int(manifest.get("visits", planned))
+        except (RunFolderError, TypeError, ValueError) as error:
+            yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue
-        planned = len(manifest.get("cases", ()))
-        visits = manifest.get("visits", planned)
         samples, finished = path.with_name("samples.jsonl"), path.with_name("results.json")
         lines = samples.read_bytes().count(b"\n") if samples.exists() else 0
         # A later line may replace an earlier one, so that it takes the results to be sure.
@@ -70,7 +71,7 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
     for key in rows[0] if rows else ():
         table.add_column(key, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(value)) for value in row.values()))
+        table.add_row(*map(str, row.values()))
     return table
 
 
@@ -82,7 +83,7 @@ def show_card(plugins: Plugins, name: str, as_json: bool) -> None:
         out.out(json.dumps(contents if len(contents) > 1 else contents[0], indent=1, default=str))
         return
     for component, content in zip(found, contents, strict=True):
-        out.print(Text(f"{component.kind} {component.name}", style="bold"))
+        out.print(plain(f"{component.kind} {component.name}", "bold"))
         for label, said in content.items():
             _print_entry(label, said)
         out.print()
@@ -91,16 +92,16 @@ def show_card(plugins: Plugins, name: str, as_json: bool) -> None:
 def _print_entry(label: str, content: Any) -> None:
     grid = Table.grid(padding=(0, 2))
     if not isinstance(content, Mapping):
-        grid.add_row("", Text(label, style="cyan"), Text(str(content)))
+        grid.add_row("", plain(label, "cyan"), str(content))
         out.print(grid)
         return
-    out.print(Text(f"  {label}", style="cyan"))
+    out.print(plain(f"  {label}", "cyan"))
     for key, value in content.items():
         if label == "measures":
             value = _measure(value)
         elif isinstance(value, Mapping):
             value = "  ".join(f"{k}={v}" for k, v in value.items())
-        grid.add_row("  ", key, Text(str(value) if value != "" else "''"))
+        grid.add_row("  ", key, str(value) if value != "" else "''")
     out.print(grid)
 
 

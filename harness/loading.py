@@ -1,6 +1,8 @@
 """A model's name or folder to a `Model`: what is refused, and what each refusal says.
 
-Loads with transformers, always with a dtype, never with remote code or pickled weights.
+Loads with transformers, always with a dtype. A model's own code is run and pickled weights are read
+only if that is asked for, each by an argument of its own; what it takes to be asked stands in
+`edit_harness.trust`.
 """
 
 from __future__ import annotations
@@ -9,41 +11,26 @@ import hashlib
 import importlib.util
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from huggingface_hub import constants
-from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
+from transformers.models.auto.tokenization_auto import get_tokenizer_config
 from transformers.utils import logging as transformers_logging
 
+from edit_harness import trust
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.files import sha256_of
 from edit_harness.interfaces import ModelSource
 from edit_harness.model import Model
+from edit_harness.unloadable import explain
 
+T = TypeVar("T")
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 TF32 = "tf32"
 """Weights in float32 whose products a CUDA device rounds to TF32: a setting of the whole process."""
-OWN_CODE = (
-    "{} needs code of its own, which the harness does not run",
-    "use a model that transformers supports itself",
-)
-HUB_SIGNS = (
-    ("valid model identifier", "the hub has no model {}", "check the name, or give a folder"),
-    ("valid git identifier", "the hub has no such revision of {}", "check --model-args revision=…"),
-    ("gated", "the hub refuses {}", "accept its licence there and set HF_TOKEN"),
-    ("401 Client Error", "the hub refuses {}", "accept its licence there and set HF_TOKEN"),
-    ("403 Client Error", "the hub refuses {}", "accept its licence there and set HF_TOKEN"),
-    (
-        "does not appear to have",
-        "{} lacks a file, such as weights in safetensors",
-        "pickled weights are not loaded: convert them with save_pretrained",
-    ),
-)
-"""What a message of the hub's client says, and cause and remedy of it."""
 SMALL = 20_000_000
 """Parameters below which one thread is faster than several, on a CPU that is not idle."""
 
@@ -57,8 +44,14 @@ def load(
     device_map: str | None = None,
     batch_rows: int | None = None,
     chat_template: bool = False,
+    trust_remote_code: bool = False,
+    allow_pickle_weights: bool = False,
 ) -> Model:
     """Load a model from a folder or, by its name, from the hub or its cache.
+
+    ``trust_remote_code`` runs code that the model brings, with the user's rights; of the hub it takes
+    a ``revision`` that is a whole commit hash. ``allow_pickle_weights`` reads weights that are not in
+    safetensors, as tensors only. What was let in so stands in `Model.let_in`.
 
     Raises `DataError` if it is missing, out of reach or no causal language model, `UsageError`
     for a dtype or device that does not exist, `ResourceError` if it does not fit the device.
@@ -76,27 +69,35 @@ def load(
     # What matters of its chatter, such as missing weights, is an error here.
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
-    config = config_of(source.path, revision)
+    config = config_of(source.path, revision, trust_remote_code)
     options: dict[str, Any] = {"revision": revision} if revision else {}
+    options["trust_remote_code"] = trust_remote_code
     tokenizer = _tokenizer(source.path, options)
     if device_map:
         options["device_map"] = device_map
     try:
-        module, report = _weights(source.path, getattr(torch, dtype), options)
+        module, report = _weights(source.path, getattr(torch, dtype), options, allow_pickle_weights)
+        trust.check_module(module, source.path)
         check_report(report, source.path, module.state_dict())
+        check_tied(module, source.path)
         small = sum(p.numel() for p in module.parameters()) < SMALL
         if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
         placed = module if device_map else module.to(target)
         model = Model(
-            placed, tokenizer, source=source, batch_rows=batch_rows, chat_template=chat_template
+            placed,
+            tokenizer,
+            source=source,
+            batch_rows=batch_rows,
+            chat_template=chat_template,
+            let_in=trust.let_in(source.path, revision, trust_remote_code, allow_pickle_weights),
         )
     except torch.OutOfMemoryError:
         raise ResourceError(
             f"{source.path} does not fit the memory of {target}",
             "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
         ) from None
-    if known := digest_of(source.path, config):
+    if known := digest_of(source.path, config, model.let_in):
         model.identify(known)
     return model
 
@@ -164,28 +165,49 @@ def check_report(report: Mapping[str, Any], path: str, loaded: Iterable[str]) ->
         )
 
 
-def digest_of(path: str, config: Any) -> str:
+def check_tied(module: Any, path: str) -> None:
+    """Raise `DataError` if a head that is said to be the embedding itself has weights of its own."""
+    head, embedding = module.get_output_embeddings(), module.get_input_embeddings()
+    if head is None or not module.config.get_text_config().tie_word_embeddings:
+        return
+    one, other = head.weight, embedding.weight
+    if one is not other and not one.is_meta and not torch.equal(one, other):
+        raise DataError(
+            f"{path} has weights of a head, which its config.json ties to the embedding",
+            "check that they belong together; a head of its own has tie_word_embeddings false",
+        )
+
+
+def digest_of(path: str, config: Any, let_in: Mapping[str, str] | None = None) -> str:
     """Return a SHA-256 of what identifies the weights: the hub's commit, or the weight files.
 
-    It does not depend on the dtype that they are loaded in; empty if it cannot be told.
+    It does not depend on the dtype that they are loaded in; empty if it cannot be told. Code of the
+    model and pickled weights, where ``let_in`` has them, are part of it.
     """
     if commit := getattr(config, "_commit_hash", None):
         return hashlib.sha256(f"{path}@{commit}".encode()).hexdigest()
     files = sorted(Path(path).glob("*.safetensors")) if Path(path).is_dir() else []
     weights = [f for f in files if f.name.startswith(("model", "pytorch_model"))]
     digests = "".join(sha256_of(file) for file in weights)
-    return hashlib.sha256(digests.encode()).hexdigest() if weights else ""
+    digests += "".join((let_in or {}).values())
+    return hashlib.sha256(digests.encode()).hexdigest() if digests else ""
 
 
-def config_of(path: str, revision: str | None = None) -> Any:
-    """Return a model's configuration. Raises `DataError` if there is none, or it is out of scope."""
+def config_of(path: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
+    """Return a model's configuration.
+
+    Raises `DataError` if there is none, if it is out of scope, or asks for code that nobody allowed.
+    """
     if looks_local(path) and not Path(path).is_dir():
         raise DataError(
             f"the model folder {path} does not exist", "name a folder in transformers' layout"
         )
-    config = _from_hub(AutoConfig, path, **({"revision": revision} if revision else {}))
-    if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
-        raise DataError(OWN_CODE[0].format(path), OWN_CODE[1])
+    where: dict[str, Any] = {"revision": revision} if revision else {}
+    if trust_remote_code and not os.path.isdir(path):
+        trust.check_revision(path, revision)
+    entries = _told(lambda: PreTrainedConfig.get_config_dict(path, **where)[0], path)
+    trust.check_entries(entries, path, trust_remote_code)
+    config = _from_hub(AutoConfig, path, trust_remote_code=trust_remote_code, **where)
     refuse(config, path)
     return config
 
@@ -195,12 +217,16 @@ def looks_local(path: str) -> bool:
     return path.startswith((".", "/", "~")) or path.count("/") > 1 or os.path.isdir(path)
 
 
-def _weights(path: str, dtype: torch.dtype, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _weights(
+    path: str, dtype: torch.dtype, options: dict[str, Any], pickled: bool
+) -> tuple[Any, dict[str, Any]]:
     return _from_hub(
         AutoModelForCausalLM,
         path,
         dtype=dtype,
-        use_safetensors=True,
+        # None takes what there is, safetensors first; weights_only makes tensors of the other.
+        use_safetensors=None if pickled else True,
+        weights_only=True,
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # they are in the report
         **options,
@@ -209,6 +235,9 @@ def _weights(path: str, dtype: torch.dtype, options: dict[str, Any]) -> tuple[An
 
 def _tokenizer(path: str, options: Mapping[str, Any]) -> Any:
     """Load the tokenizer; transformers makes one without a vocabulary where the files are missing."""
+    where = {key: value for key, value in options.items() if key == "revision"}
+    entries = _told(lambda: get_tokenizer_config(path, **where), path)
+    trust.check_entries(entries, path, options["trust_remote_code"])
     try:
         tokenizer = _from_hub(AutoTokenizer, path, **options)
     except DataError as error:
@@ -223,14 +252,22 @@ def _tokenizer(path: str, options: Mapping[str, Any]) -> Any:
 
 def _from_hub(factory: Any, path: str, **options: Any) -> Any:
     """Call ``from_pretrained``, and say in one line what went wrong."""
+    return _told(lambda: factory.from_pretrained(path, **options), path)
+
+
+def _told(load: Callable[[], T], path: str) -> T:
+    """Return what is loaded. Raises `DataError` with what is wrong, in one line.
+
+    A broken configuration makes transformers raise anything, and so does a model's own code.
+    """
     try:
-        return factory.from_pretrained(path, trust_remote_code=False, **options)
+        return load()
     except torch.OutOfMemoryError:
         raise
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+    except Exception as error:
         if interrupted(error):
             raise KeyboardInterrupt from None
-        raise DataError(*_explain(path, error)) from error
+        raise DataError(*explain(path, error)) from error
 
 
 def interrupted(error: BaseException | None) -> bool:
@@ -240,37 +277,3 @@ def interrupted(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _explain(path: str, error: BaseException) -> tuple[str, str]:
-    """Return cause and remedy of a failed load."""
-    text = " ".join(str(error).split())
-    if "custom code" in text:
-        return OWN_CODE[0].format(path), OWN_CODE[1]
-    if Path(path).is_dir():
-        return _explain_folder(path, text, error)
-    if constants.HF_HUB_OFFLINE:
-        return f"{path} is not in the cache and HF_HUB_OFFLINE=1", "unset it, or name a folder"
-    for sign, cause, remedy in HUB_SIGNS:
-        if sign in text:
-            return cause.format(path), remedy
-    return (
-        f"{path} is neither a folder nor in the cache, and the hub cannot be reached",
-        "check the network, or give a folder: --model ./my-model",
-    )
-
-
-def _explain_folder(path: str, text: str, error: BaseException) -> tuple[str, str]:
-    if not (Path(path) / "config.json").exists():
-        return f"the folder {path} has no config.json", "name a folder in transformers' layout"
-    if isinstance(error, SafetensorError):
-        return f"the weights in {path} are damaged: {text[:160]}", "copy or download them again"
-    if "safetensors" in text:
-        return (
-            f"the folder {path} has no weights in safetensors",
-            "pickled weights are not loaded: convert them with save_pretrained",
-        )
-    return (
-        f"{path} is no causal language model that can be loaded: {text[:160]}",
-        "check that the folder is complete, in the layout of transformers",
-    )

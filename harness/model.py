@@ -40,8 +40,9 @@ class Model:
     """A model of transformers and its tokenizer.
 
     ``batch_rows`` limits the rows of a forward pass that answers queries, and ``batch_tokens`` its
-    padded tokens; where memory does not suffice the latter is halved, as often as ``halved`` says. ``chat_template`` puts prompts
-    into the tokenizer's template as a user's message, which is a protocol of its own.
+    padded tokens; where memory does not suffice the latter is halved, as often as ``halved`` says.
+    ``chat_template`` puts prompts into the tokenizer's template as a user's message, which is a protocol
+    of its own. ``let_in`` is what was let in to load it, see `edit_harness.trust.let_in`.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
 
@@ -55,9 +56,11 @@ class Model:
         batch_tokens: int = BATCH_TOKENS,
         padding: Literal["right", "left"] = "right",
         chat_template: bool = False,
+        let_in: Mapping[str, str] | None = None,
     ) -> None:
         self.module = module.eval().requires_grad_(False)
         self.source = source or ModelSource("")
+        self.let_in = dict(let_in or {})
         self.architecture = Architecture(module)
         frame = chat_frame(tokenizer) if chat_template else PLAIN
         self.tokens = Tokens(tokenizer, self.architecture.max_positions, frame)

@@ -19,6 +19,8 @@ from edit_harness.plugins import Plugins, suggestion
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
 """Of a command whose flags may be given in the environment."""
+BY_HAND = ("trust-remote-code", "allow-pickle-weights")
+"""Flags that neither a configuration file nor the environment can give: whoever types them means it."""
 
 
 def listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:
@@ -52,6 +54,8 @@ def configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
         if (name := key.replace("_", "-")) not in flags:
             guess = suggestion(name, list(flags))
             raise UsageError(f"{path}: there is no flag {key!r}{guess}")
+        if name in BY_HAND:
+            raise UsageError(f"{path} cannot say {key}", f"say it at the command line: --{name}")
         option = flags[name]
         if isinstance(value, dict):
             value = [f"{field}={setting}" for field, setting in value.items()]
@@ -102,6 +106,10 @@ loading_flags = flags(
                  help="Rows of a forward pass."),
     click.option("--chat-template", is_flag=True,
                  help="Prompts as a user's message: another protocol."),
+    own("--trust-remote-code", is_flag=True,
+        help="Run code that the model brings, as you; needs a full revision."),
+    own("--allow-pickle-weights", is_flag=True,
+        help="Read weights that are not in safetensors, as tensors only."),
 )  # fmt: skip
 model_flags = flags(
     many("-m", "--model", "--models", "model", default=["pocket"], metavar="NAME",

@@ -52,7 +52,7 @@ def prepare(plugins: Plugins, flags: Flags) -> None:
             if prepare_task(made, flags):
                 continue
             count = sum(1 for _ in made.value.cases())
-            out.print(f"task     {task}: {count:,} cases of {made.value.origin}", markup=False)
+            out.print(f"task     {task}: {count:,} cases of {made.value.origin}")
         if flags.task and not (flags.corpus or flags.imported):
             continue
         model = assembly.load(plugins, name, **flags.model_options)
@@ -66,7 +66,7 @@ def prepare_task(task: Named, flags: Flags) -> bool:
         making = Making(
             folder=cache_folder() / "tasks" / task.name,
             data=flags.data or "",
-            report=lambda line: err.print(line, markup=False),
+            report=lambda line: err.print(line),
             advance=advance,
         )
         made: bool = task.value.make(making)
@@ -90,7 +90,7 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> N
             folder=model.cache("editors"),
             data=flags.data or "",
             imported="" if layers else flags.imported or "",
-            report=lambda line: err.print(line, markup=False),
+            report=lambda line: err.print(line),
             advance=advance,
         )
         made = editor.make(model, making)
@@ -152,7 +152,6 @@ def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> 
     out.print(
         f"moments  {_names(layers)}: {size / 1e6:,.1f} MB on disk\n"
         f"time     up to {minutes(flags.tokens / rate)} for {flags.tokens:,} tokens",
-        markup=False,
     )
     if not flags.yes and err.is_terminal and not click.confirm("start?", default=True, err=True):
         return
@@ -172,7 +171,7 @@ def _save(model: Model, found: dict[int, moments.Moment]) -> None:
     path = moments.folder(model) / moments.cache_name(found)
     moments.save(found, path)
     made = next(iter(found.values())).provenance
-    out.print(f"saved    {path}  ({made.tokens:,} tokens of {made.corpus})", markup=False)
+    out.print(f"saved    {path}  ({made.tokens:,} tokens of {made.corpus})")
 
 
 def _names(layers: Sequence[int]) -> str:

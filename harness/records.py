@@ -26,6 +26,7 @@ from edit_harness.documents import Documents, unwritable
 from edit_harness.encoding import dumps
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.log import Log
+from edit_harness.regular import check_regular
 from edit_harness.rows import Rows
 from edit_harness.stored import Answers, Source, read_row
 
@@ -195,13 +196,17 @@ class RunFolder(Documents):
 
     @classmethod
     def at(cls, name: str) -> RunFolder:
-        """Return a run folder that is there. Raises `UsageError` if it is none."""
+        """Return a run folder that is there.
+
+        Raises `UsageError` if it is none, and `RunFolderError` if it leads out of itself.
+        """
         path = Path(name).expanduser()
         if not (path / "manifest.json").is_file():
             raise UsageError(
                 f"{name} is no run folder: it has no manifest.json",
                 "edit-harness ls runs lists them; -o DIR says where they are",
             )
+        check_regular(path)
         return cls(path)
 
     @classmethod

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from edit_harness.interfaces import Measure
 from edit_harness.stats import Estimate
+from edit_harness.terminal import Terminal, plain
 
 CELL = 10
 """Characters of a column of numbers."""
@@ -118,7 +119,7 @@ def combined(
                 show(found[n].after, found[n]) if n in found else ""
                 for n in names[start : start + fits]
             )
-            table.add_row(*map(Text, run), *cells)
+            table.add_row(*run, *cells)
         yield table
 
 
@@ -145,13 +146,13 @@ def listed(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in names))
     # A table's own title would be wrapped at the table's width.
-    return Group(Text(title, style="italic"), table)
+    return Group(plain(title, "italic"), table)
 
 
 def _cell(value: Any) -> Text:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return Text("–")
-    return Text(_plain(value) if isinstance(value, int | float) else str(value))
+    return plain(_plain(value) if isinstance(value, int | float) else value)
 
 
 def show(estimate: Estimate | None, line: Line) -> str:
@@ -184,7 +185,7 @@ def _plain(value: float) -> str:
 
 def render(table: RenderableType, width: int = 80) -> str:
     """Return a table as plain text."""
-    console = Console(width=width, no_color=True, legacy_windows=False)
+    console = Terminal(width=width, no_color=True, legacy_windows=False)
     with console.capture() as capture:
         console.print(table)
     return capture.get()

@@ -113,14 +113,17 @@ def run_model(
     plugins: Plugins, flags: Flags, todo: Todo, name: str, codes: list[int]
 ) -> Iterator[Run]:
     """Run everything on one model; its task data are read and checked before it is loaded."""
-    source = assembly.checked_source(plugins, name)
+    options = flags.model_options
+    source = assembly.checked_source(
+        plugins, name, options.get("revision"), options["trust_remote_code"]
+    )
     benchmarks = [
         (seed, assembly.make_benchmark(plugins, task.qualified, settings, source, seed))
         for (task, settings), seed in product(todo.tasks.items(), todo.seeds)
     ]
     given = flags.edit_mode, flags.edit_batch_size, flags.eval_at
     regimes = {b.task.name: regime(b.task.value.regime, *given) for _, b in benchmarks}
-    load = partial(assembly.load, plugins, name, **flags.model_options)
+    load = partial(assembly.load, plugins, name, **options)
     model = load()
     for seed, benchmark in benchmarks:
         beside = []

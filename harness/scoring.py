@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edit_harness import console, fields
+from edit_harness import console, fields, vouching
 from edit_harness.cases import Answers, Case
 from edit_harness.components import Named, described, make_judge, make_metrics
 from edit_harness.encoding import encode_answer
@@ -95,17 +95,18 @@ def _asked_judge(plugins: Plugins, run: Run, flags: Flags) -> Named | None:
     Settings that are not given are the run's own, if it is the same judge; but none of them is where
     the flags name a judge and say themselves which one it is, by a setting that is not practical.
     """
-    args: dict[str, Any] = fields.parse(flags.judge_args)
-    if not flags.judge and not (run.judge and (run.pending or args)):
-        if args:
+    given = fields.parse(flags.judge_args)
+    if not flags.judge and not (run.judge and (run.pending or given)):
+        if given:
             raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
         return None
     component = plugins.find("judge", flags.judge or (run.judge or {})["name"])
     practical = getattr(component.load(), "practical", ())
-    told = flags.judge and any(name not in practical for name in args)
-    if run.judge and run.judge["name"] == component.name and not told:
-        args = {**run.judge["fields"], **(run.manifest.get("judge_settings") or {}), **args}
-    judge = make_judge(component, args, run.manifest["identity"]["seed"])
+    told = flags.judge and any(name not in practical for name in given)
+    same = run.judge and run.judge["name"] == component.name
+    found = vouching.settings(run, component) if same and not told else {}
+    judge = make_judge(component, {**found, **given}, run.manifest["identity"]["seed"])
+    vouching.check(judge, found.keys() - given.keys(), run)
     check_kinds(judge.value, judge.name, run.cases)
     return judge
 

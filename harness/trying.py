@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text as Styled
 
 from edit_harness import assembly, fields
 from edit_harness.cases import Choose, Distribution, Generate, NextToken, Request, Scores, Text
@@ -24,6 +23,7 @@ from edit_harness.errors import UsageError
 from edit_harness.flags import EditingFlags
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
+from edit_harness.terminal import plain
 
 TOP = 5
 
@@ -87,7 +87,7 @@ def try_edit(plugins: Plugins, flags: Flags) -> None:
         out.out(json.dumps({"request": shown, "views": [asdict(p) for p in pairs]}))
         return
     what = f"{request.statement}   " if request else ""
-    out.print(Styled(f"edit     {what}({label})", style="bold"))
+    out.print(plain(f"edit     {what}({label})", "bold"))
     for pair in pairs:
         out.print()
         out.print(table(pair, target))
@@ -169,17 +169,17 @@ def view(model: Model, text: Any, following: Any, scores: Any) -> View:
 
 def table(pair: Pair, target: str | None) -> Table:
     """Return a prompt's two views side by side."""
-    made = Table(title=Styled(pair.prompt), title_justify="left", box=None, pad_edge=False)
+    made = Table(title=plain(pair.prompt), title_justify="left", box=None, pad_edge=False)
     made.add_column("", no_wrap=True)
     made.add_column("before", overflow="fold", ratio=1)
     made.add_column("after", overflow="fold", ratio=1)
     sides = (pair.before, pair.after)
-    made.add_row("goes on", *(Styled(side.continuation) for side in sides))
+    made.add_row("goes on", *(side.continuation for side in sides))
     for i in range(TOP):
         tokens = [side.top[i] for side in sides]
         cells = (f"{t.probability:6.1%} {t.logit:7.2f} {t.text!r}" for t in tokens)
-        made.add_row("next" if i == 0 else "", *(Styled(cell) for cell in cells))
+        made.add_row("next" if i == 0 else "", *cells)
     made.add_row("max logit", *(f"{side.max_logit:15.2f}" for side in sides))
     if target:
-        made.add_row("new object", *(Styled(f"{side.target:6.1%} {target}") for side in sides))
+        made.add_row("new object", *(f"{side.target:6.1%} {target}" for side in sides))
     return made

@@ -10,17 +10,16 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text as Styled
 
 from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.encoding import decode_answer, encode_case
 from edit_harness.errors import UsageError
 from edit_harness.records import Record, RunFolder
+from edit_harness.terminal import Terminal, plain
 
 MARKS = {0.0: "wrong", 1.0: "right"}
-out = Console(highlight=False)
+out = Terminal()
 
 
 def show_case(folder: RunFolder, name: str, as_json: bool) -> None:
@@ -31,14 +30,14 @@ def show_case(folder: RunFolder, name: str, as_json: bool) -> None:
         answers = [record.row for record in records]
         out.out(json.dumps({"case": encode_case(case), "records": answers}, indent=1))
         return
-    out.print(Styled.assemble(("case ", "bold"), (case.id, "bold")))
+    out.print(plain(f"case {case.id}", "bold"))
     for request in case.requests:
         _rows([("write", f"{request.text} -> {request.target_new}")])
     for record in records:
         if record.state:
-            out.print(Styled(f"\nstate {record.state}", style="bold"))
+            out.print(plain(f"\nstate {record.state}", "bold"))
         if record.message:
-            out.print(Styled(printable(f"{record.status}: {record.message}")))
+            out.print(f"{record.status}: {record.message}")
         _probes(case, record)
 
 
@@ -54,7 +53,7 @@ def _case(folder: RunFolder, name: str) -> Case:
 def _probes(case: Case, record: Record) -> None:
     before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
     for role, numbers in groupby(range(len(case.probes)), key=lambda i: case.probes[i].role):
-        out.print(Styled(f"\n{role}", style="cyan"))
+        out.print(plain(f"\n{role}", "cyan"))
         for i in numbers:
             probe = case.probes[i]
             tags = "".join(f"  [{value}]" for value in probe.tags.values())
@@ -92,16 +91,9 @@ def _verdict(answer: Text) -> str:
     return f"   [{'; '.join(words)}]"
 
 
-def printable(text: str) -> str:
-    """Return a text with escapes for what a model may write and a terminal must not obey."""
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
-    )
-
-
 def _rows(rows: Sequence[tuple[str, str]]) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(width=8)
     for label, text in rows:
-        grid.add_row(Styled(label, style="dim"), Styled(printable(text)))
+        grid.add_row(plain(label, "dim"), text)
     out.print(grid)

@@ -203,6 +203,8 @@ def test_answers_that_no_model_gives_are_a_mistake_of_ours(model, monkeypatch):
         return answers
 
     monkeypatch.setattr(Before, "ask", wrong)
-    with pytest.raises(HarnessError, match="case Bob was answered with what no probability") as caught:
+    with pytest.raises(
+        HarnessError, match="case Bob was answered with what no probability"
+    ) as caught:
         ran(model, Push())
     assert caught.value.code == 70

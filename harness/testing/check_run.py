@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from edit_harness import report
 from edit_harness.assembly import load, make_benchmark, make_editor
 from edit_harness.errors import DataError, HarnessError
@@ -17,6 +15,7 @@ from edit_harness.interfaces import Task
 from edit_harness.outcome import LEVEL, Run
 from edit_harness.plugins import Plugins
 from edit_harness.records import INVALID, Record
+from edit_harness.terminal import Terminal
 from edit_harness.testing.check_reasons import NotTried
 
 MODEL, TASK, EDITOR = "pocket", "counterfact", "ft"
@@ -72,7 +71,7 @@ class RunTests:
 def table(run: Run, width: int) -> str:
     """Return the table of a run as the command ``run`` shows it."""
     rows = [row for row in run.lines if not row.measure.detail] or run.lines
-    paper = Console(file=io.StringIO(), width=width)
+    paper = Terminal(file=io.StringIO(), width=width)
     with paper.capture() as captured:
         paper.print(report.single(rows, LEVEL))
     return captured.get().rstrip()

@@ -55,6 +55,11 @@ class HF(Judge):
         """
         return {"weights": self._loaded.digest, "tokenizer": self._loaded.tokens.digest}
 
+    @property
+    def outward(self) -> Sequence[str]:
+        """The model: a folder, or something to be downloaded."""
+        return ["model"] if self.model else []
+
     def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
         """Return a verdict for each reply.
 

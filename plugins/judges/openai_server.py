@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from edit_harness import Judge, PluginError, Reply, UsageError, Verdict
+from edit_harness.addresses import elsewhere
 from edit_harness.fields import Count, Natural, NotNegative, Positive, Share
 from edit_harness.files import cache_folder
 from edit_harness_plugins.judges import chat
@@ -87,6 +88,13 @@ class OpenAI(Judge):
         """
         self._check()
         return {"server": self._server}
+
+    @property
+    def outward(self) -> Sequence[str]:
+        """The address, unless it is OpenAI's, the environment's or one of this machine; a folder."""
+        known = self._server == OWN or self.url == os.environ.get("OPENAI_BASE_URL")
+        names = ["url"] if elsewhere(self.url) and not known else []
+        return [*names, "cache"] if self.cache not in ("auto", "none") else names
 
     @property
     def stopped(self) -> str:

@@ -514,5 +514,80 @@ def test_a_share_without_a_verdict_is_a_warning(score):
     assert "the numbers are not to be trusted" in said
 
 
+def stranger(run, **settings):
+    """Make a run's folder one that somebody sent, with settings of its judge."""
+    folder = RunFolder(run)
+    judge = OpenAI(model="judge")
+    by = {"name": "openai", "version": judge.version, "fields": {"model": "judge", "max_tokens": 512,
+          "twice": 0.1, "seed": 0}, "provenance": {"server": "x"}, "note": ""}  # fmt: skip
+    folder.write_manifest({**folder.manifest(), "judged_by": by, "judge_settings": settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "flags"),
+    [
+        ({"url": "https://judge.example/v1"}, "url", []),
+        ({"url": "https://judge.example/v1"}, "url", ["--judge", "openai"]),
+        ({"url": "https://judge.example/v1"}, "url", ["--judge-args", "workers=2"]),
+        ({"cache": "/etc/somewhere"}, "cache", []),
+    ],
+)
+def test_a_folder_alone_sends_nothing_elsewhere(score, monkeypatch, settings, name, flags):
+    """Nobody is asked: not even the name of the server is looked up."""
+    stranger(score.run, **settings)
+    monkeypatch.setattr(socket, "getaddrinfo", pytest.fail)
+    before = (score.run / "samples.jsonl").read_bytes()
+    told = CliRunner().invoke(main, ["score", str(score.run), *flags])
+    assert told.exit_code == 2, told.output
+    assert f"judge openai with {name}='{settings[name]}', and a folder alone" in told.stderr
+    assert f"if you know where that leads, say it again: --judge-args {name}=" in told.stderr
+    assert (score.run / "samples.jsonl").read_bytes() == before
+
+
+def test_an_address_that_is_given_again_is_asked(score):
+    with serving() as server:
+        stranger(score.run, url="https://judge.example/v1", cache="none")
+        args = f"url={server.url},cache=none"
+        told = CliRunner().invoke(main, ["score", str(score.run), "--judge-args", args])
+        assert told.exit_code == 7, "the folder says that another server has judged"
+        args = f"model=judge,{args}"
+        told = CliRunner().invoke(
+            main, ["score", str(score.run), "--judge", "openai", "--judge-args", args]
+        )
+    assert told.exit_code == 0, told.output
+    assert server.asked
+
+
+@pytest.mark.parametrize("settings", [{"url": ["x"]}, {"seconds": {}}, {"workers": None}])
+def test_settings_that_no_judge_has_are_damage(score, settings):
+    stranger(score.run, **settings)
+    told = CliRunner().invoke(main, ["score", str(score.run)])
+    assert told.exit_code == 7, told.output
+    assert f"has a judge whose {min(settings)} is " in told.stderr
+
+
+@pytest.mark.parametrize("flags", [["-v", "--debug"], ["-q", "--json"]])
+def test_no_key_in_anything_that_a_run_leaves(waiting, score, tmp_path, caplog, flags):
+    """Folder, cache, output and log of a run whose server repeats the key, and of a bug of ours."""
+    with serving(repeated_key) as server:
+        told = command(waiting, tmp_path / "out", f"{server.url},retries=0", *flags)
+        assert KEY in server.headers[0]["Authorization"]
+    check_no_key(tmp_path, told.output, caplog.text)
+    assert told.exit_code == 0, told.output
+
+
+def test_no_key_in_a_traceback(score, tmp_path, caplog, monkeypatch):
+    def broken(self, body):
+        raise RuntimeError(f"a bug with {type(self._key).__name__}")
+
+    monkeypatch.setattr("edit_harness_plugins.judges.wire.Wire.post", broken)
+    with serving() as server:
+        told = score(server.url)
+    assert told.exit_code == 4, told.output
+    assert "the judge failed" in caplog.text
+    assert "Traceback" in caplog.text
+    check_no_key(tmp_path, told.output, caplog.text)
+
+
 def test_there_are_enough_scenarios():
     assert len(SCENARIOS) >= 25
