@@ -35,4 +35,5 @@ def check(visits: Sequence[Visit], folder: RunFolder, known: Mapping[Visit, Reco
 
 
 def _said(record: Record) -> str:
-    return dumps(vars(record))
+    answers = {"before": list(record.before), "after": list(record.after)}
+    return dumps({**vars(record), **answers})
