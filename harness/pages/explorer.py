@@ -16,7 +16,7 @@ from edit_harness.outcome import LEVEL, Run
 from edit_harness.pages import plots
 from edit_harness.pages.boards import Entrant, boards, headings, model_of, plane
 from edit_harness.pages.breakdown import breakdowns
-from edit_harness.pages.cases import explored
+from edit_harness.pages.cases import explored, stored
 from edit_harness.pages.facts import provenance, remarks, statuses
 from edit_harness.pages.templates import SCRIPTS, STYLE, asset, inline_policy, page
 from edit_harness.pages.text import embedded
@@ -63,7 +63,9 @@ def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
 
 
 def _data(run: Run, budget: int) -> dict[str, Any]:
-    return {"label": run.label, "groups": breakdowns(run), **explored(run, budget)}
+    columns = stored(run)
+    groups = breakdowns(run, columns)
+    return {"label": run.label, "groups": groups, **explored(run, columns, budget)}
 
 
 def _shown(run: Run, data: Mapping[str, Any]) -> dict[str, Any]:
