@@ -156,7 +156,7 @@ def test_a_budget_keeps_the_worst_of_every_measure_and_the_page_says_so(base, mo
     ids = {case["id"] for case in some["cases"]}
     for order in worst_first(many, measured(many, stored(many))):
         assert many.records[order[0]].case in ids
-    monkeypatch.setattr("edit_harness.pages.explorer.BUDGET", 30_000)
+    monkeypatch.setattr("edit_harness.pages.explorer.BUDGET", 60_000)
     html = pages.explore([many], "Some")
     assert f"Showing {len(some['cases'])} of 90 cases: the worst" in html
     assert "Showing" not in pages.explore([base], "All")
