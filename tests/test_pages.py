@@ -15,7 +15,7 @@ import edit_harness as eh
 from edit_harness import pages, records, report
 from edit_harness.pages import cases as page_cases
 from edit_harness.pages.breakdown import breakdowns
-from edit_harness.pages.cases import columns_of, explored, worst_first
+from edit_harness.pages.cases import explored, measured, stored, worst_first
 from edit_harness.pages.facts import statuses
 from edit_harness.pages.text import LONGEST, clipped, embedded, guarded, host, shown, visible
 
@@ -128,7 +128,7 @@ def test_no_cell_is_a_formula(text):
 def test_cases_are_ordered_by_how_bad_they_are_and_failures_are_first(base):
     many = copies(base, 90)
     many.everything[7] = replace(many.everything[7], status=records.INVALID)
-    orders = worst_first(many, table := columns_of(many))
+    orders = worst_first(many, table := measured(many, stored(many)))
     first = [many.records[i].status for i in orders[0]]
     assert first[0] == "edit_failed"
     assert first == sorted(first, key=["edit_failed", "ok", records.INVALID].index)
@@ -148,26 +148,26 @@ def test_ties_share_their_place():
 
 def test_a_budget_keeps_the_worst_of_every_measure_and_the_page_says_so(base, monkeypatch):
     many = copies(base, 90)
-    whole = explored(many, 10_000_000)
+    whole = explored(many, stored(many), 10_000_000)
     assert len(whole["cases"]) == whole["total"] == 90
-    some = explored(many, 30_000)
+    some = explored(many, stored(many), 30_000)
     assert 5 < len(some["cases"]) < 90
     assert len(embedded(some["cases"])) <= 30_002
     ids = {case["id"] for case in some["cases"]}
-    for order in worst_first(many, columns_of(many)):
+    for order in worst_first(many, measured(many, stored(many))):
         assert many.records[order[0]].case in ids
-    monkeypatch.setattr("edit_harness.pages.explorer.BUDGET", 30_000)
+    monkeypatch.setattr("edit_harness.pages.explorer.BUDGET", 60_000)
     html = pages.explore([many], "Some")
     assert f"Showing {len(some['cases'])} of 90 cases: the worst" in html
     assert "Showing" not in pages.explore([base], "All")
 
 
 def test_one_case_is_shown_however_large_it_is(base):
-    assert len(explored(base, 1)["cases"]) == 1
+    assert len(explored(base, stored(base), 1)["cases"]) == 1
 
 
 def test_groups_have_the_numbers_of_their_cases(base):
-    (tag, groups), *others = breakdowns(base).items()
+    (tag, groups), *others = breakdowns(base, stored(base)).items()
     assert (tag, others) == ("relation", [])
     assert [(group["value"], group["n"]) for group in groups] == [("P0", 2), ("P1", 2)]
     own = [r.values["success"]["post_NS"] for r in base.records[::2]]
@@ -302,6 +302,27 @@ def test_several_runs_have_a_table_a_plot_and_a_choice(tab, base, many, tmp_path
 def test_no_page_scrolls_sideways_whatever_its_width(tab, many, tmp_path, width):
     tab.open(written(tmp_path, pages.explore([many, many], "Wide")), width)
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_without_scripts_all_tables_and_plots_are_there(tab, base, many, tmp_path):
+    tab.send("Emulation.setScriptExecutionDisabled", value=True)
+    tab.open(written(tmp_path, pages.explore([base, many], "Plain")))
+    tab.send("Emulation.setScriptExecutionDisabled", value=False)
+    seen = "[...document.querySelectorAll('{}')].filter(e => e.checkVisibility()).length"
+    assert tab.run(seen.format("article.run")) == 2
+    assert tab.run(seen.format("figure svg")) >= 4
+    assert tab.run(seen.format("#explorer, #breakdown, button, select")) == 0
+    assert "need JavaScript" in tab.run("document.body.innerText")
+
+
+def test_a_metric_that_fails_on_a_group_is_named(base, monkeypatch):
+    def summarize(self, columns):
+        raise ZeroDivisionError
+
+    columns = stored(base)
+    monkeypatch.setattr(type(base.metrics["success"]), "summarize", summarize)
+    with pytest.raises(eh.PluginError, match=r"^metric success of .* failed to sum up a group: Z"):
+        breakdowns(base, columns)
 
 
 def test_hostile_texts_are_shown_and_not_obeyed(tab, base, tmp_path):

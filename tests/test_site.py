@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 from browser import browser
 from page_runs import STRINGS, altered, small, spoilt
 
+import edit_harness as eh
 from edit_harness import report
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.pages.boards import Entrant, boards, plane
-from edit_harness.pages.plots import Scale, scatter
+from edit_harness.pages.plots import Scale, dumbbells, scatter
 from edit_harness.pages.site import Entry, write
 from edit_harness.pages.text import visible
 from edit_harness.stats import Estimate
@@ -118,6 +120,15 @@ def test_ticks_are_round_and_within(ends):
     step = ticks[1] - ticks[0]
     assert round(step / 10 ** math.floor(math.log10(step) + 1e-9), 6) in (1, 2, 5)
     assert all(ends[0] - 1e-9 <= tick <= ends[1] + 1e-9 for tick in ticks)
+
+
+def test_what_is_infinite_or_missing_is_not_drawn():
+    measure = eh.Measure("x", "lower", "nats")
+    odd = [Estimate(v, v, v, 1) for v in (math.inf, math.nan)]
+    lines = [report.Line("x", measure, odd[0], Estimate(1, 1, math.inf, 1))]
+    (plot,) = dumbbells([*lines, *(report.Line("y", measure, None, e) for e in odd)])
+    assert plot.count("<circle") == 1
+    assert not {"inf", "nan"} & set(re.findall(r'[="]([a-z]+)"', plot))
 
 
 # --- the folder ----------------------------------------------------------------------------------------

@@ -226,20 +226,20 @@ def plane(board: Board) -> Plane | None:
         for entrant in board.entrants
         if (found := entrant.run.estimates).keys() >= {f"post_{axis[0]}" for axis in axes if axis}
     ]
-    good = [p for p in placed if _competes(p[0]) and not math.isnan(p[1].value + p[2].value)]
+    placed = [place for place in placed if math.isfinite(place[1].value + place[2].value)]
+    good = [place for place in placed if _competes(place[0])]
     signs = [-1 if axis[1].better == "lower" else 1 for axis in axes if axis]
     names = [f"pre_{axis[0]}" for axis in axes if axis]
     points = [
         Point(e, model_of(e.run), x, y, _both(e.run, names), _undominated((e, x, y), good, signs))
         for e, x, y in placed
-        if not math.isnan(x.value + y.value)
     ]
     return Plane(axes[0], axes[1], points)
 
 
 def _both(run: Run, names: Sequence[str]) -> tuple[Estimate, Estimate] | None:
     x, y = (run.estimates.get(name) for name in names)
-    return (x, y) if x and y and not math.isnan(x.value + y.value) else None
+    return (x, y) if x and y and math.isfinite(x.value + y.value) else None
 
 
 def _axis(board: Board, roles: Sequence[str]) -> tuple[str, Measure] | None:

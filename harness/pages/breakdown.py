@@ -8,26 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from edit_harness import records, stats
+from edit_harness import stats
+from edit_harness.blame import blamed, named
 from edit_harness.interfaces import Metric
-from edit_harness.outcome import Run, usable
+from edit_harness.outcome import LEAVE_OUT, Run
+from edit_harness.records import INVALID
 
 GROUPS = range(2, 61)
 """How many values a tag has that cases are worth being grouped by."""
 
 
-def breakdowns(run: Run) -> dict[str, list[dict[str, Any]]]:
+def breakdowns(run: Run, columns: Mapping[str, stats.Columns]) -> dict[str, list[dict[str, Any]]]:
     """Return groups by tag: each with its value, its number of cases, and pairs by measure.
 
-    A pair is a measure before and after, in the unit that it is stored in. Measures that tables
+    ``columns`` are of all final records, by metric. A pair is a measure before and after, in the unit that it is stored in. Measures that tables
     leave out are left out. There is no interval: groups may be of one case.
+
+    Raises `PluginError` that names a metric that cannot sum up a group.
     """
-    rows = usable(run.records)
-    columns = {name: records.columns(rows, name) for name in run.metrics}
+    tags = [None if r.status == INVALID else run.by_id[r.case].tags for r in run.records]
     found = {}
-    for tag in dict.fromkeys(tag for record in rows for tag in run.by_id[record.case].tags):
-        labels = [str(run.by_id[record.case].tags.get(tag, "")) for record in rows]
-        if len(values := sorted(set(labels))) in GROUPS:
+    for tag in dict.fromkeys(tag for own in tags for tag in own or ()):
+        labels = [None if own is None else str(own.get(tag, "")) for own in tags]
+        if len(values := sorted({label for label in labels if label is not None})) in GROUPS:
             found[tag] = [
                 _group(run, columns, np.array([label == value for label in labels]), value)
                 for value in values
@@ -40,7 +43,9 @@ def _group(
 ) -> dict[str, Any]:
     pairs: dict[str, list[float | None]] = {}
     for name, metric in run.metrics.items():
-        pairs |= _pairs(metric, {k: column[chosen] for k, column in columns[name].items()})
+        whose = named("metric", name, metric)
+        with blamed(f"{whose} failed to sum up a group", metric, LEAVE_OUT, passing=()):
+            pairs |= _pairs(metric, {k: column[chosen] for k, column in columns[name].items()})
     return {"value": value or "(none)", "n": int(chosen.sum()), "pairs": pairs}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from edit_harness import records
+from edit_harness import records, stats
 from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.encoding import decode_answer
 from edit_harness.interfaces import Measure
@@ -26,9 +26,20 @@ DIGITS = 4
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
 
 
-def explored(run: Run, budget: int) -> dict[str, Any]:
+Stored = Mapping[str, stats.Columns]
+"""The values of a run's records by metric, as columns."""
+Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
+"""What each case has of a measure, before and after, by the measure's name."""
+
+
+def stored(run: Run) -> Stored:
+    """Return the values of the final records, which all that a page says of cases is made of."""
+    return {name: records.columns(run.records, name) for name in run.metrics}
+
+
+def explored(run: Run, columns: Stored, budget: int) -> dict[str, Any]:
     """Return the explorer's data of a run; its cases take ``budget`` bytes of JSON, or one case."""
-    table = columns_of(run)
+    table = measured(run, columns)
     picked = list(_within(run, table, budget))
     return {
         "measures": [_measure(name, run.measures[name]) for name in table],
@@ -38,22 +49,18 @@ def explored(run: Run, budget: int) -> dict[str, Any]:
     }
 
 
-def columns_of(run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return what each case has of a measure, before and after, by the measure's name.
-
-    A measure that only a summary has, as a harmonic mean, is not among them.
-    """
+def measured(run: Run, columns: Stored) -> Table:
+    """Return the measures of cases; one that only a summary has, as a harmonic mean, is not there."""
     found = {}
     for metric, made in run.metrics.items():
-        columns = records.columns(run.records, metric)
         for name in made.measures:
-            if (after := columns.get(f"post_{name}")) is not None:
-                before = columns.get(f"pre_{name}", np.full_like(after, np.nan))
+            if (after := columns[metric].get(f"post_{name}")) is not None:
+                before = columns[metric].get(f"pre_{name}", np.full_like(after, np.nan))
                 found[name] = before, after
     return found
 
 
-def worst_first(run: Run, table: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[list[int]]:
+def worst_first(run: Run, table: Table) -> list[list[int]]:
     """Return orders of the records by number, worst first: the overall one, and one by each measure.
 
     The overall order is by the mean share of cases that are better, over all measures of the
@@ -86,9 +93,7 @@ def _mean(sides: Sequence[np.ndarray], count: int) -> np.ndarray:
     return np.asarray(np.nansum(stacked, axis=0) / np.maximum(present, 1))
 
 
-def _within(
-    run: Run, table: Mapping[str, tuple[np.ndarray, np.ndarray]], budget: int
-) -> Iterator[dict[str, Any]]:
+def _within(run: Run, table: Table, budget: int) -> Iterator[dict[str, Any]]:
     """Yield the worst cases of each order in turn, until the budget is spent; at least one."""
     orders = worst_first(run, table)
     place = {i: at for at, i in enumerate(orders[0])}

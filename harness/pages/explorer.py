@@ -16,13 +16,15 @@ from edit_harness.outcome import LEVEL, Run
 from edit_harness.pages import plots
 from edit_harness.pages.boards import Entrant, boards, headings, model_of, plane
 from edit_harness.pages.breakdown import breakdowns
-from edit_harness.pages.cases import explored
+from edit_harness.pages.cases import explored, stored
 from edit_harness.pages.facts import provenance, remarks, statuses
 from edit_harness.pages.templates import SCRIPTS, STYLE, asset, inline_policy, page
 from edit_harness.pages.text import embedded
 
-BUDGET = 800_000
-"""Bytes of cases in a page, so that all of it is below a megabyte."""
+BUDGET = 950_000
+"""Bytes of a page but for its style and script, so that all of it is below a megabyte."""
+TABLES = 30_000
+"""Bytes that are set aside for a run's tables and plots; the rest is for cases."""
 ROWS = 200
 """Rows of one of a metric's own tables that are shown."""
 
@@ -44,7 +46,7 @@ def explore(runs: Sequence[Run], title: str) -> str:
 
 def contents(runs: Sequence[Run]) -> dict[str, Any]:
     """Return what the template shows of runs, and the data of its script."""
-    data = [_data(run, BUDGET // max(len(runs), 1)) for run in runs]
+    data = [_data(run, BUDGET // len(runs) - TABLES) for run in runs]
     return {
         "level": f"{LEVEL:.0%}",
         "runs": [_shown(run, found) for run, found in zip(runs, data, strict=True)],
@@ -63,7 +65,9 @@ def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
 
 
 def _data(run: Run, budget: int) -> dict[str, Any]:
-    return {"label": run.label, "groups": breakdowns(run), **explored(run, budget)}
+    columns = stored(run)
+    groups = breakdowns(run, columns)
+    return {"label": run.label, "groups": groups, **explored(run, columns, budget)}
 
 
 def _shown(run: Run, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,6 +87,8 @@ def remarks(run: Run) -> Iterator[str]:
 
 
 def _of_judge(run: Run) -> Iterator[str]:
+    if not any(probe.key for case in run.cases for probe in case.probes):
+        return  # nothing was to be judged; to count verdicts takes a walk over all answers
     if run.pending:
         yield f"{run.pending:,} texts wait for a judge, and are counted nowhere until then."
     if run.undecided:

@@ -92,7 +92,7 @@ def _extent(measure: Measure, values: Sequence[float], whole: bool) -> tuple[flo
 
 def dumbbells(rows: Sequence[Line]) -> list[Markup]:
     """Return plots of measures before and after, with intervals: one for each unit."""
-    drawn = [row for row in rows if row.after and not math.isnan(row.after.value)]
+    drawn = [row for row in rows if row.after and math.isfinite(row.after.value)]
     units = dict.fromkeys(row.measure.unit for row in drawn)
     return [_dumbbell([row for row in drawn if row.measure.unit == unit], unit) for unit in units]
 
@@ -110,9 +110,15 @@ def _dumbbell(rows: Sequence[Line], unit: str) -> Markup:
 
 
 def _spread(estimate: Estimate | None, row: Line) -> list[float]:
-    """Return a value and the ends of its interval, in the unit that is shown."""
-    ends = (estimate.value, estimate.low, estimate.high) if estimate else ()
-    return [_times(row.measure) * v for v in ends if math.isfinite(v)]
+    """Return a value and the ends of its interval, in the unit that is shown; empty if infinite."""
+    return _ends(estimate, row.measure) if estimate else []
+
+
+def _ends(estimate: Estimate, measure: Measure) -> list[float]:
+    if not math.isfinite(estimate.value):
+        return []
+    ends = (estimate.value, estimate.low, estimate.high)
+    return [_times(measure) * v for v in ends if math.isfinite(v)]
 
 
 def _axis_below(scale: Scale, top: float, bottom: float, name: str) -> Iterator[str]:
@@ -170,11 +176,6 @@ def _origin(
     yield _line(px, py, *_at(point, x, y, plane), "link")
     yield _dot(px, py, "before")
     yield _text(px + 9, py + 18, "before", "tick halo")
-
-
-def _ends(estimate: Estimate, measure: Measure) -> list[float]:
-    ends = (estimate.value, estimate.low, estimate.high)
-    return [_times(measure) * v for v in ends if math.isfinite(v)]
 
 
 def _axis_name(axis: tuple[str, Measure]) -> str:

@@ -55,7 +55,7 @@ def write(
     Raises `UsageError` if there is a folder of other files, and `ResourceError` if the disk does
     not take the site; what was there stays as it was.
     """
-    out = out.absolute()
+    out = out.resolve()
     _check_ours(out)
     fresh, old = (out.with_name(f".{out.name}.{os.getpid()}.{kind}") for kind in ("new", "old"))
     try:
@@ -139,7 +139,7 @@ def _said(value: Any) -> str:
 
 
 def _page_name(entry: Entry) -> str:
-    """Return a name made of a digest and of plain letters, whatever was submitted."""
+    """Return a name made of a digest and of plain letters; the same bundle twice is one page."""
     identity = [entry.run.manifest.get("fingerprint"), entry.submission, entry.badge, entry.notes]
     digest = hashlib.sha256(dumps(identity).encode()).hexdigest()[:16]
     words = re.sub(r"[^a-z0-9]+", "-", f"{entry.run.label}".lower()).strip("-")[:32].strip("-")
