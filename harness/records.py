@@ -248,7 +248,7 @@ class RunFolder(Documents):
         `RunFolderError` for damage, and for two rows of one try that differ.
         """
         rows: Rows[Record] = Rows(Record.same_answers)
-        source = Source(self.samples, log.sound)
+        source = Source(self.samples)
         for line in log.scan(self.samples, self.mark):
             try:
                 row = read_row(line, source)
