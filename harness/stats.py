@@ -71,14 +71,10 @@ def bootstrap(
     rng = np.random.default_rng(seed)
     draws: dict[str, list[float]] = {name: [] for name in whole}
     drawn = (rng.integers(units, size=units) for _ in range(resamples if units > 1 else 0))
-    if distinct or members is not None or not _goes_by_means(columns, summarize, cases):
-        drawn = (np.unique(picked) if distinct else picked for picked in drawn)
-        if members is not None:
-            drawn = (np.concatenate([members[i] for i in picked]) for picked in drawn)
-        summaries = (summarize({k: v[picked] for k, v in columns.items()}) for picked in drawn)
-    else:
-        summaries = map(summarize, _means(columns, drawn, cases))
-    for found in summaries:
+    drawn = (np.unique(picked) if distinct else picked for picked in drawn)
+    if members is not None:
+        drawn = (np.concatenate([members[i] for i in picked]) for picked in drawn)
+    for found in _summaries(columns, summarize, drawn, whole=not distinct and members is None):
         for name in found.keys() & draws.keys():
             draws[name].append(found[name])
     tail = 100 * (1 - level) / 2
@@ -86,6 +82,18 @@ def bootstrap(
         name: Estimate(value, *_interval(draws[name], value, tail), n=_count(columns, name, cases))
         for name, value in whole.items()
     }
+
+
+def _summaries(
+    columns: Columns, summarize: Summary, drawn: Iterator[np.ndarray], *, whole: bool
+) -> Iterator[Mapping[str, float]]:
+    """Yield the summary of each draw; ``whole`` says that each has as many cases as there are."""
+    cases = len(next(iter(columns.values()), ()))
+    if whole and _goes_by_means(columns, summarize, cases):
+        yield from map(summarize, _means(columns, drawn, cases))
+    else:
+        for picked in drawn:
+            yield summarize({name: values[picked] for name, values in columns.items()})
 
 
 def _goes_by_means(columns: Columns, summarize: Summary, cases: int) -> bool:

@@ -91,22 +91,38 @@ class Answers(Lazy[Any]):
         return iter(self._all)
 
 
-def read_row(line: Line, source: Source) -> dict[str, Any]:
-    """Return what a line says, its answers to be read when they are looked at.
+def read_rows(lines: Sequence[Line], source: Source) -> Iterator[dict[str, Any] | None]:
+    """Yield what each line says, its answers to be read when they are looked at.
+
+    Of a line that has to be read alone, there is None. Read at once, the others share the names of
+    their keys.
+    """
+    parts = [_without_answers(line.data) for line in lines]
+    whole = [part for part in parts if part]
+    try:
+        rows = durable.strict(b"[" + b",".join(whole) + b"]")
+    except ValueError:
+        rows = []
+    found = iter(rows if len(rows) == len(whole) else ())
+    for line, part in zip(lines, parts, strict=True):
+        row = next(found, None) if part else None
+        yield row and {
+            **row,
+            "before": Answers(source, line, "before"),
+            "after": Answers(source, line, "after"),
+        }
+
+
+def _without_answers(data: bytes) -> bytes:
+    """Return a line without its answers, or nothing if that cannot be done, or they have verdicts.
 
     Only an object that is whole is JSON: so what is left out was nothing but two of its values.
-    Raises `ValueError`.
     """
-    begin = line.data.find(b', "after": [')
-    end = line.data.find(b'], "edit": {', begin)
-    if -1 in (begin, end) or VERDICT in line.data:
-        return line.row
-    try:
-        row = dict(durable.strict(line.data[:begin] + line.data[end + 1 :]))
-    except ValueError:
-        return line.row
-    sides = {side: Answers(source, line, side) for side in ("before", "after")}
-    return {**row, **sides}
+    begin = data.find(b', "after": [')
+    end = data.find(b'], "edit": {', begin)
+    if -1 in (begin, end) or VERDICT in data:
+        return b""
+    return data[:begin] + data[end + 1 :]
 
 
 class Cases(Lazy[Case]):
