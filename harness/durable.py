@@ -10,8 +10,7 @@ import hashlib
 import json
 import os
 import socket
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -125,9 +124,8 @@ def _refused(name: str) -> Any:
     raise ValueError(f"{name} is no number")
 
 
-def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    pairs = list(pairs)
-    found = {sys.intern(key): value for key, value in pairs}  # a million rows have the same ones
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")
     return found

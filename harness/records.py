@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
@@ -25,10 +26,10 @@ from edit_harness.diary import Diary
 from edit_harness.documents import Documents, unwritable
 from edit_harness.encoding import dumps
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.log import Log
+from edit_harness.log import Line, Log
 from edit_harness.regular import check_regular
 from edit_harness.rows import Rows
-from edit_harness.stored import Answers, Source, read_row
+from edit_harness.stored import Answers, Source, read_rows
 
 SCHEMA = log.VERSION
 OK, INVALID = "ok", "invalid_case"
@@ -38,6 +39,8 @@ STATUSES = (
     "plugin_error", "leak", "error",
 )  # fmt: skip
 """What may become of a case. All but the first are failures; an invalid one counts nowhere."""
+BATCH = 64
+"""Rows that are read at once."""
 ROW = 20_000
 """Bytes that a row is thought to take before there is any."""
 
@@ -253,10 +256,19 @@ class RunFolder(Documents):
         `RunFolderError` for damage, and for two rows of one try that differ.
         """
         rows: Rows[Record] = Rows(Record.same_answers)
-        source = Source(self.samples, log.sound)
-        for line in log.scan(self.samples, self.mark):
+        source = Source(self.samples)
+        lines = log.scan(self.samples, self.mark)
+        while batch := list(islice(lines, BATCH)):
+            self._add(rows, batch, source)
+        for conflict in rows.conflicts():
+            raise RunFolderError(f"{self.samples}: {conflict}", "run it anew: --new")
+        return list(rows.counting())
+
+    def _add(self, rows: Rows[Record], lines: Sequence[Line], source: Source) -> None:
+        """Add lines to the rows. Raises `RunFolderError` for one that is no record."""
+        for line, light in zip(lines, read_rows(lines, source), strict=True):
             try:
-                row = read_row(line, source)
+                row = light or line.row
                 if "withdraws" in row:
                     rows.withdraw(*row["withdraws"])
                 else:
@@ -266,9 +278,6 @@ class RunFolder(Documents):
                     f"row {line.seq} of {self.samples} is damaged (byte {line.start}): {error}",
                     f"nothing was changed; edit-harness repair {self.path}",
                 ) from None
-        for conflict in rows.conflicts():
-            raise RunFolderError(f"{self.samples}: {conflict}", "run it anew: --new")
-        return list(rows.counting())
 
     @property
     def mark(self) -> str:

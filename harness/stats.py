@@ -5,11 +5,13 @@ The unit that is resampled is the case, since the probes of one case are not ind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+MANY, TRIALS = 2000, 3
+"""Cases from which on it is worth to try whether draws can be counted, and draws that are tried."""
 Columns = Mapping[str, np.ndarray]
 Summary = Callable[[Columns], Mapping[str, float]]
 
@@ -68,12 +70,11 @@ def bootstrap(
     units = cases if members is None else len(members)
     rng = np.random.default_rng(seed)
     draws: dict[str, list[float]] = {name: [] for name in whole}
-    for _ in range(resamples if units > 1 else 0):
-        picked = rng.integers(units, size=units)
-        picked = np.unique(picked) if distinct else picked
-        if members is not None:
-            picked = np.concatenate([members[i] for i in picked])
-        found = summarize({k: v[picked] for k, v in columns.items()})
+    drawn = (rng.integers(units, size=units) for _ in range(resamples if units > 1 else 0))
+    drawn = (np.unique(picked) if distinct else picked for picked in drawn)
+    if members is not None:
+        drawn = (np.concatenate([members[i] for i in picked]) for picked in drawn)
+    for found in _summaries(columns, summarize, drawn, whole=not distinct and members is None):
         for name in found.keys() & draws.keys():
             draws[name].append(found[name])
     tail = 100 * (1 - level) / 2
@@ -81,6 +82,54 @@ def bootstrap(
         name: Estimate(value, *_interval(draws[name], value, tail), n=_count(columns, name, cases))
         for name, value in whole.items()
     }
+
+
+def _summaries(
+    columns: Columns, summarize: Summary, drawn: Iterator[np.ndarray], *, whole: bool
+) -> Iterator[Mapping[str, float]]:
+    """Yield the summary of each draw; ``whole`` says that each has as many cases as there are."""
+    cases = len(next(iter(columns.values()), ()))
+    if whole and _goes_by_means(columns, summarize, cases):
+        yield from map(summarize, _means(columns, drawn, cases))
+    else:
+        for picked in drawn:
+            yield summarize({name: values[picked] for name, values in columns.items()})
+
+
+def _goes_by_means(columns: Columns, summarize: Summary, cases: int) -> bool:
+    """Tell whether a summary of many cases is one of the columns' means, by trying it.
+
+    Then a draw needs no copy of the columns: how often it has each case is enough.
+    """
+    if cases < MANY:
+        return False
+    rng = np.random.default_rng(0)
+    tried = [rng.integers(cases, size=cases) for _ in range(TRIALS)]
+    for picked, means in zip(tried, _means(columns, iter(tried), cases), strict=True):
+        plain = summarize({name: values[picked] for name, values in columns.items()})
+        try:
+            quick = summarize(means)
+        except Exception:
+            return False
+        same = (np.isclose(quick[k], v, 1e-9, 1e-12, equal_nan=True) for k, v in plain.items())
+        if quick.keys() != plain.keys() or not all(same):
+            return False
+    return True
+
+
+def _means(columns: Columns, drawn: Iterator[np.ndarray], cases: int) -> Iterator[Columns]:
+    """Yield the mean of each column over each draw's cases, as a column of one."""
+    values = np.array([np.nan_to_num(column) for column in columns.values()])
+    present = {i: ~np.isnan(column) for i, column in enumerate(columns.values())}
+    partly = [i for i, there in present.items() if not there.all()]
+    there = np.array([present[i] for i in partly], dtype=float).reshape(len(partly), cases)
+    for picked in drawn:
+        times = np.bincount(picked, minlength=cases).astype(float)
+        numbers = np.full(len(values), float(cases))
+        numbers[partly] = there @ times
+        with np.errstate(invalid="ignore"):
+            means = values @ times / numbers
+        yield {name: means[i : i + 1] for i, name in enumerate(columns)}
 
 
 def _members(groups: np.ndarray) -> list[np.ndarray]:

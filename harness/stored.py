@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
-from edit_harness import durable
+from edit_harness import durable, log
 from edit_harness.cases import Case
 from edit_harness.encoding import decode_case
 from edit_harness.errors import DataError, RunFolderError
@@ -47,42 +47,38 @@ class Lazy(Sequence[T], Generic[T]):
 
 
 class Source:
-    """The lines of a file, read again one at a time; the last is kept, as it is mostly next too."""
+    """The lines of a log, read again one at a time; the last is kept, as it is mostly next too."""
 
-    def __init__(self, path: Path, sound: Callable[[bytes], bool]) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._sound = sound
         self._last: tuple[int, dict[str, Any]] = (-1, {})
 
-    def line(self, start: int) -> dict[str, Any]:
+    def line(self, start: int, check: bytes) -> dict[str, Any]:
         """Return the line that begins at a byte. Raises `RunFolderError` if it is another by now."""
         if self._last[0] != start:
             with open(self.path, "rb") as file:
                 file.seek(start)
                 data = file.readline()
-            try:
-                found = durable.strict(data) if self._sound(data) else None
-            except ValueError:
-                found = None
-            if not isinstance(found, dict):
+            if not (data.endswith(check) and log.sound(data)):
                 raise RunFolderError(
                     f"{self.path} was changed while it was read (byte {start})", "read it again"
                 )
-            self._last = (start, found)
+            self._last = (start, log.Line(0, start, data).row)
         return self._last[1]
 
 
 class Answers(Lazy[Any]):
     """The answers of one row, before or after."""
 
-    __slots__ = ("_side", "_source", "_start")
+    __slots__ = ("_check", "_side", "_source", "_start")
 
-    def __init__(self, source: Source, start: int, side: str) -> None:
-        self._source, self._start, self._side = source, start, side
+    def __init__(self, source: Source, line: Line, side: str) -> None:
+        self._source, self._start, self._side = source, line.start, side
+        self._check = line.data[-log.CHECK :]
 
     @property
     def _all(self) -> list[Any]:
-        found: list[Any] = self._source.line(self._start)[self._side]
+        found: list[Any] = self._source.line(self._start, self._check)[self._side]
         return found
 
     def _at(self, number: int) -> Any:
@@ -95,22 +91,38 @@ class Answers(Lazy[Any]):
         return iter(self._all)
 
 
-def read_row(line: Line, source: Source) -> dict[str, Any]:
-    """Return what a line says, its answers to be read when they are looked at.
+def read_rows(lines: Sequence[Line], source: Source) -> Iterator[dict[str, Any] | None]:
+    """Yield what each line says, its answers to be read when they are looked at.
+
+    Of a line that has to be read alone, there is None. Read at once, the others share the names of
+    their keys.
+    """
+    parts = [_without_answers(line.data) for line in lines]
+    whole = [part for part in parts if part]
+    try:
+        rows = durable.strict(b"[" + b",".join(whole) + b"]")
+    except ValueError:
+        rows = []
+    found = iter(rows if len(rows) == len(whole) else ())
+    for line, part in zip(lines, parts, strict=True):
+        row = next(found, None) if part else None
+        yield row and {
+            **row,
+            "before": Answers(source, line, "before"),
+            "after": Answers(source, line, "after"),
+        }
+
+
+def _without_answers(data: bytes) -> bytes:
+    """Return a line without its answers, or nothing if that cannot be done, or they have verdicts.
 
     Only an object that is whole is JSON: so what is left out was nothing but two of its values.
-    Raises `ValueError`.
     """
-    begin = line.data.find(b', "after": [')
-    end = line.data.find(b'], "edit": {', begin)
-    if -1 in (begin, end) or VERDICT in line.data:
-        return line.row
-    try:
-        row = dict(durable.strict(line.data[:begin] + line.data[end + 1 :]))
-    except ValueError:
-        return line.row
-    sides = {side: Answers(source, line.start, side) for side in ("before", "after")}
-    return {**row, **sides}
+    begin = data.find(b', "after": [')
+    end = data.find(b'], "edit": {', begin)
+    if -1 in (begin, end) or VERDICT in data:
+        return b""
+    return data[:begin] + data[end + 1 :]
 
 
 class Cases(Lazy[Case]):

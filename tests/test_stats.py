@@ -1,8 +1,10 @@
 import math
+from dataclasses import astuple
 
 import numpy as np
 import pytest
 
+from edit_harness import stats
 from edit_harness.stats import bootstrap, column_means, harmonic_mean
 
 NAN = float("nan")
@@ -126,3 +128,27 @@ def test_a_harmonic_mean_gets_an_interval_of_its_own():
     # Three independent columns: their mean varies less than any of them.
     width = {name: estimate.high - estimate.low for name, estimate in found.items()}
     assert width["S"] == pytest.approx(width["a"] / math.sqrt(3), rel=0.2)
+
+
+def median(columns):
+    return {name: float(np.median(np.nan_to_num(values))) for name, values in columns.items()}
+
+
+def harmonic(columns):
+    means = stats.column_means(columns)
+    return {**means, "h": stats.harmonic_mean([means["a"], means["b"]])}
+
+
+@pytest.mark.parametrize("summarize", [stats.column_means, median, harmonic])
+def test_many_cases_have_the_interval_that_few_would_have(monkeypatch, summarize):
+    """What is a summary of means is computed from counts, and whatever is not in the plain way."""
+    rng = np.random.default_rng(1)
+    columns = {"a": rng.random(300), "b": rng.random(300), "c": np.full(300, np.nan)}
+    columns["b"][::3] = np.nan
+    plain = stats.bootstrap(columns, summarize, resamples=200)
+    monkeypatch.setattr(stats, "MANY", 1)
+    quick = stats.bootstrap(columns, summarize, resamples=200)
+    assert quick.keys() == plain.keys()
+    for name, estimate in plain.items():
+        assert astuple(quick[name]) == pytest.approx(astuple(estimate), rel=1e-12, nan_ok=True)
+    assert stats._goes_by_means(columns, summarize, 300) == (summarize is not median)

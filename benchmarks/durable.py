@@ -1,0 +1,154 @@
+"""What it takes to read a large run folder: the scan before a run goes on, the numbers, the report.
+
+    python -m benchmarks.durable --rows 22000
+    python -m benchmarks.durable --rows 1000000 --probes 2
+
+A synthetic run of CounterFact+'s shape: each case has so many probes of two candidates, asked before
+and after. Seconds are of the processor; memory is the most that the process had above what importing
+took. Writing is timed too, without syncing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import process_time
+
+import click
+
+from edit_harness.cases import Answers, Case, Choose, Probe, Request, Scores
+from edit_harness.components import make_metrics
+from edit_harness.encoding import encode_answer
+from edit_harness.interfaces import Metric
+from edit_harness.outcome import Run, values
+from edit_harness.plugins import Plugins
+from edit_harness.records import OK, Record, RunFolder
+
+ROLES = (
+    "efficacy",
+    "paraphrase",
+    "paraphrase",
+    *["neighborhood"] * 10,
+    *["neighborhood-plus"] * 10,
+)
+DISTINCT = 50
+"""Cases whose answers differ; the others repeat them under other ids."""
+IDENTITY = {
+    "regime": {"mode": "single", "checkpoints": []}, "judge": None, "seed": 0, "task": {"name": "synthetic"},
+    "model": {"dtype": "float32"},
+}  # fmt: skip
+
+
+@click.command()
+@click.option("--rows", type=click.IntRange(1), default=22_000, show_default=True)
+@click.option("--probes", type=click.IntRange(1, len(ROLES)), default=len(ROLES), show_default=True)
+@click.option("--keep", type=click.Path(path_type=Path), help="Make the folder here, or find it.")
+def main(rows: int, probes: int, keep: Path | None) -> None:
+    """Make a folder, read it in a process of its own, and print what that took."""
+    with TemporaryDirectory() as temporary:
+        path = (keep or Path(temporary)) / f"{rows}-{probes}"
+        if not path.exists():
+            start = process_time()
+            make(path, rows, probes)
+            print(f"written in {process_time() - start:.1f} CPU s")
+        size = (path / "samples.jsonl").stat().st_size
+        print(f"{rows} rows, {size / rows:.0f} bytes each, {size / 1e6:.0f} MB", flush=True)
+        if (child := os.fork()) == 0:
+            read(path)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        sys.exit(os.waitstatus_to_exitcode(status))
+
+
+def make(path: Path, rows: int, probes: int) -> None:
+    """Write a run folder of so many rows."""
+    os.environ["EDIT_HARNESS_FSYNC"] = "none"
+    path.mkdir(parents=True)
+    folder, metrics = RunFolder(path), measured_by()
+    names = [str(number) for number in range(rows)]
+    made = [_case(number, probes) for number in range(DISTINCT)]
+    told = [_answers(case, number) for number, case in enumerate(made)]
+    found = [values(case, answers, metrics, OK) for case, answers in zip(made, told, strict=True)]
+    encoded = [[list(map(encode_answer, side)) for side in answers] for answers in told]
+    folder.write_cases(
+        Case(name, made[i % DISTINCT].requests, made[i % DISTINCT].probes)
+        for i, name in enumerate(names)
+    )
+    folder.write_manifest(
+        {
+            "cases": names, "identity": IDENTITY, "label": "synthetic", "metrics": list(metrics),
+            "model": {"path": "none"}, "preset": "", "preview": None, "visits": rows,
+        }
+    )  # fmt: skip
+    with folder.writing() as write:
+        for i, name in enumerate(names):
+            before, after = encoded[i % DISTINCT]
+            seconds = {"edit": 0.5, "evaluate": 0.25}
+            write(
+                Record(name, OK, found[i % DISTINCT], before=before, after=after, seconds=seconds)
+            )
+
+
+def _case(number: int, probes: int) -> Case:
+    request = Request("The mother tongue of {} is", f"Person {number}", "English", "French")
+    queries = (
+        Choose(f"Text {i} about person {number} is", ("English", "French")) for i in range(probes)
+    )
+    return Case(str(number), (request,), tuple(map(Probe, ROLES, queries)))
+
+
+def _answers(case: Case, seed: int) -> Answers:
+    rng = random.Random(seed)
+    sides = ([_scores(rng) for _ in case.probes] for _ in range(2))
+    before, after = sides
+    return before, after
+
+
+def _scores(rng: random.Random) -> Scores:
+    logprobs = tuple((-rng.expovariate(1.0),) for _ in range(2))
+    return Scores(((1356,), (1250,)), logprobs, ((1356,), (1250,)))
+
+
+def measured_by() -> dict[str, Metric]:
+    """Return the metrics of CounterFact+ that need no divergence."""
+    return dict(make_metrics(Plugins.installed(), ["success", "magnitude"]))
+
+
+def read(path: Path) -> None:
+    """Read a folder as a run that goes on does, then as a report does, and print what each took."""
+    metrics, base = measured_by(), peak()
+    for what, took in _steps(path, metrics):
+        print(f"{what:<10} {took:6.2f} CPU s   {(peak() - base) / 1e6:5.0f} MB at most", flush=True)
+
+
+def _steps(path: Path, metrics: dict[str, Metric]) -> Iterator[tuple[str, float]]:
+    start = process_time()
+    with RunFolder(path).writing():
+        known = {record.visit for record in RunFolder(path).records()}
+    yield "resume", process_time() - start
+    assert known
+    del known
+    start = process_time()
+    run = Run.read(RunFolder(path), metrics)
+    yield "read", process_time() - start
+    start = process_time()
+    assert run.estimates
+    yield "aggregate", process_time() - start
+    start = process_time()
+    assert run.results()
+    assert run.table()
+    yield "report", process_time() - start
+
+
+def peak() -> int:
+    """Return the most memory that this process had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    main()
