@@ -284,5 +284,8 @@ def _groups(tables: Sequence[Printed], every: Sequence[Subsets]) -> Iterator[Fig
                 if ax is not axes[-1]:
                     ax.set_xticklabels([])
             _legend(figure, axes[0])
-            figure.suptitle(f"{model}: {found.table.shows}\n({NOTE}; a bar without one is of one case)", fontsize=10)
+            figure.suptitle(
+                f"{model}: {found.table.shows}\n({NOTE}; a bar without one is of one case)",
+                fontsize=10,
+            )
             yield figure

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import edit_harness as eh
 from builders import record
+
+import edit_harness as eh
 from edit_harness.outcome import Run
 from edit_harness.testing import tiny_model
 
