@@ -48,7 +48,7 @@ WIDTH = 0.8
 """What the bars of one place take of the room between two places."""
 DOTS = 150
 """Dots of the PNG in an inch."""
-NOTE = f"{LEVEL:.0%} intervals, none of one case"
+NOTE = f"{LEVEL:.0%} intervals"
 
 
 def draw(runs: Sequence[Run], folder: Path) -> tuple[list[Path], list[str]]:
@@ -284,5 +284,8 @@ def _groups(tables: Sequence[Printed], every: Sequence[Subsets]) -> Iterator[Fig
                 if ax is not axes[-1]:
                     ax.set_xticklabels([])
             _legend(figure, axes[0])
-            figure.suptitle(f"{model}: {found.table.shows}\n({NOTE})", fontsize=10)
+            figure.suptitle(
+                f"{model}: {found.table.shows}\n({NOTE}; a bar without one is of one case)",
+                fontsize=10,
+            )
             yield figure

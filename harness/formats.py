@@ -89,10 +89,10 @@ def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
     What is too wide goes on below, with the rows' names repeated.
     """
     for grid in grids:
-        yield Text(grid.title, style="italic")
+        yield _text(grid.title, "italic")
         for start, stop in _parts(grid, width):
             yield _rich_part(grid, start, stop)
-        yield from (Text(note, style="dim") for note in grid.notes)
+        yield from (_text(note, "dim") for note in grid.notes)
         yield Text()
 
 
@@ -124,16 +124,20 @@ def _rich_part(grid: Grid, start: int, stop: int) -> Table:
     part = Table(box=None, pad_edge=False, header_style="bold")
     for head in grid.heads:
         most = LABEL if grid.columns else None
-        part.add_column(Text(head), overflow="fold", max_width=most)
+        part.add_column(_text(head), overflow="fold", max_width=most)
     for head in grid.columns[start:stop]:
-        part.add_column(Text(head), justify="right", no_wrap=True)
+        part.add_column(_text(head), justify="right", no_wrap=True)
     for names, cells in grid.rows:
-        part.add_row(*map(Text, names), *(_rich_cell(cell) for cell in cells[start:stop]))
+        part.add_row(*map(_text, names), *(_rich_cell(cell) for cell in cells[start:stop]))
     return part
 
 
+def _text(text: str, style: str = "") -> Text:
+    return Text(_visible(text), style=style)
+
+
 def _rich_cell(cell: Cell) -> Text:
-    text = Text(cell.text, style=STYLES[cell.mark])
+    text = _text(cell.text, STYLES[cell.mark])
     return (
         text.append(f"\n{cell.detail}", style="dim not bold not underline") if cell.detail else text
     )

@@ -102,7 +102,7 @@ def _write(path: Path, text: str) -> None:
     """Put a file into place, whole or not at all. Raises `ResourceError`."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(partial, "w", encoding="utf-8", newline="") as file:
+        with open(partial, "w", encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -1,0 +1,117 @@
+"""The figures: what is drawn, that it is the same every time, and what is missing."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from made_runs import made
+from test_runner import Push
+
+from edit_harness import ResourceError
+from edit_harness.figures import _short, draw
+from edit_harness.papers import COUNTERFACT
+from edit_harness.testing import tiny_model
+
+pytest.importorskip("matplotlib")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return [made(folder, editor, task=task, count=4) for task in COUNTERFACT for editor in (Push(), "prompt")]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sizes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sizes")
+    models = [tiny_model(n_embd=width) for width in (16, 32, 64)]
+    return [made(folder, "prompt", model=model, count=4) for model in models]
+
+
+@pytest.fixture
+def seesaw(runs):
+    """A run whose cases have sets and whose values have groups, as of Seesaw-CF."""
+    run = replace(runs[0])
+    identity = {
+        **run.manifest["identity"],
+        "task": {"name": "seesaw-cf", "version": "1", "data": ""},
+    }
+    from edit_harness_plugins.metrics.confidence import Confidence
+
+    rows = []
+    for i, r in enumerate(run.everything):
+        values = {"post_D_d": 0.1}
+        for group in ("", " gender=male", " gender=female"):
+            values |= {f"pre_D{group}": 0.5, f"post_D{group}": 0.5 - 0.1 * i}
+        rows.append(replace(r, values={"confidence": values}))
+    made_up = replace(
+        run, manifest={**run.manifest, "identity": identity}, everything=rows,
+        metrics={"confidence": Confidence()},
+    )  # fmt: skip
+    made_up.__dict__["cases"] = [
+        replace(case, tags={"edited": "P21", "set": "P21_P101"}) for case in run.cases
+    ]
+    return made_up
+
+
+def texts(path):
+    """The texts of an SVG, which matplotlib writes into comments beside their outlines."""
+    return re.findall(r"<!-- (.*?) -->", path.read_text())
+
+
+def test_both_sets_stand_beside_each_other_for_each_editor(runs, tmp_path):
+    paths, missing = draw(runs, tmp_path)
+    assert [path.name for path in paths] == ["counterfact.svg", "counterfact.png"]
+    found = texts(paths[0])
+    assert {"CounterFact", "CounterFact+", "unedited", "push", "prompt", "NS ↑, %"} <= set(found)
+    assert paths[1].read_bytes().startswith(PNG)
+    assert "figure size: runs of two models of one task or more are needed" in missing
+    assert "figure seesaw-gender: no run has D by gender" in missing
+
+
+def test_the_same_runs_give_the_same_bytes(runs, tmp_path):
+    first, second = (draw(runs, tmp_path / name)[0] for name in "ab")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_measures_stand_against_the_models_sizes(sizes, tmp_path):
+    paths, _ = draw(sizes, tmp_path)
+    (path,) = [path for path in paths if path.name == "size.svg"]
+    found = texts(path)
+    counts = [_short(run.manifest["model"]["parameters"]) for run in sizes]
+    assert set(counts) | {"parameters", "prompt", "unedited", "NKL+ ↓, nats"} <= set(found)
+
+
+def test_runs_that_do_not_say_their_size_are_missed(sizes, tmp_path):
+    model = {k: v for k, v in sizes[0].manifest["model"].items() if k != "parameters"}
+    older = replace(sizes[0], manifest={**sizes[0].manifest, "model": model})
+    _, missing = draw([older, sizes[1]], tmp_path)
+    (line,) = [line for line in missing if line.startswith("figure size")]
+    assert line.endswith("not all runs say how many parameters")
+
+
+def test_bars_by_group(seesaw, tmp_path):
+    paths, missing = draw([seesaw], tmp_path)
+    assert [path.name for path in paths] == ["seesaw-gender.svg", "seesaw-gender.png"]
+    assert {"gender edited", "male", "female", "all", "push"} <= set(texts(paths[0]))
+    assert "figure seesaw-race: no run has D by race" in missing
+
+
+def test_a_dollar_is_no_formula(runs, tmp_path):
+    named = replace(runs[2], manifest={**runs[2].manifest, "label": "a$b$"})
+    paths, _ = draw([named], tmp_path)
+    assert "a$b$" in texts(paths[0])
+
+
+def test_a_folder_that_cannot_be_made(runs, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ResourceError, match="cannot be written"):
+        draw(runs, tmp_path / "file" / "figures")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(950, "950"), (54_720, "54.7 k"), (124e6, "124 M"), (1.56e9, "1.56 B")]
+)
+def test_numbers_of_parameters_are_short(count, text):
+    assert _short(count) == text

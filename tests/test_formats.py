@@ -1,0 +1,136 @@
+"""Tables as text: every format takes the meaning from its own signs, and keeps the rest."""
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edit_harness.formats import (
+    CONTROL,
+    FORMATS,
+    Cell,
+    Grid,
+    comma,
+    html,
+    labelled,
+    latex,
+    markdown,
+    rich,
+    table,
+)
+from edit_harness.report import render
+
+HOSTILE = (
+    "<script>alert(1)</script>", "a|b`c*d_e", r"\input{x}$y$&#%~^", "[link](http://x)", "[/bold]",
+    "=1+1", "two\nlines\r\n", "\x1b[31mred", "\u202ertl", "\\\\ & \\hline", "é – ß 漢",
+)  # fmt: skip
+text = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30))
+
+
+def grid(*labels, **extra):
+    cells = [Cell("1.0", "[0.5, 1.5]", "best"), Cell("0.9", mark="second")]
+    rows = [([label], cells) for label in labels]
+    return Grid("Title", ["Editor"], ["A", "B"], rows, **extra)
+
+
+class Texts(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.texts = set(), []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@given(text)
+def test_html_has_no_tag_but_its_own(label):
+    found = Texts(html([grid(label, notes=[label])]))
+    assert found.tags <= {
+        "table", "caption", "thead", "tbody", "tr", "th", "td", "small", "strong", "u", "ul", "li",
+    }  # fmt: skip
+    assert CONTROL.sub(" ", label).strip() in "".join(found.texts)
+
+
+@given(text)
+def test_a_row_of_markdown_has_its_cells_and_no_link_or_tag(label):
+    line = markdown([grid(label)]).splitlines()[4]
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 4
+    name = line[2:].split(" | **")[0]
+    assert not re.search(r"(?<!\\)(?:\\\\)*[<>\[\]`*_]", name)
+
+
+@given(text)
+def test_latex_has_no_sign_that_means_something(label):
+    """But for what its own escapes consist of."""
+    line = latex([grid(label)]).split("\\midrule\n")[1].split("\n\\bottomrule")[0]
+    name = line.split(" & \\textbf")[0]
+    known = r"\\(?:text(?:backslash|ascii(?:tilde|circum)|less|greater|bar)\{\}|[{}$&#_%])"
+    plain = re.sub(known + r"|\$(?:-|\\[a-z|]+|\^\{\*\})\$|\{\[\}", "", name)
+    assert not re.search(r"[\\{}$&#_%~^\[]", plain), plain
+    assert "\n" not in line
+
+
+@given(st.lists(text, min_size=1, max_size=3))
+def test_csv_comes_back_and_begins_no_formula(labels):
+    rows = [{"editor": label, "value": -0.5} for label in labels]
+    written = comma([grid("x", data=rows)])
+    found = list(csv.DictReader(io.StringIO(written, newline="")))
+    for label, row in zip(labels, found, strict=True):
+        assert row["editor"] in (label, f"'{label}")
+        assert not row["editor"].startswith(("=", "+", "-", "@", "\t", "\r"))
+        assert row["value"] == "-0.5"  # a number is no formula
+
+
+def test_csv_has_nothing_for_what_is_not_there():
+    rows = [{"a": None, "b": float("nan")}, {"b": 1.0, "c": "x"}]
+    assert comma([grid("x", data=rows)]) == "a,b,c\r\n,,\r\n,1.0,x\r\n"
+
+
+@given(text)
+def test_a_terminal_is_not_steered(label):
+    shown = table([grid(label)])
+    assert not CONTROL.search(shown.replace("\n", ""))
+
+
+def test_the_best_is_bold_and_the_second_underlined():
+    found = [grid("rome")]
+    assert "| **1.0** \\[0.5, 1.5\\] | <u>0.9</u> |" in markdown(found)
+    assert r"\textbf{1.0} {\scriptsize {[}0.5, 1.5]} & \underline{0.9} \\" in latex(found)
+    assert "<strong>1.0</strong> <small>[0.5, 1.5]</small>" in html(found)
+
+
+def test_a_wide_table_goes_on_below_with_its_names():
+    columns = [f"column-{i}" for i in range(9)]
+    wide = Grid("Wide", ["Editor"], columns, [(["rome"], [Cell("1.0")] * 9)])
+    shown = "".join(render(part, 40) for part in rich([wide], 40))
+    assert max(map(len, shown.splitlines())) <= 40
+    assert [name for name in shown.split() if name.startswith("column-")] == columns
+    assert shown.count("rome") == shown.count("Editor") == 3
+
+
+def test_a_remark_goes_on_under_its_text():
+    assert labelled("note", "one two three", 18).plain == "note     one two\n         three"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_takes_a_table_without_rows(name):
+    assert isinstance(FORMATS[name]([Grid("Nothing", ["A"], ["B"], [])]), str)
+
+
+def test_a_latex_table_is_one_of_booktabs():
+    lines = latex([grid("rome", "ft", notes=["of 20 cases"])]).splitlines()
+    for name in ("table", "tabular"):
+        assert sum(line.startswith(rf"\begin{{{name}}}") for line in lines) == 1
+        assert lines.count(rf"\end{{{name}}}") == 1
+    rules = [line for line in lines if line.endswith("rule")]
+    assert rules == [r"\toprule", r"\midrule", r"\bottomrule"]
+    assert r"\begin{tabular}{lrr}" in lines
+    assert r"\caption{Title. of 20 cases.}" in lines

@@ -1,0 +1,212 @@
+"""Pairs of runs: which cases are compared, and the tests against scipy's and by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_runs import NAMES, made
+from scipy import stats as scipy_stats
+from test_runner import Push
+
+from edit_harness import Metric, Regime
+from edit_harness.interfaces import Measure
+from edit_harness.outcome import Run
+from edit_harness.pairing import ALPHA, MCNEMAR, T_TEST, Pairing, _joined
+from edit_harness.records import columns
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return made(folder, Push()), made(folder, "prompt")
+
+
+@pytest.fixture(scope="module")
+def compared(runs):
+    return contrasts(*runs)
+
+
+@pytest.fixture(scope="module")
+def batches(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("batches")
+    return made(folder, Push(), regime=Regime("batch", 3)), made(folder, "prompt")
+
+
+def paired(first: Run, second: Run) -> Pairing:
+    return Pairing(first, second, first.metrics)
+
+
+def contrasts(first, second):
+    return {each.name: each for each in paired(first, second).contrasts}
+
+
+def values(run, metric, name):
+    return columns(run.records, metric)[name]
+
+
+def changed(run, case, **fields):
+    """A run in which one record has other fields."""
+    rows = [replace(r, **fields) if r.case == case else r for r in run.everything]
+    return replace(run, everything=rows)
+
+
+def without(run, *cases):
+    return replace(run, everything=[r for r in run.everything if r.case not in cases])
+
+
+def test_means_are_tested_as_scipy_does(runs, compared):
+    found = compared["NM"]
+    one, two = (values(run, "magnitude", "post_NM") for run in runs)
+    assert found.test == T_TEST
+    assert found.p == pytest.approx(scipy_stats.ttest_rel(two, one).pvalue)
+    assert (found.first, found.second) == (pytest.approx(one.mean()), pytest.approx(two.mean()))
+    assert found.difference.value == pytest.approx((two - one).mean())
+    assert found.effect == pytest.approx((two - one).mean() / (two - one).std(ddof=1))
+    assert found.difference.n == len(NAMES)
+
+
+def test_shares_are_tested_by_the_cases_that_changed(runs, compared):
+    found = compared["ES"]
+    one, two = (values(run, "success", "post_ES") for run in runs)
+    assert set(one) | set(two) <= {0.0, 1.0}
+    assert (found.gained, found.lost) == (int((two > one).sum()), int((two < one).sum()))
+    assert found.test == MCNEMAR
+    assert found.gained + found.lost  # or the next line would show nothing
+    expected = scipy_stats.binomtest(found.gained, found.gained + found.lost).pvalue
+    assert found.p == pytest.approx(expected)
+
+
+def test_the_interval_is_of_the_differences(runs, compared):
+    """The bootstrap written out, with the same numbers."""
+    found = compared["NM"].difference
+    changes = values(runs[1], "magnitude", "post_NM") - values(runs[0], "magnitude", "post_NM")
+    rng = np.random.default_rng(0)
+    n = len(changes)
+    means = [changes[rng.integers(n, size=n)].mean() for _ in range(1000)]
+    assert (found.low, found.high) == pytest.approx(tuple(np.percentile(means, [0.5, 99.5])))
+
+
+def test_runs_exchanged_give_the_opposite(runs, compared):
+    for there, back in zip(compared.values(), contrasts(*runs[::-1]).values(), strict=True):
+        assert back.difference.value == pytest.approx(-there.difference.value)
+        assert back.difference.low == pytest.approx(-there.difference.high)
+        assert (back.p, back.adjusted, back.detectable) == pytest.approx(
+            (there.p, there.adjusted, there.detectable), nan_ok=True
+        )
+        assert (back.gained, back.lost) == (there.lost, there.gained)
+        assert back.differs == there.differs
+
+
+def test_a_run_does_not_differ_from_itself(runs):
+    for found in contrasts(runs[0], runs[0]).values():
+        assert found.difference.value == found.difference.low == found.difference.high == 0
+        assert not found.differs
+        assert found.p in (None, 1.0)
+
+
+def test_corrected_ps_are_those_of_all_measures(compared):
+    found = compared
+    tested = [each for each in found.values() if each.p is not None]
+    expected = scipy_stats.false_discovery_control([each.p for each in tested])
+    assert [each.adjusted for each in tested] == pytest.approx(list(expected))
+    assert all(each.differs == (each.adjusted <= ALPHA) for each in tested)
+
+
+def test_a_harmonic_mean_has_an_interval_and_no_test(compared):
+    found = compared["S"]
+    assert (found.test, found.p, found.adjusted) == ("", None, None)
+    assert found.differs == (found.difference.low > 0 or found.difference.high < 0)
+
+
+class Pooled(Metric):
+    """Right answers of all checks, which cases have different numbers of."""
+
+    measures = {"P": Measure("pooled")}  # noqa: RUF012
+
+    def measure(self, case, before, after):
+        return {"post_P": float(len(case.id) % 2), "post_P checks": 1.0 + int(case.id)}
+
+    def summarize(self, columns):
+        return {"post_P": float((columns["post_P"] * columns["post_P checks"]).sum())}
+
+
+def test_what_is_no_mean_over_cases_is_not_tested_as_one(runs):
+    metric = Pooled()
+    pair = [
+        replace(
+            run,
+            metrics={"pooled": metric},
+            everything=[
+                replace(r, values={"pooled": {"post_P": p, "post_P checks": 2.0}})
+                for r, p in zip(run.everything, np.linspace(0, top, 10), strict=True)
+            ],
+        )
+        for run, top in zip(runs, (0.5, 1.0), strict=True)
+    ]
+    (found,) = paired(*pair).contrasts
+    assert found.test == ""
+    assert found.difference.value == pytest.approx(2 * 10 * 0.25)
+    assert found.detectable > 0
+
+
+def test_cases_of_one_run_alone_are_left_out_and_counted(runs):
+    pair = paired(without(runs[0], "3"), without(runs[1], "0", "1"))
+    assert [one.case for one, _ in pair.records] == ["2", "4", "5", "6", "7", "8", "9"]
+    assert pair.left_out == {"measured in A alone": 2, "measured in B alone": 1}
+
+
+def test_cases_that_ask_something_else_are_left_out(runs):
+    other = replace(runs[1])
+    cases = [replace(case, tags={"new": "tag"}) if case.id == "2" else case for case in other.cases]
+    other.__dict__["cases"] = cases
+    pair = paired(runs[0], other)
+    assert "2" not in [one.case for one, _ in pair.records]
+    assert pair.left_out == {"of another content": 1}
+
+
+def test_cases_that_were_otherwise_before_the_edit_are_left_out(runs):
+    (record,) = [r for r in runs[1].everything if r.case == "4"]
+    logprobs = [[p - 0.01 for p in row] for row in record.before[0]["logprobs"]]
+    before = [{**record.before[0], "logprobs": logprobs}, *record.before[1:]]
+    pair = paired(runs[0], changed(runs[1], "4", before=before))
+    assert pair.left_out == {"unlike before the edit": 1}
+
+
+def test_another_model_may_say_something_else_before_the_edit(runs):
+    identity = runs[1].manifest["identity"]
+    model = {**identity["model"], "digest": "another"}
+    manifest = {**runs[1].manifest, "identity": {**identity, "model": model}}
+    before = [{**a, "logprobs": [[-9.0]]} for a in runs[1].records[4].before[:1]]
+    other = replace(changed(runs[1], "4", before=before), manifest=manifest)
+    assert not paired(runs[0], other).left_out
+
+
+def test_what_one_run_has_no_value_of_is_left_out_of_both(tmp_path, runs):
+    """A failed edit has no magnitude, and counts as a failure in success."""
+    failing = made(tmp_path, Push(fails=("Ann",)))
+    found = contrasts(failing, runs[1])
+    assert found["NS"].difference.n == len(NAMES)
+    assert found["NM"].difference.n == len(NAMES) - 1
+    kept = np.array([r.case != "2" for r in runs[1].records])
+    assert found["NM"].second == pytest.approx(values(runs[1], "magnitude", "post_NM")[kept].mean())
+
+
+def test_batches_are_what_is_tested(batches):
+    """Ten cases, three at once: four batches, of which the means are compared."""
+    pair = paired(*batches)
+    assert pair.clusters.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+    found = {each.name: each for each in pair.contrasts}["NM"]
+    sides = [values(run, "magnitude", "post_NM") for run in batches]
+    one, two = (np.array([s[i : i + 3].mean() for i in (0, 3, 6, 9)]) for s in sides)
+    assert found.p == pytest.approx(scipy_stats.ttest_rel(two, one).pvalue)
+    assert {each.test for each in pair.contrasts} <= {T_TEST, ""}
+
+
+def test_one_batch_leaves_its_cases_to_be_compared(tmp_path):
+    whole = made(tmp_path, Push(), regime=Regime("batch", 0))
+    assert paired(whole, whole).clusters is None
+
+
+def test_batches_of_both_sides_are_joined():
+    assert _joined([0, 0, 1, 1, 2], [7, 8, 8, 9, 5]).tolist() == [0, 0, 0, 0, 1]
+    assert len(set(_joined([0, 1, 2], [2, 1, 0]).tolist())) == 3
