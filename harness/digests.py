@@ -42,9 +42,7 @@ def checksums(module: nn.Module) -> dict[str, int]:
 
     Weights that accelerate keeps elsewhere have no bits here to be changed.
     """
-    return {
-        name: checksum(p) for name, p in module.named_parameters() if p.device.type != "meta"
-    }
+    return {name: checksum(p) for name, p in module.named_parameters() if p.device.type != "meta"}
 
 
 @torch.no_grad()

@@ -191,7 +191,12 @@ class RunFolder:
         `RunFolderError` for a damaged line in the middle.
         """
         rows = list(self._lines(self.samples, _row)) if self.samples.exists() else []
-        gone = {n for row in rows if "withdraws" in row for n in range(row["withdraws"][0], row["withdraws"][1] + 1)}
+        gone = {
+            n
+            for row in rows
+            if "withdraws" in row
+            for n in range(row["withdraws"][0], row["withdraws"][1] + 1)
+        }
         found: dict[Visit, Record] = {}
         for seq, row in enumerate(rows):
             if seq not in gone and "withdraws" not in row:
@@ -244,9 +249,7 @@ class RunFolder:
             ) from None
 
     @contextmanager
-    def writing(
-        self, instead: str = "wait for it, or use --new"
-    ) -> Iterator[Writer]:
+    def writing(self, instead: str = "wait for it, or use --new") -> Iterator[Writer]:
         """Claim the folder, and yield what writes a record into it.
 
         A line that was cut off by an interruption is removed.

@@ -1,4 +1,4 @@
-"""Tries an editor on a run's first cases: do they come out the same again, and in another order?
+"""Tries whether a run's first cases come out the same again, and in another order.
 
 That is what ``--selfcheck`` does before the run; its rows are nobody's. It says nothing of batches and
 sequences, where cases are meant to depend on each other.
@@ -54,7 +54,9 @@ def _apart(one: dict[str, Record], other: dict[str, Record]) -> float:
     if any(one[name].status != other[name].status for name in one):
         return float("inf")
     pairs = (
-        pair for name in one for pair in zip(_answers(one[name]), _answers(other[name]), strict=True)
+        pair
+        for name in one
+        for pair in zip(_answers(one[name]), _answers(other[name]), strict=True)
     )
     return max((distance(*pair) for pair in pairs), default=0.0)
 

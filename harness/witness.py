@@ -57,7 +57,9 @@ class Witness:
         self._compare(other._logits, "what it answers after it was loaded again")
 
     def _compare(self, logits: Tensor, what: str) -> None:
-        same = logits.shape == self._logits.shape and torch.equal(_bits(logits), _bits(self._logits))
+        same = logits.shape == self._logits.shape and torch.equal(
+            _bits(logits), _bits(self._logits)
+        )
         if not same:
             raise LeakError(what)
 

@@ -43,6 +43,8 @@ def test_a_status_that_there_is_not_is_a_mistake_of_ours(folder, known):
 
 def test_a_row_that_reads_otherwise_than_it_was_made_is_the_disks(folder, known):
     known["c", 0] = Record("c", "ok", {"m": {"post_x": 0.5}})
-    with pytest.raises(ResourceError, match="the row of case c in .* is not what was written") as e:
+    with pytest.raises(
+        ResourceError, match=r"the row of case c in .* is not what was written"
+    ) as e:
         accounts.check(VISITS, folder, known)
     assert e.value.code == 5

@@ -16,6 +16,7 @@ from edit_harness.plugins import Plugins
 from edit_harness.testing import tiny_model
 from edit_harness.tokens import TooLongError
 
+SINGLE = Regime()
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")
 
 
@@ -52,7 +53,7 @@ def assembled(tmp_path, monkeypatch):
     plugins = Plugins.installed()
     benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
 
-    def assembled(*fails, regime=Regime(), error=ValueError):
+    def assembled(*fails, regime=SINGLE, error=ValueError):
         made = evaluation.assemble(
             plugins, tiny_model(), benchmark, editor=Failing(), editor_args={}, regime=regime
         )

@@ -55,9 +55,13 @@ def test_a_device_that_failed_is_told_from_other_errors(error):
 def records_until(error, stream):
     """Return the records of a stream, which ends with an error, and the error."""
     found = []
-    with pytest.raises(error) as caught:
+
+    def read():
         for records in stream:
-            found += records
+            found.extend(records)
+
+    with pytest.raises(error) as caught:
+        read()
     return found, caught.value
 
 
@@ -203,6 +207,8 @@ def test_answers_that_no_model_gives_are_a_mistake_of_ours(model, monkeypatch):
         return answers
 
     monkeypatch.setattr(Before, "ask", wrong)
-    with pytest.raises(HarnessError, match="case Bob was answered with what no probability") as caught:
+    with pytest.raises(
+        HarnessError, match="case Bob was answered with what no probability"
+    ) as caught:
         ran(model, Push())
     assert caught.value.code == 70

@@ -30,7 +30,9 @@ class Few(Task):
     def cases(self):
         for i in range(COUNT):
             request = Request("{} lives in", f"Case {i}", "Paris", "Rome")
-            yield Case(str(i), (request,), (Probe("efficacy", Choose(request.text, ("Paris", "Rome"))),))
+            yield Case(
+                str(i), (request,), (Probe("efficacy", Choose(request.text, ("Paris", "Rome"))),)
+            )
 
 
 @pytest.fixture(autouse=True)
@@ -241,7 +243,7 @@ def test_a_leak_is_tried_again_on_demand(assembled, clean):
     """The last row of a visit counts; the first one stays in the file."""
     editor = saboteur(saboteurs.adds_in_place)
     folders = assembled(editor)
-    (only, folder), = folders.items()
+    ((only, folder),) = folders.items()
     with pytest.raises(LeakError):
         run(folders)
     only.turn_to(tiny_model())

@@ -67,7 +67,9 @@ def test_what_comes_out_otherwise_a_second_time_is_told():
 def test_what_depends_on_the_order_ends_the_run_before_it_begins(tmp_path):
     made = assembled(Ordered())
     folder = made.open(tmp_path)
-    with pytest.raises(PluginError, match="editor ordered: cases differ by .* order is turned") as caught:
+    with pytest.raises(
+        PluginError, match=r"editor ordered: cases differ by .* order is turned"
+    ) as caught:
         evaluation.run_beside({made: folder}, lambda e, r: None, Care(selfcheck=True))
     assert caught.value.code == 3
     assert folder.records() == []

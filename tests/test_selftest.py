@@ -59,10 +59,14 @@ BUGS = (
 ABSOLUTE = (without_positions, positions_off_by_one)
 """No mistakes where a model knows distances only."""
 FAMILIES = ("gpt2", "gptj", "llama", "qwen2", "gemma", "phi")
-SEEDED = [(family, bug) for family in FAMILIES for bug in BUGS] + [("gpt2", bug) for bug in ABSOLUTE]
+SEEDED = [(family, bug) for family in FAMILIES for bug in BUGS] + [
+    ("gpt2", bug) for bug in ABSOLUTE
+]
 
 
-@pytest.mark.parametrize(("family", "bug"), SEEDED, ids=lambda part: getattr(part, "__name__", part))
+@pytest.mark.parametrize(
+    ("family", "bug"), SEEDED, ids=lambda part: getattr(part, "__name__", part)
+)
 def test_a_mistake_with_batches_is_found(family, bug, monkeypatch):
     for dtype in DTYPES:
         model = tiny_model(family, dtype)
@@ -100,7 +104,9 @@ def test_an_edit_of_nothing_that_changes_something_is_a_mistake_of_ours(model, m
 
     selftest.check_nothing(Before(model), CASES[0])
     monkeypatch.setattr(selftest, "zeros", moved)
-    with pytest.raises(HarnessError, match="changes nothing changes an answer of case Ada") as caught:
+    with pytest.raises(
+        HarnessError, match="changes nothing changes an answer of case Ada"
+    ) as caught:
         selftest.check_nothing(Before(model), CASES[0])
     assert caught.value.code == 70
 
