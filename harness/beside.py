@@ -6,7 +6,8 @@ is, is told by `edit_harness.witness`; the order of cases is `edit_harness.runne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -54,7 +55,7 @@ class Rows:
     folder: RunFolder
     write: Writer
     known: dict[Visit, Record]
-    again: Set[Visit] = frozenset()
+    again: AbstractSet[Visit] = frozenset()
     """Those that are there and tried once more."""
     _unsure: dict[Visit, Record | None] = field(default_factory=dict)
     """What the rows since the last verification stand in the place of."""
@@ -103,7 +104,7 @@ class Rows:
             self.folder.event("note", text=line)
 
 
-def turns(rows: Mapping[Evaluation, Rows], care: Care) -> Iterator[Turn]:
+def turns(rows: Mapping[Evaluation, Rows], care: Care) -> Generator[Turn]:
     """Yield the records that are still to be made, as they are written, the editors in turn.
 
     Raises `LeakError` if the model did not stay as it was and cannot be loaded anew, and what

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 SHOWN_FAILURES, SHOWN_CASES = 5, 3
 """Reasons why cases failed that are listed, and cases that are named for each."""
+NONFINITE = 0.05
+"""The share of edits that break the model from which on a banner says so."""
 LIVE = 3
 """Measures in the line of progress."""
 
@@ -250,6 +252,10 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
             yield label, f"{len(records)} of {len(run.records)} cases; {what}"
         for line in list(_reasons(records))[:SHOWN_FAILURES]:
             yield "", line[: 3 * err.width]
+    broken = sum(record.status == "nonfinite" for record in run.records)
+    if broken > NONFINITE * len(run.records):
+        yield "BROKEN", f"{broken / len(run.records):.0%} of the edited models answer with NaN or "
+        yield "", "infinity: the numbers say little of an editor that works"
     for doubt in run.doubts:
         yield "note", doubt
     yield from _of_judge(run)

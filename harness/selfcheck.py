@@ -1,4 +1,4 @@
-"""Tries an editor on a run's first cases: do they come out the same again, and in another order?
+"""Tries whether a run's first cases come out the same again, and in another order.
 
 That is what ``--selfcheck`` does before the run; its rows are nobody's. It says nothing of batches and
 sequences, where cases are meant to depend on each other.

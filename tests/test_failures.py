@@ -55,9 +55,13 @@ def test_a_device_that_failed_is_told_from_other_errors(error):
 def records_until(error, stream):
     """Return the records of a stream, which ends with an error, and the error."""
     found = []
-    with pytest.raises(error) as caught:
+
+    def read():
         for records in stream:
-            found += records
+            found.extend(records)
+
+    with pytest.raises(error) as caught:
+        read()
     return found, caught.value
 
 

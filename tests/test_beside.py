@@ -1,0 +1,162 @@
+"""Tries of what failed, and the rows that editors beside each other write; leaks are in test_saboteurs."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+import torch
+from saboteurs import Honest
+
+from edit_harness import Case, Choose, Probe, Request, evaluation, runner
+from edit_harness.assembly import make_benchmark
+from edit_harness.beside import Care
+from edit_harness.errors import CaseError, ResourceError
+from edit_harness.interfaces import ModelSource, Regime, Task
+from edit_harness.plugins import Plugins
+from edit_harness.testing import tiny_model
+from edit_harness.tokens import TooLongError
+
+SINGLE = Regime()
+NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")
+
+
+class Few(Task):
+    """Six cases."""
+
+    metrics = ("success",)
+
+    def cases(self):
+        for name in NAMES:
+            request = Request("{} lives in", name, "Paris", "Rome")
+            choice = Choose(request.text, ("Paris", "Rome"))
+            yield Case(name, (request,), (Probe("efficacy", choice),))
+
+
+@dataclass
+class Failing(Honest):
+    """Fails at some cases until it is told not to; ``edited`` has what it was asked for."""
+
+    def __post_init__(self):
+        self.fails, self.edited, self.error = set(), [], ValueError
+
+    def edit(self, model, requests):
+        self.edited.append([request.subject for request in requests])
+        if self.fails.intersection(self.edited[-1]):
+            raise self.error("no edit")
+        return super().edit(model, requests)
+
+
+@pytest.fixture
+def assembled(tmp_path, monkeypatch):
+    """Return an evaluation with its folder and its editor."""
+    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    plugins = Plugins.installed()
+    benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
+
+    def assembled(*fails, regime=SINGLE, error=ValueError):
+        made = evaluation.assemble(
+            plugins, tiny_model(), benchmark, editor=Failing(), editor_args={}, regime=regime
+        )
+        editor = made.editor.value
+        editor.fails.update(fails)
+        editor.error = error
+        return made, made.open(tmp_path), editor
+
+    return assembled
+
+
+def run(made, folder, **care):
+    return evaluation.run_beside({made: folder}, lambda e, record: None, Care(**care))[0]
+
+
+def rows(folder):
+    return [json.loads(line) for line in folder.samples.read_text().splitlines()]
+
+
+def tries(folder):
+    return {record.visit: record.attempt for record in folder.records() if record.attempt > 1}
+
+
+def test_what_failed_is_tried_again_only_on_demand(assembled):
+    made, folder, editor = assembled("Ann", "Rome")
+    assert len(run(made, folder).failures) == 2
+    editor.fails.clear()
+    editor.edited.clear()
+    assert len(run(made, folder).failures) == 2
+    assert editor.edited == []
+    assert run(made, folder, retry=True).failures == []
+    assert tries(folder) == {("Ann", 0): 2, ("Rome", 0): 2}
+    assert len(rows(folder)) == 8, "both rows stay"
+    editor.edited.clear()
+    run(made, folder, retry=True)
+    assert editor.edited == [], "nothing failed any more"
+
+
+def test_what_fails_again_is_counted(assembled):
+    made, folder, _ = assembled("Ann")
+    for _ in range(3):
+        run(made, folder, retry=True)
+    assert tries(folder) == {("Ann", 0): 3}
+
+
+def test_what_a_case_itself_is_to_blame_for_is_not_tried_again(assembled):
+    made, folder, editor = assembled("Ann", error=TooLongError)
+    assert [r.status for r in run(made, folder).failures] == ["too_long"]
+    editor.edited.clear()
+    run(made, folder, retry=True)
+    assert editor.edited == []
+
+
+def test_a_batch_is_tried_again_as_a_whole(assembled):
+    made, folder, editor = assembled("Ann", regime=Regime("batch", 2))
+    assert [r.case for r in run(made, folder).failures] == ["Ann", "Danielle"]
+    editor.fails.clear()
+    editor.edited.clear()
+    assert run(made, folder, retry=True).failures == []
+    assert editor.edited == [["Ann", "Danielle"]]
+    expected = {("Ann", 2): 2, ("Danielle", 2): 2, ("control:text", 2): 2}
+    assert tries(folder) == expected
+
+
+def test_a_sequence_is_tried_again_from_the_first_failure_on(assembled):
+    """What was written before is made again, and what was measured before stays."""
+    regime = Regime("sequential", immediate=True)
+    made, folder, editor = assembled("Ann", regime=regime)
+    run(made, folder)
+    before = {r.visit: r for r in folder.records() if r.state < 3}
+    editor.fails.clear()
+    editor.edited.clear()
+    again = run(made, folder, retry=True)
+    assert again.failures == []
+    assert editor.edited == [[name] for name in NAMES]
+    assert {r.visit: r for r in folder.records() if r.state < 3} == before
+    assert {r.attempt for r in folder.records() if r.state >= 3} == {2}
+    whole = run(made, made.open(folder.path.parent / "clean"))
+    for one, expected in zip(again.everything, whole.everything, strict=True):
+        assert (one.visit, one.after) == (expected.visit, expected.after)
+
+
+def test_a_run_that_memory_ended_goes_on_behind_what_failed(assembled):
+    made, folder, editor = assembled(*NAMES[:3], error=lambda text: torch.OutOfMemoryError(text))
+    with pytest.raises(ResourceError, match="3 cases in a row"):
+        run(made, folder)
+    assert {r.case: r.status for r in folder.records()} == {
+        "Ada": "oom", "Bob": "oom", "Ann": "oom", "Danielle": "ok",
+    }  # fmt: skip
+    assert [r.status for r in run(made, folder).records] == ["oom"] * 3 + ["ok"] * 3
+    editor.fails.clear()
+    assert run(made, folder, retry=True).failures == []
+
+
+def test_a_run_may_end_at_its_first_failure(assembled):
+    made, folder, _ = assembled("Bob")
+    with pytest.raises(CaseError, match=r"case Bob failed \(edit_failed\)"):
+        run(made, folder, stop=True)
+    assert [r.case for r in folder.records()] == ["Ada", "Bob"]
+
+
+def test_a_finished_run_loads_nothing_and_asks_nothing(assembled, monkeypatch):
+    made, folder, _ = assembled()
+    first = run(made, folder)
+    monkeypatch.setattr(type(made.model), "logits", None)
+    assert run(made, folder).estimates == first.estimates
