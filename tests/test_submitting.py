@@ -71,7 +71,7 @@ def test_a_key_is_never_packed(made, tmp_path):
     path = changed(run, tmp_path, label="sk-" + "a1" * 20)
     code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
     assert code == 2
-    assert printed.startswith("manifest.json has what looks like a key (sk-a1a...)\n")
+    assert printed.startswith("error: manifest.json has what looks like a key (sk-a1a...)\n")
     assert not (tmp_path / "b.zip").exists()
 
 
@@ -87,7 +87,7 @@ def test_a_preview(made, tmp_path):
     preview = {"precision": "half", "floor": 0.1}
     code, printed = edit_harness("submit", changed(run, tmp_path, preview=preview), *SAID)
     assert code == 2
-    assert "is a preview in float32\nrun it in the precision of record" in printed
+    assert "is a preview in float32\n       run it in the precision of record" in printed
 
 
 def test_some_cases_only(made, tmp_path):
@@ -98,14 +98,17 @@ def test_some_cases_only(made, tmp_path):
     folder.write_manifest({**folder.manifest(), **some})
     code, printed = edit_harness("submit", folder.path, *SAID)
     assert code == 2
-    assert "has 5 of the cases, and a submission has all\nrun it without --limit" in printed
+    assert "has 5 of the cases, and a submission has all\n       run it without --limit" in printed
 
 
 def test_nothing_said(made):
     code, printed = edit_harness(
         "submit", made[0].folder.path, "--contact", " ", "--tuned-on", "none"
     )
-    assert (code, printed) == (2, "--contact is empty\nnone, if there is nothing to say")
+    assert (code, printed) == (
+        2,
+        "error: --contact is empty\n       none, if there is nothing to say\n",
+    )
 
 
 @pytest.mark.parametrize(

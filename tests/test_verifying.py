@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from edit_harness import Case, Choose, Probe, Regime, Request, plan
 from edit_harness.cli import main
-from edit_harness.errors import HarnessError
 from edit_harness.leaderboard import bundle, replay
 from edit_harness.leaderboard.building import badge, why
 from edit_harness.leaderboard.checks import CHECKS
@@ -30,12 +29,9 @@ def bundled(tmp_path_factory):
 
 def edit_harness(*args):
     """Run a command; returns its exit code, and what it printed."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], standalone_mode=False)
-    if isinstance(result.exception, HarnessError):
-        return result.exception.code, str(result.exception)
-    if result.exception:
-        raise result.exception
-    return result.return_value, result.output
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert "Traceback" not in result.output
+    return result.exit_code, result.output
 
 
 def test_a_bad_bundle_does_not_stop_the_others(bundled, tmp_path):
@@ -67,7 +63,7 @@ def test_what_cannot_be_checked_is_not_passed(bundled):
 def test_a_replay_needs_a_beacon(bundled):
     code, printed = edit_harness("verify", bundled[0], "--level", "4")
     assert code == 2
-    assert printed.startswith("--level 4 draws cases by a beacon\n--beacon TEXT")
+    assert printed.startswith("error: --level 4 draws cases by a beacon\n       --beacon TEXT")
 
 
 def test_a_replay_says_what_it_is_worth(bundled):
@@ -84,7 +80,7 @@ def test_a_file_that_is_no_baseline(bundled, tmp_path):
     (tmp_path / "b.jsonl").write_text('{"baseline": 2}\n')
     code, printed = edit_harness("verify", bundled[0], "--baseline", tmp_path / "b.jsonl")
     assert code == 4
-    assert "is no baseline: format 2, not 1\nmake one: edit-harness leaderboard" in printed
+    assert "is no baseline: format 2, not 1\n       make one: edit-harness leaderboard" in printed
 
 
 def test_cases_are_drawn_by_beacon_and_bundle():
@@ -170,7 +166,7 @@ def test_a_level_is_reached_when_all_below_are():
 
 
 def test_what_bundles_say_is_shown_in_printable_ascii():
-    assert shown("\x1b[31m\u202e" + "x" * 500) == "\\x1b[31m\\u202e" + "x" * 144 + "..."
+    assert shown("\x1b[31m\u202e" + "x" * 500) == "\\x1b[31m\\u202e" + "x" * 146 + "..."
 
 
 @dataclass(frozen=True)
@@ -231,7 +227,7 @@ def test_the_site_has_what_passes_and_says_what_does_not(bundled, tmp_path, site
 
 @pytest.mark.parametrize(
     ("folder", "words"),
-    [("none", "there is no folder"), ("", "has no bundles\nedit-harness submit")],
+    [("none", "there is no folder"), ("", "has no bundles\n       edit-harness submit")],
 )
 def test_a_folder_without_bundles(folder, words, tmp_path, site):
     code, printed = edit_harness(
