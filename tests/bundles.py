@@ -7,6 +7,7 @@ import hashlib
 import json
 import zlib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import edit_harness as eh
@@ -23,7 +24,8 @@ from edit_harness.leaderboard.rows import OF_RECORD, record_of
 from edit_harness.outcome import Run, values
 from edit_harness.plugins import Plugins
 
-SAMPLE = Path(source_of(Plugins.installed(), "pocket").data["counterfact"])
+plugins = cache(Plugins.installed)
+SAMPLE = Path(source_of(plugins(), "pocket").data["counterfact"])
 METRICS = ("success", "nkl")
 CASES = 12
 SUBMISSION = {"contact": "a@example.org", "licence": "CC0", "source": "", "tuned_on": "none"}
@@ -60,7 +62,7 @@ class Forgery:
 
     def recompute(self, *, valued: bool = True) -> None:
         """Let values follow from answers, and results from values: what a careful cheat does."""
-        metrics = make_metrics(Plugins.installed(), self.manifest["metrics"])
+        metrics = make_metrics(plugins(), self.manifest["metrics"])
         known = {data["id"]: decode_case(data) for data in self.cases}
         for row in self.rows if valued else ():
             if row["status"] != records.INVALID:
@@ -134,12 +136,12 @@ def honest(folder: Path) -> tuple[Forgery, Path, Run]:
     """Return the bundle of a run of twelve cases, the baseline that it is checked against, and the run."""
     facts = folder / "facts.json"
     facts.write_text(json.dumps(json.loads(SAMPLE.read_text())[:CASES]))
-    plugins, args = Plugins.installed(), {"data": str(facts)}
+    args = {"data": str(facts)}
     model = eh.load_model("pocket")
     run = eh.evaluate(
         "rome", "counterfactplus", model, task_args=args, metrics=METRICS, output=folder / "runs"
     )
-    benchmark = make_benchmark(plugins, "counterfactplus", args, model.source)
+    benchmark = make_benchmark(plugins(), "counterfactplus", args, model.source)
     path = folder / "baseline.jsonl"
     write(path, baselining.header(model, benchmark), baselining.measured(model, benchmark.cases))
     manifest = {
@@ -162,9 +164,7 @@ def honest(folder: Path) -> tuple[Forgery, Path, Run]:
 def report(place: Path, path: Path, baseline: Path, level: int = 3, limits: Limits | None = None):
     """Return what the checks find, made in this process, with the content that they saw."""
     (place / "members").mkdir()
-    evidence = Evidence(
-        path, place / "members", limits or Limits(), Plugins.installed(), [baseline]
-    )
+    evidence = Evidence(path, place / "members", limits or Limits(), plugins(), [baseline])
     read.cache_clear()
     found = list(checks.found(evidence, level))
     return Report(str(path), level, found, evidence.digests.get("SHA256SUMS", "")), evidence

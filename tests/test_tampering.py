@@ -1,12 +1,12 @@
 """Cheats on a bundle, each with the check that finds it; and those that are found by a replay, or not."""
 
 import json
+import math
 
 import pytest
-from bundles import CASES, folder_of, honest, line, report
+from bundles import CASES, folder_of, honest, line, plugins, report
 
 from edit_harness.leaderboard import bundle, replay
-from edit_harness.plugins import Plugins
 
 
 @pytest.fixture(scope="module")
@@ -279,14 +279,21 @@ def negative_divergence(answers):
     next(a for a in answers if isinstance(a, list))[0] = -0.01
 
 
+def told(answer, *firsts):
+    """Let a candidate begin with these log-probabilities, and go on as it does."""
+    for logprobs, first in zip(answer["logprobs"], firsts, strict=True):
+        logprobs[:] = [first, *(min(part, -0.8) for part in logprobs[1:])]
+
+
 def two_certain_rivals(answers):
-    answers[0]["logprobs"] = [[-0.1], [-0.2]]
+    told(answers[0], -0.1, -0.2)
     answers[0]["argmax"] = answers[0]["tokens"]
 
 
 def not_the_likeliest(answers):
-    answers[0]["logprobs"] = [[-0.1], [-5.0]]
-    answers[0]["argmax"] = [answers[0]["tokens"][1]] * 2
+    told(answers[0], -0.1, -5.0)
+    for likeliest, tokens in zip(answers[0]["argmax"], answers[0]["tokens"], strict=True):
+        likeliest[:] = [token + 1 for token in tokens]
 
 
 def other_tokens(forged):
@@ -474,18 +481,18 @@ def rounded(forged):
     for row in forged.rows:
         for answer in row["after"]:
             if isinstance(answer, dict):
-                answer["logprobs"] = [[round(p, 2) for p in one] for one in answer["logprobs"]]
+                answer["logprobs"] = [
+                    [math.floor(1e3 * p) / 1e3 for p in one] for one in answer["logprobs"]
+                ]
     forged.recompute()
 
 
 def copied(forged):
-    # The two cases have the same tokens only if it is of the same candidates.
-    for answer, other in zip(forged.rows[1]["after"], forged.rows[0]["after"], strict=False):
-        if isinstance(answer, dict) and isinstance(other, dict):
-            answer["logprobs"] = [[-1.25] for _ in answer["logprobs"]]
-            other["logprobs"] = [[-1.25] for _ in other["logprobs"]]
-    for row in forged.rows[:2]:
-        del [a for a in row["after"] if isinstance(a, dict)][:]
+    for row in forged.rows:
+        for answer in row["after"]:
+            if isinstance(answer, dict):
+                told(answer, -1.25, -1.5)
+                answer["logprobs"] = [one[:1] + [-1.0] * len(one[1:]) for one in answer["logprobs"]]
     forged.recompute()
 
 
@@ -496,15 +503,11 @@ def still(forged):
 
 
 def perfect(forged):
-    for row in forged.rows:
-        for case_probe, answer in zip(
-            next(c for c in forged.cases if c["id"] == row["case"])["probes"],
-            row["after"],
-            strict=True,
-        ):
+    for case, row in zip(forged.cases, forged.rows, strict=True):
+        for probe, answer in zip(case["probes"], row["after"], strict=True):
             if isinstance(answer, dict):
-                new_wins = case_probe["role"] in ("efficacy", "paraphrase", "attribute")
-                answer["logprobs"] = [[-1.0], [-1.5]] if new_wins else [[-1.5], [-1.0]]
+                new_wins = probe["role"] in ("efficacy", "paraphrase", "attribute")
+                told(answer, *((-0.8, -20.0) if new_wins else (-20.0, -0.8)))
     forged.recompute()
 
 
@@ -575,8 +578,7 @@ def anothers_answers(forged):
 
 
 def another_seed(forged):
-    identity("seed", value=7)(forged)
-    forged.recompute(valued=False)
+    identity("editor", "fields", "seed", value=7)(forged)
 
 
 def faster(forged):
@@ -632,7 +634,7 @@ def test_what_only_a_replay_finds_or_nothing(name, bundled, tmp_path):
     assert not found.failed, found.findings
     if name in REPLAYED:
         evidence.digests["SHA256SUMS"] = found.digest
-        findings, tally = replay.replayed(evidence, Plugins.installed(), "pocket", "beacon", CASES)
+        findings, tally = replay.replayed(evidence, plugins(), "pocket", "beacon", CASES)
         assert tally["cases"] == tally["of"] == CASES
         assert tally["others"]
         assert {finding.outcome for finding in findings} & {"failed", "flag"}
@@ -641,7 +643,7 @@ def test_what_only_a_replay_finds_or_nothing(name, bundled, tmp_path):
 def test_a_replay_of_an_honest_bundle_agrees(bundled, tmp_path):
     forged, baseline, _ = bundled
     found, evidence = report(tmp_path, forged.folder(tmp_path / "bundle"), baseline)
-    findings, tally = replay.replayed(evidence, Plugins.installed(), "", "beacon", 5)
+    findings, tally = replay.replayed(evidence, plugins(), "", "beacon", 5)
     assert [finding.outcome for finding in findings] == ["passed"]
     assert (tally["cases"], tally["agree"], tally["of"]) == (5, 5, CASES)
     assert tally["detection"]["1"] == pytest.approx(1 - 0.99**5)

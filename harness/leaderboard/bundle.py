@@ -96,7 +96,7 @@ def _from_folder(folder: Path, into: Path, limits: Limits) -> dict[str, str]:
             number = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             raise Rejected(f"{name} cannot be opened: {error.strerror}") from None
-        with open(number, "rb") as file:
+        with closing(_Descriptor(number)) as file:
             status = os.fstat(number)
             if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
                 raise Rejected(f"{name} is no regular file of its own")
@@ -112,10 +112,12 @@ def _from_archive(archive: zipfile.ZipFile, into: Path, limits: Limits) -> dict[
     budget = _Budget(limits)
     digests = {}
     for info in infos:
-        most = limits.ratio * max(info.compress_size, 1)
         with closing(archive.open(info)) as member:
-            digests[info.filename] = _copied(
-                _reader(member, info, most), into / info.filename, budget
+            read = _reader(member, info, limits.ratio)
+            digests[info.filename] = _copied(read, into / info.filename, budget)
+        if (size := (into / info.filename).stat().st_size) != info.file_size:
+            raise Rejected(
+                f"{info.filename} has {size:,} bytes, and not as many as its header says"
             )
     return digests
 
@@ -141,21 +143,32 @@ def _check_member(info: zipfile.ZipInfo) -> None:
         raise Rejected(f"{info.filename} is compressed in another way than deflate")
 
 
-def _reader(member: IO[bytes], info: zipfile.ZipInfo, most: int) -> Callable[[int], bytes]:
-    """Return what reads a member, and raises `Rejected` when it unpacks to more than its ratio allows."""
-    seen = 0
+def _reader(member: IO[bytes], info: zipfile.ZipInfo, ratio: int) -> Callable[[int], bytes]:
+    """Return what reads a member, and raises `Rejected` when it unpacks to more than the ratio allows."""
+    left = ratio * max(info.compress_size, 1)
 
     def read(size: int) -> bytes:
-        nonlocal seen
+        nonlocal left
         piece = member.read(size)
-        seen += len(piece)
-        if seen > most:
-            raise Rejected(
-                f"{info.filename} unpacks to over {most // max(info.compress_size, 1)} times its size"
-            )
+        left -= len(piece)
+        if left < 0:
+            raise Rejected(f"{info.filename} unpacks to over {ratio} times its size")
         return piece
 
     return read
+
+
+class _Descriptor:
+    """An open file, of whatever kind, that is read piece by piece."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def read(self, size: int) -> bytes:
+        return os.read(self.number, size)
+
+    def close(self) -> None:
+        os.close(self.number)
 
 
 class _Budget:

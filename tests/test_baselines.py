@@ -1,0 +1,168 @@
+"""Baselines: what they hold, how runs are compared with them, and that pocket's can be made again."""
+
+import json
+import math
+from itertools import islice
+
+import pytest
+from bundles import plugins
+
+import edit_harness as eh
+from edit_harness import DataError, Divergence, Scores, Text, baselines
+from edit_harness.assembly import make_benchmark
+from edit_harness.baselines import Agreement, Baseline, agreement, line
+from edit_harness.cases import Case, Choose, Generate, Probe
+from edit_harness.components import source_of
+from edit_harness.interfaces import ModelSource
+from edit_harness.leaderboard.baselining import header, measured
+
+CASE = Case(
+    "1", (), (Probe("efficacy", Choose("Rome is in", ("Italy", "Gaul"))), Probe("t", Generate("x")))
+)
+SCORES = Scores(((1, 2), (3,)), ((-0.5, -0.25), (-2.0,)), ((1, 2), (9,)))
+ANSWERS = [SCORES, Text("so it goes")]
+HEADER = {
+    "model": "m",
+    "config": "c",
+    "tokenizer": "t",
+    "dtype": "float32",
+    "task": "x",
+    "version": "1",
+    "data": "d",
+}
+IDENTITY = {
+    "model": {"digest": "m", "dtype": "float32"},
+    "task": {"name": "x", "version": "1", "data": "d"},
+}
+
+
+def compared(answers, dtype="float32"):
+    baseline = Baseline({**HEADER, "dtype": dtype}, {"1": line(CASE, ANSWERS)})
+    return agreement(baseline, [(CASE, answers)])
+
+
+def moved(by):
+    return [Scores(SCORES.tokens, ((-0.5 + by, -0.25), (-2.0,)), SCORES.argmax), ANSWERS[1]]
+
+
+def test_the_same_answers_agree():
+    found = compared(ANSWERS)
+    assert found.good
+    # One for the likeliest tokens, two candidates, a text.
+    assert (found.values, found.beyond) == (4, 0)
+    assert found.worst < baselines.UNIT
+
+
+@pytest.mark.parametrize(
+    ("by", "dtype", "good"),
+    [(2e-5, "float32", True), (2e-4, "float32", False), (-2e-4, "float32", False),
+     (2e-3, "float16", True), (3e-2, "float16", False), (2e-2, "bfloat16", True), (0.3, "bfloat16", False)],
+)  # fmt: skip
+def test_the_tolerance_is_that_of_the_dtype(by, dtype, good):
+    assert compared(moved(by), dtype).good is good
+
+
+def test_a_drift_of_all_values_is_seen_before_it_is_beyond_the_tolerance():
+    assert not Agreement(1000, 0, 9e-5, "1", 5e-5, 1e-4).good
+    assert Agreement(1000, 1, 9e-3, "1", 1e-6, 1e-4).good
+    assert not Agreement(1000, 2, 9e-3, "1", 1e-6, 1e-4).good
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [SCORES, Text("so it does")],
+        [Scores(SCORES.tokens, SCORES.logprobs, ((1, 2), (3,))), ANSWERS[1]],
+        [Scores(((1, 2),), ((-0.5, -0.25),), ((1, 2),)), ANSWERS[1]],
+        [SCORES],
+        [Text("Italy"), ANSWERS[1]],
+    ],
+)
+def test_other_texts_tokens_and_kinds_do_not_agree(answers):
+    found = compared(answers)
+    assert not found.good
+    assert found.worst == math.inf
+
+
+def test_nan_is_beyond_any_tolerance():
+    nan = Scores(SCORES.tokens, ((math.nan, 0.0), (-2.0,)), SCORES.argmax)
+    with pytest.raises(ValueError, match="NaN"):
+        compared([nan, ANSWERS[1]])
+
+
+def test_a_file_comes_back(tmp_path):
+    path = tmp_path / "b.jsonl"
+    lines = [line(CASE, ANSWERS), line(Case("2", (), (), problem="no"), [])]
+    baselines.write(path, HEADER, lines)
+    found = baselines.read(path)
+    assert found.header == HEADER
+    assert list(found.lines.values()) == lines
+    assert baselines.find([path], found.place) == found
+    assert baselines.find([path], ("m", "float16", "x", "1", "d")) is None
+
+
+def test_divergences_before_an_edit_are_none():
+    assert line(CASE, [Divergence(0.0, 0.0, 9), Text("")]).answers[0] is None
+
+
+def test_the_content_of_a_case_is_in_its_hash():
+    other = Case("1", (), CASE.probes, tags={"relation": "P17"})
+    assert len({baselines.content_hash(case) for case in (CASE, other)}) == 2
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"baseline": 1}', "no", '{"baseline": 7}'])
+def test_a_file_that_is_none(text, tmp_path):
+    path = tmp_path / "b.jsonl"
+    path.write_text(text + "\n")
+    with pytest.raises(DataError, match="is no baseline"):
+        baselines.header_of(path)
+
+
+def test_a_damaged_line(tmp_path):
+    path = tmp_path / "b.jsonl"
+    baselines.write(path, HEADER, [])
+    path.write_text(path.read_text() + '{"id": "1"}\n')
+    with pytest.raises(DataError, match="is damaged"):
+        baselines.read(path)
+
+
+def test_a_mismatch_is_told_in_a_line(tmp_path):
+    baselines.write(tmp_path / "x.jsonl", HEADER, [line(CASE, ANSWERS)])
+    source = ModelSource("m", baselines=str(tmp_path))
+    assert baselines.mismatch(source, IDENTITY, [(CASE, ANSWERS)]) == ""
+    told = baselines.mismatch(source, IDENTITY, [(CASE, moved(0.5))])
+    assert told.startswith(
+        "1 of 4 values before the edits are not those of the baseline (worst 0.5"
+    )
+    assert baselines.mismatch(ModelSource("m"), IDENTITY, [(CASE, moved(0.5))]) == ""
+
+
+@pytest.fixture(scope="module")
+def pocket():
+    return eh.load_model("pocket")
+
+
+@pytest.mark.parametrize("task", ["counterfact", "counterfactplus", "zsre"])
+def test_pockets_baselines_can_be_made_again(task, pocket):
+    source = source_of(plugins(), "pocket")
+    benchmark = make_benchmark(plugins(), task, {}, source)
+    made = header(pocket, benchmark)
+    found = baselines.find(baselines.shipped(source), Baseline(made, {}).place)
+    assert found.header == made
+    assert list(found.lines) == [case.id for case in benchmark.cases]
+    assert [each.hash for each in found.lines.values()] == [
+        *map(baselines.content_hash, benchmark.cases)
+    ]
+    again = list(measured(pocket, list(islice(benchmark.cases, 10))))
+    for new, known in zip(again, found.lines.values(), strict=False):
+        assert (new.id, new.tokens, new.likeliest) == (known.id, known.tokens, known.likeliest)
+        for one, two in zip(new.answers, known.answers, strict=True):
+            assert one == pytest.approx(two, abs=2) if isinstance(one, list) else one == two
+
+
+def test_the_shipped_files_are_small():
+    files = baselines.shipped(source_of(plugins(), "pocket"))
+    assert sum(path.stat().st_size for path in files) < 1_000_000
+    assert {json.loads(path.read_text().splitlines()[0])["task"] for path in files} == {
+        "counterfact", "counterfactplus", "zsre",
+    }  # fmt: skip

@@ -1,0 +1,119 @@
+"""The command submit: what it refuses, what it packs, and what it tells its user."""
+
+import json
+import zipfile
+
+import pytest
+from bundles import honest
+from test_verifying import edit_harness
+
+from edit_harness import records
+from edit_harness.leaderboard import submitting
+
+pytestmark = pytest.mark.skipif(records.SCHEMA < 4, reason="rows have numbers from format 4 on")
+SAID = ("--contact", "a@example.org", "--tuned-on", "none")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A finished run of all cases of its data, and the baseline for it."""
+    _, baseline, run = honest(tmp_path_factory.mktemp("honest"))
+    return run, baseline
+
+
+def changed(run, tmp_path, **fields):
+    """Return a copy of a run's folder with another manifest."""
+    folder = records.RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    for path in run.folder.path.iterdir():
+        (folder.path / path.name).write_bytes(path.read_bytes())
+    folder.write_manifest({**folder.manifest(), **fields})
+    return folder.path
+
+
+def test_a_finished_run_is_packed_and_passes(made, tmp_path):
+    run, baseline = made
+    out = tmp_path / "b.zip"
+    flags = (*SAID, "--out", out, "--baseline", baseline)
+    code, printed = edit_harness("submit", run.folder.path, *flags)
+    assert code == 0
+    assert f"edit-harness verify {out} --baseline {baseline}" in printed.replace("\n", " ")
+    with zipfile.ZipFile(out) as archive:
+        assert {"SHA256SUMS", "submission.json", "samples.jsonl"} < set(archive.namelist())
+        submission = json.loads(archive.read("submission.json"))
+        results = json.loads(archive.read("results.json"))
+    assert (submission["editor"], submission["model"], submission["licence"]) == (
+        "rome",
+        "pocket",
+        "CC-BY-4.0",
+    )
+    assert results["results"]["post_ES,single"] == run.estimates["post_ES"].value
+    again = tmp_path / "again.zip"
+    edit_harness("submit", run.folder.path, *SAID, "--out", again, "--baseline", baseline)
+    assert again.read_bytes() == out.read_bytes()
+    code, _ = edit_harness("verify", out, "--baseline", baseline)
+    assert code == 0
+
+
+def test_home_folders_stay_at_home(made, tmp_path, monkeypatch):
+    run, _ = made
+    monkeypatch.setenv("HOME", "/home/ada")
+    model = {**run.manifest["model"], "path": "/home/ada/models/x"}
+    path = changed(run, tmp_path, model=model)
+    edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    with zipfile.ZipFile(tmp_path / "b.zip") as archive:
+        assert b"/home/ada" not in b"".join(archive.read(name) for name in archive.namelist())
+        assert json.loads(archive.read("results.json"))["model"] == "~/models/x"
+
+
+def test_a_key_is_never_packed(made, tmp_path):
+    run, _ = made
+    path = changed(run, tmp_path, label="sk-" + "a1" * 20)
+    code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    assert code == 2
+    assert printed.startswith("error: manifest.json has what looks like a key (sk-a1a...)\n")
+    assert not (tmp_path / "b.zip").exists()
+
+
+def test_a_run_that_is_not_finished(made, tmp_path):
+    run, _ = made
+    code, printed = edit_harness("submit", changed(run, tmp_path, visits=99), *SAID)
+    assert code == 7
+    assert "is not finished: 87 answers are missing" in printed
+
+
+def test_a_preview(made, tmp_path):
+    run, _ = made
+    preview = {"precision": "half", "floor": 0.1}
+    code, printed = edit_harness("submit", changed(run, tmp_path, preview=preview), *SAID)
+    assert code == 2
+    assert "is a preview in float32\n       run it in the precision of record" in printed
+
+
+def test_some_cases_only(made, tmp_path):
+    run, _ = made
+    folder = records.RunFolder(changed(run, tmp_path))
+    folder.write_cases(run.cases[:5])
+    some = {"cases": [case.id for case in run.cases[:5]], "visits": 5}
+    folder.write_manifest({**folder.manifest(), **some})
+    code, printed = edit_harness("submit", folder.path, *SAID)
+    assert code == 2
+    assert "has 5 of the cases, and a submission has all\n       run it without --limit" in printed
+
+
+def test_nothing_said(made):
+    code, printed = edit_harness(
+        "submit", made[0].folder.path, "--contact", " ", "--tuned-on", "none"
+    )
+    assert (code, printed) == (
+        2,
+        "error: --contact is empty\n       none, if there is nothing to say\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "text", [b"sk-" + b"x" * 30, b"hf_" + b"y" * 34, b"ghp_" + b"z" * 36, b"AKIA" + b"A" * 16]
+)
+def test_keys_are_recognised(text):
+    assert submitting.KEYS.search(b'{"a": "' + text + b'"}')
+    assert not submitting.KEYS.search(text[:12])

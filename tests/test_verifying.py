@@ -1,0 +1,245 @@
+"""The commands verify and leaderboard build, on bundles good and bad."""
+
+import json
+import sys
+import types
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from bundles import CASES, folder_of, honest, plugins
+from click.testing import CliRunner
+
+from edit_harness import Case, Choose, Probe, Regime, Request, plan
+from edit_harness.cli import main
+from edit_harness.leaderboard import bundle, replay
+from edit_harness.leaderboard.building import badge, why
+from edit_harness.leaderboard.checks import CHECKS
+from edit_harness.leaderboard.findings import Finding, Report, shown
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory):
+    """An honest bundle as an archive, and its baseline."""
+    place = tmp_path_factory.mktemp("honest")
+    forged, baseline, _ = honest(place)
+    bundle.pack(forged.members(), place / "good.zip")
+    return place / "good.zip", baseline
+
+
+def edit_harness(*args):
+    """Run a command; returns its exit code, and what it printed."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert "Traceback" not in result.output
+    return result.exit_code, result.output
+
+
+def test_a_bad_bundle_does_not_stop_the_others(bundled, tmp_path):
+    good, baseline = bundled
+    (tmp_path / "bad.zip").write_bytes(good.read_bytes()[:500])
+    code, printed = edit_harness("verify", tmp_path / "bad.zip", good, "--baseline", baseline)
+    assert code == 6
+    assert "rejected by check 0.1, container" in printed
+    assert "level 3 is passed, 1 flags to look at" in printed
+
+
+def test_a_good_bundle_is_passed_and_told_as_json(bundled):
+    good, baseline = bundled
+    code, printed = edit_harness("verify", good, "--baseline", baseline, "--json", "--level", "2")
+    (found,) = json.loads(printed)
+    assert code == 0
+    assert (found["good"], found["reached"], found["level"]) == (True, 2, 2)
+    numbers = [check.number for check in CHECKS if check.level <= 2]
+    assert list(dict.fromkeys(each["check"] for each in found["findings"])) == numbers
+
+
+def test_what_cannot_be_checked_is_not_passed(bundled):
+    code, printed = edit_harness("verify", bundled[0])
+    assert code == 6
+    # Pocket's own sample is published, and these are twelve of its cases.
+    assert "is not the one published" in printed
+
+
+def test_a_replay_needs_a_beacon(bundled):
+    code, printed = edit_harness("verify", bundled[0], "--level", "4")
+    assert code == 2
+    assert printed.startswith("error: --level 4 draws cases by a beacon\n       --beacon TEXT")
+
+
+def test_a_replay_says_what_it_is_worth(bundled):
+    good, baseline = bundled
+    flags = ("--level", "4", "--beacon", "lottery", "-k", "3", "--baseline", baseline)
+    code, printed = edit_harness("verify", good, *flags)
+    assert code == 0
+    assert f"replay   3 of 3 cases come out as submitted, of {CASES} in all" in printed
+    assert "1 % altered cases are met with a probability of 3.0 %" in printed
+    assert "5 % altered cases are met with a probability of 14.3 %" in printed
+
+
+def test_a_file_that_is_no_baseline(bundled, tmp_path):
+    (tmp_path / "b.jsonl").write_text('{"baseline": 2}\n')
+    code, printed = edit_harness("verify", bundled[0], "--baseline", tmp_path / "b.jsonl")
+    assert code == 4
+    assert "is no baseline: format 2, not 1\n       make one: edit-harness leaderboard" in printed
+
+
+def test_cases_are_drawn_by_beacon_and_bundle():
+    ids = [str(i) for i in range(100)]
+    drawn = replay.drawn("beacon", "ab" * 32, ids, 10)
+    assert drawn == replay.drawn("beacon", "ab" * 32, ids[::-1], 10)
+    assert len(set(drawn)) == 10
+    assert drawn != replay.drawn("another", "ab" * 32, ids, 10)
+    assert drawn != replay.drawn("beacon", "cd" * 32, ids, 10)
+    assert set(replay.drawn("beacon", "ab" * 32, ids, 300)) == set(ids)
+    counts = [replay.drawn(str(i), "", ids, 10).count("7") for i in range(1000)]
+    assert 60 < sum(counts) < 140
+
+
+def cases(count):
+    request = Request("{} is", "Rome", "old")
+    probe = Probe("efficacy", Choose("Rome is", ("old", "new")))
+    return [Case(str(i), (request,), (probe,)) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("regime", "edited", "measured"),
+    [
+        (Regime(), [["2"], ["5"]], [("2", 0), ("5", 0)]),
+        (Regime("batch", 2), [["2", "3"], ["4", "5"]], [("2", 2), ("5", 3)]),
+        (Regime("batch", 0), [["0", "1", "2", "3", "4", "5", "6"]], [("2", 1), ("5", 1)]),
+        (Regime("sequential", 3), [["0", "1", "2"], ["3", "4", "5"], ["6"]], [("2", 7), ("5", 7)]),
+        (
+            Regime("sequential", 3, immediate=True),
+            [["0", "1", "2"], ["3", "4", "5"], ["6"]],
+            [("2", 3), ("5", 6), ("2", 7), ("5", 7)],
+        ),
+    ],
+)
+def test_a_replay_edits_all_that_its_cases_depend_on(regime, edited, measured):
+    steps = replay.thinned(list(plan.steps(cases(7), regime)), {"2", "5"}, regime.mode)
+    assert [[case.id for case in step.edit] for step in steps] == edited
+    assert [visit for step in steps for visit in step.visits] == measured
+
+
+def test_requests_in_turn_are_all_replayed():
+    both = [replace(case, requests=case.requests * 2) for case in cases(3)]
+    steps = replay.thinned(list(plan.steps(both, Regime(in_turn=True))), {"1"}, "single")
+    assert [(step.fresh, len(step.measure)) for step in steps] == [(True, 0), (False, 1)]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "again", "distance"),
+    [
+        ([0.5, 0.25, 9], [0.5, 0.26, 9], 0.01),
+        ([None, 0.25, 9], [0.5, 0.25, 9], float("inf")),
+        ({"text": "a"}, {"text": "a", "verdict": {"status": "pending"}}, 0.0),
+        ({"text": "a"}, {"text": "b"}, float("inf")),
+        ({"text": "a"}, [0.5, 0.25, 9], float("inf")),
+        (
+            {"tokens": [[1, 2]], "logprobs": [[-1.0, -2.0]], "argmax": [[1, 2]]},
+            {"tokens": [[1, 2]], "logprobs": [[-1.5, -2.0]], "argmax": [[1, 3]]},
+            0.5,
+        ),
+    ],
+)
+def test_how_far_answers_are_apart(claimed, again, distance):
+    assert replay.distance(claimed, again) == pytest.approx(distance)
+
+
+@pytest.mark.parametrize(
+    ("tally", "name"),
+    [
+        (None, "recomputed"),
+        ({"agree": 299, "of": 500}, "replayed 299/500"),
+        ({"agree": 500, "of": 500}, "reproduced"),
+    ],
+)
+def test_badges(tally, name):
+    assert badge(tally) == name
+
+
+def test_a_level_is_reached_when_all_below_are():
+    unchecked = Finding("2.1", "metrics", "unchecked", "not bundled")
+    assert Report("b", 3, [Finding("1.1", "identity", "passed"), unchecked]).reached == 1
+    assert Report("b", 3, [Finding("3.6", "times", "flag", "odd")]).good
+    assert why(Report("b", 3, [unchecked])) == "check 2.1, metrics: not bundled"
+
+
+def test_what_bundles_say_is_shown_in_printable_ascii():
+    assert shown("\x1b[31m\u202e" + "x" * 500) == "\\x1b[31m\\u202e" + "x" * 146 + "..."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Stands in for that of the site."""
+
+    run: Any
+    submission: Any
+    badge: str
+    notes: Any
+
+
+@pytest.fixture
+def site(monkeypatch):
+    """A module that keeps what it is given in the place of the one that writes pages."""
+    written = types.SimpleNamespace()
+
+    def write(entries, rejected, out, title):
+        estimates = [entry.run.estimates["post_ES"].n for entry in entries]
+        vars(written).update(entries=entries, rejected=rejected, title=title, n=estimates)
+
+    package, module = (
+        types.ModuleType("edit_harness.pages"),
+        types.ModuleType("edit_harness.pages.site"),
+    )
+    module.Entry, module.write, package.site = Entry, write, module
+    monkeypatch.setitem(sys.modules, "edit_harness.pages", package)
+    monkeypatch.setitem(sys.modules, "edit_harness.pages.site", module)
+    return written
+
+
+def test_the_site_has_what_passes_and_says_what_does_not(bundled, tmp_path, site):
+    good, baseline = bundled
+    place = tmp_path / "bundles"
+    place.mkdir()
+    (place / "a.zip").write_bytes(good.read_bytes())
+    (place / "b.zip").write_bytes(b"no")
+    folder_of(place / "c", {"manifest.json": b"{}"})
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    flags = ("--level", "4", "--beacon", "x", "-k", "2", "--json", "--baseline", baseline)
+    (reports / "a.json").write_text(edit_harness("verify", good, *flags)[1])
+    code, printed = edit_harness(
+        "leaderboard", "build", place, "--out", tmp_path / "site", "--baseline", baseline,
+        "--reports", reports,
+    )  # fmt: skip
+    assert code == 6
+    assert "left out b.zip: check 0.1, container: no .zip that can be read" in printed
+    assert [name for name, _ in site.rejected] == ["b.zip", "c"]
+    (entry,) = site.entries
+    assert (entry.badge, entry.submission["editor"], site.n) == (
+        f"replayed 2/{CASES}",
+        "rome",
+        [CASES],
+    )
+    assert entry.notes == ["metrics: metrics of the task are left out: magnitude, accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [("none", "there is no folder"), ("", "has no bundles\n       edit-harness submit")],
+)
+def test_a_folder_without_bundles(folder, words, tmp_path, site):
+    code, printed = edit_harness(
+        "leaderboard", "build", tmp_path / folder, "--out", tmp_path / "site"
+    )
+    assert code == 2
+    assert words in printed
+
+
+def test_checks_have_numbers_names_and_meanings():
+    numbers = [check.number for check in CHECKS]
+    assert len(set(numbers)) == len(numbers)
+    assert numbers == sorted(numbers, key=lambda n: tuple(map(int, n.split("."))))
+    assert all(check.meaning.endswith(".") and check.name for check in CHECKS)
+    assert plugins().of_kind("metric")
