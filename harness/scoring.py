@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from edit_harness import console, control, fields, vouching
+from edit_harness import console, control, fields, manifests, vouching
 from edit_harness.cases import Answers, Case
 from edit_harness.components import Named, described, make_judge, make_metrics
 from edit_harness.encoding import decode_answer, encode_answer
@@ -98,6 +98,7 @@ def _own(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
     manifest = folder.manifest()
     if (own := manifest.get("metrics")) is None:
         raise RunFolderError(f"{folder.path} was made by an older version", "run it anew: --new")
+    manifests.check(manifest, folder.path, numbers=True)
     try:
         return make_metrics(plugins, own)
     except PluginError as error:
