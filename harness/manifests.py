@@ -43,14 +43,16 @@ def check(manifest: Mapping[str, Any], folder: Path, *, numbers: bool = False) -
     for name in ("cases", "metrics"):
         if not all(isinstance(text, str) for text in manifest.get(name, ())):
             raise _damaged(folder, name)
-    for name in ("judged_by", "identity.judge"):
+    for name in ("judged_by", "identity.judge") if numbers else ():
         judge = _at(manifest, name)
-        if isinstance(judge, dict) and not all(
-            isinstance(judge.get(k), t) for k, t in JUDGE.items()
-        ):
+        if isinstance(judge, dict) and not _is_judge(judge):
             raise _damaged(folder, name)
     if manifest["identity"]["seed"] < 0:
         raise _damaged(folder, "identity.seed")
+
+
+def _is_judge(entry: Mapping[str, Any]) -> bool:
+    return all(isinstance(entry.get(name), kind) for name, kind in JUDGE.items())
 
 
 def _at(manifest: Any, name: str) -> Any:
