@@ -89,8 +89,9 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.ClickException):
-        error.message = printable(error.message)
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(printable(shown.getvalue()), err=True, nl=False)
         return error.exit_code
     if isinstance(error, HarnessError):
         _say(f"error: {error.cause}", f"       {error.remedy}" if error.remedy else "")

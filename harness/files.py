@@ -46,8 +46,17 @@ class Remote:
 
 
 def cache_folder() -> Path:
-    """Return the folder for downloads: ``EDIT_HARNESS_CACHE``, or ``~/.cache/edit-harness``."""
-    return Path(os.environ.get("EDIT_HARNESS_CACHE") or "~/.cache/edit-harness").expanduser()
+    """Return the folder for downloads: ``EDIT_HARNESS_CACHE``, or ``~/.cache/edit-harness``.
+
+    Raises `ResourceError` for a user who has no home.
+    """
+    try:
+        return Path(os.environ.get("EDIT_HARNESS_CACHE") or "~/.cache/edit-harness").expanduser()
+    except RuntimeError:
+        raise ResourceError(
+            "there is no home folder, so there is no place for the cache",
+            "name one: export EDIT_HARNESS_CACHE=FOLDER",
+        ) from None
 
 
 def offline() -> str:

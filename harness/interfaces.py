@@ -368,7 +368,7 @@ class Judge(ABC):
         `score` takes them from a run folder only if they are given again, since a folder may be a
         stranger's. By default they are those that hold an address of another machine.
         """
-        known = fields(self) if is_dataclass(self) else ()
+        known: Sequence[Any] = fields(self) if is_dataclass(self) else ()
         return [f.name for f in known if elsewhere(str(getattr(self, f.name)))]
 
     @property

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from edit_harness import control, plan, records, report, stats
+from edit_harness import control, manifests, plan, records, report, stats
 from edit_harness.blame import blamed, named
 from edit_harness.cases import Answers, Case
 from edit_harness.doubts import doubts
@@ -52,6 +52,7 @@ class Run:
         manifest = folder.manifest()
         if not manifest.keys() >= MANIFEST:
             raise RunFolderError(f"{folder.path} has a damaged manifest", "run it anew: --new")
+        manifests.check(manifest, folder.path)
         planned = {*manifest["cases"], control.ID}
         kept = [record for record in folder.records() if record.case in planned]
         run = cls(folder, metrics, manifest, kept)
@@ -84,7 +85,12 @@ class Run:
     def regime(self) -> Regime:
         """How edits shared the model."""
         fields = dict(self.manifest["identity"]["regime"])
-        return Regime(**{**fields, "checkpoints": tuple(fields["checkpoints"])})
+        try:
+            return Regime(**{**fields, "checkpoints": tuple(fields["checkpoints"])})
+        except TypeError:
+            raise RunFolderError(
+                f"{self.folder.path} has a regime that is none", "run it anew: --new"
+            ) from None
 
     @cached_property
     def records(self) -> list[Record]:

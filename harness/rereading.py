@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from edit_harness import control
+from edit_harness import control, manifests
 from edit_harness.cases import Answers
 from edit_harness.components import make_metrics
 from edit_harness.encoding import decode_answer
@@ -43,6 +43,7 @@ def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
     manifest = folder.manifest()
     if (own := manifest.get("metrics")) is None:
         raise RunFolderError(f"{folder.path} was made by an older version", "run it anew: --new")
+    manifests.check(manifest, folder.path, numbers=True)
     try:
         return make_metrics(plugins, own)
     except PluginError as error:

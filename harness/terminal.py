@@ -30,7 +30,7 @@ class Terminal(Console):
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text), style, control)
 
-    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **options: Any) -> Text:
         """Return a text with escapes, before its width is measured for a table."""
         return super().render_str(printable(text), **options)
 

@@ -11,7 +11,7 @@ import pytest
 
 from edit_harness import files
 from edit_harness.errors import DataError, ResourceError
-from edit_harness.files import Remote, fetch, known_sha256, sha256_of
+from edit_harness.files import Remote, cache_folder, fetch, known_sha256, sha256_of
 
 CONTENT = b"some facts\n" * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -250,3 +250,16 @@ def test_a_full_disk_is_not_taken_for_a_bad_connection(server, cache, monkeypatc
         fetch(server.remote(), sleep=waits.append)
     assert not waits
     assert names(cache) == set()
+
+
+def test_a_user_without_a_home_is_told_to_name_a_folder(monkeypatch):
+    monkeypatch.delenv("EDIT_HARNESS_CACHE", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+
+    def unknown(number):
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(ResourceError, match="there is no home folder") as e:
+        cache_folder()
+    assert e.value.remedy == "name one: export EDIT_HARNESS_CACHE=FOLDER"

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 import torch
+from builders import record
 from click.testing import CliRunner
 from safetensors.torch import load_file
 from transformers import GPT2LMHeadModel
@@ -88,12 +89,19 @@ def test_code_is_run_for_a_flag_and_the_run_says_so(coded, tmp_path):
     assert "needs code of its own, and --trust-remote-code would run it as you" in told.stderr
     assert "read its *.py files first, and if you trust that: --trust-remote-code" in told.stderr
     assert not (coded / "sprung").exists()
-    told = command(coded, tmp_path / "out", "--trust-remote-code", "-t", "counterfact")
-    assert told.exit_code == 4, "a task has no data for it"
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(0)]))
+    data = ("-t", "counterfact", "--task-args", f"data={facts}", "--metrics", "success")
+    told = command(coded, tmp_path / "out", "--trust-remote-code", *data)
+    assert told.exit_code == 0, told.output
+    (run,) = (tmp_path / "out").iterdir()
+    noted = json.loads((run / "manifest.json").read_text())["model"]["let_in"]
+    assert f"remote code let in: {noted[trust.CODE]}" in " ".join(told.stderr.split())
     model = load(ModelSource(str(coded)), device="cpu", trust_remote_code=True)
     assert type(model.module).__name__ == "Own"
     assert (coded / "sprung").exists()
     assert re.fullmatch("[0-9a-f]{64}", model.let_in[trust.CODE])
+    assert model.let_in == noted
     (coded / "own.py").write_text((coded / "own.py").read_text() + "# another\n")
     again = load(ModelSource(str(coded)), device="cpu", trust_remote_code=True)
     assert again.digest != model.digest
