@@ -4,13 +4,14 @@ import csv
 import json
 
 import pytest
+from builders import rewrite
 from click.testing import CliRunner
 
 import edit_harness as eh
 from edit_harness import Key, Reply
 from edit_harness.cli import main
 from edit_harness.plugins import Plugins
-from edit_harness.records import RunFolder
+from edit_harness.records import RunFolder, fingerprint
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.judges.symbolic import Symbolic
 from edit_harness_plugins.tasks.rule_edit.task import BUNDLED, RuleEditDescription
@@ -112,9 +113,9 @@ def test_verdicts_can_wait(tell, tmp_path):
 def test_one_run_has_one_judge(tell, tmp_path, monkeypatch):
     run(tell, "-t", "rule-edit", "--judge", "none", code=1)
     (folder,) = tmp_path.glob("out/*")
-    manifest = json.loads((folder / "manifest.json").read_text())
+    opened = RunFolder(folder)
     other = {"name": "symbolic", "version": "0", "fields": {}, "provenance": {"sympy": "1.0"}}
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "judged_by": other}))
+    opened.write_manifest({**opened.manifest(), "judged_by": other})
     result = tell("score", folder)
     assert result.exit_code == 7
     said = " ".join(result.stderr.split())
@@ -126,11 +127,15 @@ def test_another_judge_has_a_folder_of_its_own(tell, tmp_path):
     run(tell, "-t", "rule-edit")
     (made,) = tmp_path.glob("out/*")
     folder = made.rename(made.with_name("ft-l-rule-edit-tiny-00000000"))
-    manifest = json.loads((folder / "manifest.json").read_text())
-    results = json.loads((folder / "results.json").read_text())
+    opened = RunFolder(folder)
+    manifest = opened.manifest()
+    results = opened.results()
     other = {"name": "symbolic", "version": "0", "fields": {}, "provenance": {}}
     identity = {**manifest["identity"], "judge": other}
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "identity": identity}))
+    rows = [json.loads(line) for line in opened.samples.read_text().splitlines()]
+    mark = fingerprint(identity)
+    opened.write_manifest({**manifest, "identity": identity, "fingerprint": mark})
+    rewrite(opened.samples, [{**row, "fp": mark[:12]} for row in rows])
     stored = (folder / "samples.jsonl").read_bytes()
     for _ in range(2):  # the second time it is there
         result = tell("score", folder, "--judge", "symbolic")
