@@ -109,7 +109,7 @@ def content_hash(case: Case) -> str:
     return hashlib.sha256(dumps(encode_case(case)).encode()).hexdigest()[:16]
 
 
-def line(case: Case, answers: Sequence[Answer]) -> Line:
+def line(case: Case, answers: Sequence[Answer | None]) -> Line:
     """Return what is published of a case; ``answers`` are its probes', in order, or none."""
     scores = [answer for answer in answers if isinstance(answer, Scores)]
     return Line(
@@ -121,7 +121,7 @@ def line(case: Case, answers: Sequence[Answer]) -> Line:
     )
 
 
-def _published(answer: Answer) -> Any:
+def _published(answer: Answer | None) -> Any:
     if isinstance(answer, Scores):
         return [round(math.fsum(part) / UNIT) for part in answer.logprobs]
     return _short(answer.text) if isinstance(answer, Text) else None
@@ -131,7 +131,9 @@ def _short(data: Any) -> str:
     return f"{zlib.crc32(dumps(data).encode()):08x}"
 
 
-def agreement(baseline: Baseline, answered: Iterable[tuple[Case, Sequence[Answer]]]) -> Agreement:
+def agreement(
+    baseline: Baseline, answered: Iterable[tuple[Case, Sequence[Answer | None]]]
+) -> Agreement:
     """Compare what cases were answered before the edits; those that are not in the baseline count not.
 
     Which token is likeliest is compared in full precision alone: rounding decides it elsewhere.
@@ -155,7 +157,7 @@ def agreement(baseline: Baseline, answered: Iterable[tuple[Case, Sequence[Answer
 
 
 def _differences(
-    published: Line, measured: Line, answers: Sequence[Answer], *, exact: bool
+    published: Line, measured: Line, answers: Sequence[Answer | None], *, exact: bool
 ) -> Iterator[float]:
     """Yield how far each value is from what was published, in nats; infinity for another token or text."""
     if len(published.answers) != len(answers):
@@ -239,7 +241,7 @@ def find(paths: Iterable[Path], place: Place) -> Baseline | None:
 def mismatch(
     source: ModelSource,
     identity: Mapping[str, Any],
-    answered: Iterable[tuple[Case, Sequence[Answer]]],
+    answered: Iterable[tuple[Case, Sequence[Answer | None]]],
 ) -> str:
     """Say how answers before the edits differ from the baseline that the model brings; empty if they agree.
 

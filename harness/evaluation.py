@@ -16,12 +16,23 @@ from typing import Any
 import torch
 import transformers
 
-from edit_harness import accounts, beside, control, digests, judging, plan, precision, records
+from edit_harness import (
+    accounts,
+    baselines,
+    beside,
+    control,
+    digests,
+    judging,
+    plan,
+    precision,
+    records,
+)
 from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.beside import Care, Rows
 from edit_harness.cases import Case, Visit
 from edit_harness.components import Named, described, make_judge, make_metrics
-from edit_harness.errors import CaseError, HarnessError, UsageError
+from edit_harness.encoding import decode_answer
+from edit_harness.errors import CaseError, HarnessError, RunFolderError, UsageError
 from edit_harness.fields import settings
 from edit_harness.interfaces import Editor, Measure, Metric, Regime
 from edit_harness.model import Model
@@ -221,6 +232,7 @@ def run_beside(
             raise
         for evaluation, its in rows.items():
             accounts.check(evaluation.visits, its.folder, its.known)
+            _compare_before(evaluation, its)
         return _summed(rows)
 
 
@@ -237,6 +249,21 @@ def _go_on(
                     f"case {record.case} failed ({record.status}): {record.message}",
                     "go on with the same command and --on-error skip",
                 )
+
+
+def _compare_before(evaluation: Evaluation, its: Rows) -> None:
+    """Raise `RunFolderError` if the unedited model did not answer as is published of it."""
+    cases = {case.id: case for case in evaluation.cases}
+    answered = (
+        (cases[name], [decode_answer(answer) for answer in record.before])
+        for (name, _), record in its.known.items()
+        if name != control.ID
+    )
+    if how := baselines.mismatch(evaluation.model.source, evaluation.identity, answered):
+        raise RunFolderError(
+            f"{its.folder.path}: {how}",
+            "another model, prompt or device setting is at work: try --batch-size 1 and --device cpu",
+        )
 
 
 def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
