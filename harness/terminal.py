@@ -6,6 +6,7 @@ It is a console of rich whose styles come from our own code alone. What a text m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,6 +34,11 @@ class Terminal(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text with escapes, before its width is measured for a table."""
         return super().render_str(printable(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more to who has stopped reading; the command goes on, and its exit code stays its own."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
 def plain(text: object, style: str | Style = "") -> Text:

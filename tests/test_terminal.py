@@ -4,6 +4,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 from builders import record
@@ -226,3 +228,15 @@ def test_errors_and_the_log_of_debug_are_escaped_too(tmp_path):
     check(told, 2)
     told = tell("run", "--no-such-\x1b[31mflag")
     check(told, 2)
+
+
+def test_who_stops_reading_does_not_change_the_exit_code(tmp_path):
+    said = "from edit_harness.terminal import Terminal\nout = Terminal()\n"
+    loop = "for _ in range(20000):\n    out.print('a line')\nout.file.flush()\nraise SystemExit(7)\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", said + loop], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 7

@@ -92,7 +92,7 @@ def tokens(evidence: Evidence) -> Iterator[Remark]:
         for answers in (record.before, record.after):
             if not answers or published is None or not published.tokens:
                 continue
-            found = line(case, [decode_answer(answer) for answer in answers])  # type: ignore[misc]
+            found = line(case, [decode_answer(answer) for answer in answers])
             if found.tokens != published.tokens:
                 yield _at(record, "the candidates' tokens are others than the tokenizer gives")
                 return
