@@ -26,8 +26,8 @@ from edit_harness.records import Record, RunFolder
 ROWS = 60
 SIZES = (10, 500, 10_000, 400_000)
 """Numbers of characters that a row may have beside its frame."""
-LONGEST = 0.06
-"""Seconds after which a process that is to be killed is killed at the latest."""
+MOST, LONGEST = 20, 0.006
+"""A process is killed after so many rows at most and so many seconds more, however slow it is."""
 IDENTITY = {"killed": True}
 
 
@@ -69,7 +69,8 @@ def fill(parent: Path, rows: int, kills: int, rng: random.Random, tally: Tally) 
     done = False
     while not done:
         last = tally.kills >= kills
-        acknowledged, done = _killed(parent, rows, None if last else rng.uniform(0, LONGEST))
+        after = None if last else (rng.randrange(MOST), rng.uniform(0, LONGEST))
+        acknowledged, done = _killed(parent, rows, after)
         tally.kills += not done
         tally.acknowledged += len(acknowledged)
         tally.torn += _torn(parent)
@@ -79,8 +80,11 @@ def fill(parent: Path, rows: int, kills: int, rng: random.Random, tally: Tally) 
     tally.twice += sum(count - 1 for count in Counter(cases(parent)).values())
 
 
-def _killed(parent: Path, rows: int, after: float | None) -> tuple[list[str], bool]:
-    """Run a writer and kill it; return what it said was kept, and whether it was faster."""
+def _killed(parent: Path, rows: int, after: tuple[int, float] | None) -> tuple[list[str], bool]:
+    """Run a writer and kill it; return what it said was kept, and whether it was faster.
+
+    ``after`` is the number of rows to wait for, and the seconds from then on.
+    """
     read, said = os.pipe()
     if (child := os.fork()) == 0:
         os.close(read)
@@ -91,11 +95,14 @@ def _killed(parent: Path, rows: int, after: float | None) -> tuple[list[str], bo
         finally:
             os._exit(code)
     os.close(said)
+    heard = b""
     if after is not None:
-        time.sleep(after)
+        while heard.count(b" ") < after[0] and (more := os.read(read, 1)):
+            heard += more
+        time.sleep(after[1])
         os.kill(child, signal.SIGKILL)
-    with os.fdopen(read) as file:
-        acknowledged = file.read().split()
+    with os.fdopen(read, "rb") as file:
+        acknowledged = (heard + file.read()).decode().split()
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status):
         raise AssertionError("a writer failed by itself")
