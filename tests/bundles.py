@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 
 import edit_harness as eh
-from edit_harness import records
+from edit_harness import durable, records
 from edit_harness.assembly import make_benchmark
 from edit_harness.baselines import read, write
 from edit_harness.components import make_metrics, source_of
 from edit_harness.encoding import decode_answer, decode_case, encode_case
-from edit_harness.leaderboard import baselining, bundle, checks, sealing
+from edit_harness.leaderboard import baselining, bundle, checks
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Report
 from edit_harness.leaderboard.limits import Limits
@@ -84,8 +84,8 @@ class Forgery:
         rest = {"samples": {"sha256": digest(samples or b""), "bytes": len(samples or b"")}}
         found = {
             "cases.jsonl": cases,
-            "manifest.json": document(sealing.sealed(manifest)),
-            "results.json": document(sealing.sealed({**self.results, **rest})),
+            "manifest.json": durable.sealed(manifest),
+            "results.json": durable.sealed({**self.results, **rest}),
             "samples.jsonl": samples,
             "submission.json": document(self.submission),
             **self.raw,

@@ -232,7 +232,9 @@ def test_errors_and_the_log_of_debug_are_escaped_too(tmp_path):
 
 def test_who_stops_reading_does_not_change_the_exit_code(tmp_path):
     said = "from edit_harness.terminal import Terminal\nout = Terminal()\n"
-    loop = "for _ in range(20000):\n    out.print('a line')\nout.file.flush()\nraise SystemExit(7)\n"
+    loop = (
+        "for _ in range(20000):\n    out.print('a line')\nout.file.flush()\nraise SystemExit(7)\n"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", said + loop], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

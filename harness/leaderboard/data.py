@@ -9,14 +9,9 @@ from edit_harness import baselines
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Check, Remark, Unchecked, shown
 from edit_harness.leaderboard.rows import history, visit_of
-from edit_harness.records import INVALID, OK, cases_digest, fingerprint
+from edit_harness.log import MARK
+from edit_harness.records import INVALID, OK, STATUSES, cases_digest, fingerprint
 
-STATUSES = frozenset(
-    {"ok", "edit_failed", "nonfinite", "too_long", INVALID, "oom", "timeout", "device_error",
-     "plugin_error", "leak", "error"}
-)  # fmt: skip
-MARK = 12
-"""Hex digits of the fingerprint in each row."""
 NO_BASELINE = "no baseline of this model, dtype and task is known here: --baseline FILE"
 
 

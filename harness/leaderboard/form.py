@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from edit_harness.leaderboard import bundle, sealing
+from edit_harness import durable
+from edit_harness.leaderboard import bundle
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Check, Rejected, Remark, shown
 from edit_harness.leaderboard.limits import MEMBERS, SUMS
@@ -108,7 +109,8 @@ def digests(evidence: Evidence) -> Iterator[Remark]:
     """Check that the digests in manifest.json and results.json are of what they say."""
     for name in ("manifest.json", "results.json"):
         data = evidence.document(name)
-        if data.get(sealing.KEY) != sealing.digest(data):
+        rest = {key: value for key, value in data.items() if key != durable.SEAL}
+        if data.get(durable.SEAL) != durable.digest(rest):
             yield f"{name} is not as its own sha256 says"
     if evidence.manifest.get("cases_sha256") != evidence.digests["cases.jsonl"]:
         yield "manifest.json names other cases than cases.jsonl: cases_sha256"

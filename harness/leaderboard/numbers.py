@@ -8,17 +8,17 @@ from typing import Any
 
 from edit_harness import baselines
 from edit_harness.cases import Answer, Case
+from edit_harness.durable import SEAL
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import HarnessError
 from edit_harness.interfaces import Task
 from edit_harness.leaderboard.data import NO_BASELINE
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Check, Flag, Remark, Unchecked, shown
-from edit_harness.leaderboard.sealing import KEY
 
 CLOSE = 1e-9
 """How far a number may be from the one that is computed here, absolutely and relatively."""
-ADDED = {KEY, "samples"}
+ADDED = {SEAL, "samples"}
 """What results.json has besides the results: see check 0.6."""
 
 

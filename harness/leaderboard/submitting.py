@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edit_harness import durable
 from edit_harness.console import err, out
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
-from edit_harness.leaderboard import bundle, sealing, verifying
+from edit_harness.leaderboard import bundle, verifying
 from edit_harness.leaderboard.findings import Report
 from edit_harness.leaderboard.inspecting import inspect
 from edit_harness.outcome import Run
@@ -116,8 +117,8 @@ def members(run: Run, flags: Flags) -> dict[str, bytes]:
     }
     content = {
         "cases.jsonl": cases,
-        "manifest.json": _document(sealing.sealed(manifest)),
-        "results.json": _document(sealing.sealed(results)),
+        "manifest.json": durable.sealed(manifest),
+        "results.json": durable.sealed(results),
         "samples.jsonl": samples,
         "submission.json": _document(submission),
     }
