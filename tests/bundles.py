@@ -72,7 +72,7 @@ class Forgery:
         found = {(row["case"], row["state"]): record_of(row) for row in self.rows if "case" in row}
         everything = sorted(found.values(), key=lambda record: order[record.case])
         run = Run(None, metrics, self.manifest, everything)
-        run.cases = list(known.values())
+        run.cases, run.by_id = list(known.values()), known
         self.results = run.results()
 
     def members(self) -> dict[str, bytes]:

@@ -110,7 +110,7 @@ def altered(
     """Return a run of other cases and records; what its manifest says besides may differ."""
     planned = {"cases": [case.id for case in cases], "visits": len(records)}
     made = Run(run.folder, run.metrics, {**run.manifest, **(manifest or {}), **planned}, records)
-    made.cases = cases
+    made.cases, made.by_id = cases, {case.id: case for case in cases}
     return made
 
 
