@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from edit_harness.cli import main
+from edit_harness.records import RunFolder
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.editors import EDITORS
 
@@ -272,7 +273,7 @@ def test_one_damaged_folder_does_not_take_the_other_editors_with_it(tell, folder
     other.write_text("")
     result = tell("-e", "ft,none", "--editor-args", "layer=0", *args)
     assert result.exit_code == 7
-    assert "line 1 of" in result.stderr
+    assert "row 0 of" in result.stderr
     assert len(other.read_text().splitlines()) == len(whole.splitlines()) == 3
     assert samples.read_text().startswith("{\n")
 
@@ -442,9 +443,11 @@ def test_metrics_with_nothing_to_measure_say_so(tell):
 
 
 def test_a_damaged_run_hides_no_other(tell, folder):
-    for name, text in (("a", "{bad"), ("b", "[1]"), ("c", '{"cases": ["0"], "visits": 1}')):
+    for name, text in (("a", "{bad"), ("b", "[1]")):
         Path("results", name).mkdir(parents=True)
         Path("results", name, "manifest.json").write_text(text)
+    whole = RunFolder.open(Path("results"), "c", {}, new=False)
+    whole.write_manifest({"identity": {}, "cases": ["0"], "visits": 1})
     result = tell("ls", "runs")
     assert result.exit_code == 0
     assert result.stdout.count("BROKEN") == 2
