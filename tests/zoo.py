@@ -244,7 +244,7 @@ class TestTrains(StateChecks):
 
 class TestWantsGradients(StateChecks):
     editor = WantsGradients()
-    caught = {ALONE: "requires_grad (transformer."}
+    caught = {ALONE: "requires_grad (lm_head.weight"}
 
 
 class TestPadsOnTheLeft(StateChecks):
