@@ -1,0 +1,203 @@
+"""A log that is read once: what each row begins with, and what numbers need of it, in columns.
+
+Answers and diagnostics stay in the file until somebody looks at a record. Rows that were withdrawn,
+or that a later row of their visit stands in the place of, are left out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from edit_harness.cases import Visit
+from edit_harness.columns import Values
+from edit_harness.errors import RunFolderError
+from edit_harness.log import Line
+from edit_harness.rows import Rows
+from edit_harness.stored import Answers, Head, Source, head, tails
+from edit_harness.tables import BATCH, Base, Table
+
+if TYPE_CHECKING:
+    from edit_harness.records import Record
+
+KEPT = 1 << 15
+"""Records that are kept once they were made; of a larger run, others are made each time."""
+
+
+class Repeated(NamedTuple):
+    """A row of a visit that has several."""
+
+    visit: Visit
+    attempt: int
+    number: int
+
+
+class Scan(Base):
+    """The rows of a log, as they are added; ``of`` makes a record of what a line says."""
+
+    def __init__(self, source: Source, of: Callable[[Mapping[str, Any]], Record]) -> None:
+        super().__init__()
+        self._source, self._of = source, of
+        self._attempts, self._seqs, self._starts = array("q"), array("q"), array("q")
+        self._checks = array("L")
+        self._withdrawn: list[tuple[int, int]] = []
+        self._values = Values()
+        self._made: dict[int, Record] = {}
+
+    def read(self, lines: Iterator[Line]) -> None:
+        """Add all rows. Raises `RunFolderError` for one that is no record."""
+        while batch := list(islice(lines, BATCH)):
+            heads = [head(line.data) for line in batch]
+            ends = iter(tails([line.data for line, its in zip(batch, heads, strict=True) if its]))
+            found = [
+                (line, self._row(line, its, next(ends) if its else None))
+                for line, its in zip(batch, heads, strict=True)
+            ]
+            self._add_values([(line, values) for line, values in found if values is not None])
+
+    def read_heads(self, lines: Iterable[Line]) -> None:
+        """Add all rows without their values, which takes a third of the time."""
+        for line in lines:
+            if its := head(line.data):
+                self._place(line, its)
+            else:
+                self._whole(line)
+
+    def _row(self, line: Line, its: Head | None, end: Mapping[str, Any] | None) -> Any:
+        """Add a row, and return its values; None of a withdrawal."""
+        if its is None or end is None:
+            return self._whole(line)
+        self._place(line, its)
+        self._noops.append(bool(end["noop"]))
+        return end["values"]
+
+    def _whole(self, line: Line) -> Any:
+        """Add a row that has to be read whole, and return its values; None of a withdrawal."""
+        try:
+            row = line.row
+            if "withdraws" in row:
+                first, last = row["withdraws"]
+                self._withdrawn.append((first, last))
+                return None
+            record = self._of(row)
+            if verdicts := record.verdicts:
+                self.verdicts[len(self.cases)] = verdicts
+            self._place(line, Head(record.case, record.state, record.attempt, record.status))
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise self._damaged(line, error) from None
+        self._noops.append(bool(record.noop))
+        return record.values
+
+    def _place(self, line: Line, its: Head) -> None:
+        self._add(its.case, its.state, its.status)
+        self._attempts.append(its.attempt)
+        self._seqs.append(line.seq)
+        self._starts.append(line.start)
+        self._checks.append(int(line.data[-11:-3], 16))
+
+    def _add_values(self, found: Sequence[tuple[Line, Any]]) -> None:
+        try:
+            self._values.extend([values for _, values in found])
+        except (ValueError, TypeError) as error:
+            for line, values in found:
+                if not _are_values(values):
+                    raise self._damaged(line, error) from None
+            raise
+
+    def _damaged(self, line: Line, error: Exception) -> RunFolderError:
+        path = self._source.path
+        return RunFolderError(
+            f"row {line.seq} of {path} is damaged (byte {line.start}): {error}",
+            f"nothing was changed; edit-harness repair {path.parent}",
+        )
+
+    def counting(self) -> Table:
+        """Return the rows that count, in the order in which their visits came.
+
+        Raises `RunFolderError` for two rows of one try that differ.
+        """
+        standing = self._standing()
+        repeated = self._repeated()
+        if not len(repeated):
+            return Table(self, np.flatnonzero(standing))
+        rows: Rows[Repeated] = Rows(self._same)
+        for number in repeated.tolist():
+            visit = self.cases[number], self._states[number]
+            rows.add(self._seqs[number], Repeated(visit, self._attempts[number], number))
+        for first, last in self._withdrawn:
+            rows.withdraw(first, last)
+        for conflict in rows.conflicts():
+            raise RunFolderError(f"{self._source.path}: {conflict}", "run it anew: --new")
+        standing[repeated] = False
+        places = np.arange(len(standing))
+        for first, row in rows.placed():
+            standing[row.number] = True
+            places[row.number] = first.number
+        numbers = np.flatnonzero(standing)
+        return Table(self, numbers[np.argsort(places[numbers], kind="stable")])
+
+    def _standing(self) -> np.ndarray:
+        """Return of each row whether it was not withdrawn."""
+        seqs, standing = np.frombuffer(self._seqs, dtype=np.int64), np.ones(len(self._seqs), bool)
+        for first, last in self._withdrawn:
+            standing[np.searchsorted(seqs, first) : np.searchsorted(seqs, last, "right")] = False
+        return standing
+
+    def _repeated(self) -> np.ndarray:
+        """Return the numbers of the rows whose visit has others, and perhaps, by chance, a few more."""
+        marks = map(hash, zip(self.cases, self._states, strict=True))
+        found = np.fromiter(marks, dtype=np.int64, count=len(self.cases))
+        order = np.argsort(found, kind="stable")
+        same = found[order[1:]] == found[order[:-1]]
+        return np.unique(np.concatenate([order[1:][same], order[:-1][same]]))
+
+    def _same(self, one: Repeated, other: Repeated) -> bool:
+        first, second = self.each([one.number, other.number])
+        return first.same_answers(second)
+
+    def each(self, numbers: Sequence[int]) -> Sequence[Record]:
+        """Return the records of some rows. Raises `RunFolderError` if the file is another by now."""
+        made = self._made
+        if lacking := [n for n in numbers if n not in made]:
+            made = made | dict(zip(lacking, self._records(lacking), strict=True))
+            if len(made) <= KEPT:
+                self._made.update(made)
+        return [made[n] for n in numbers]
+
+    def _records(self, numbers: Sequence[int]) -> Iterator[Record]:
+        places = [(self._starts[n], b', "crc": "%08x"}\n' % self._checks[n]) for n in numbers]
+        lines = self._source.lines(places)
+        heads = [head(line) for line in lines]
+        ends = iter(tails([line for line, its in zip(lines, heads, strict=True) if its]))
+        for line, its, (start, check) in zip(lines, heads, places, strict=True):
+            end = next(ends) if its else None
+            if its is None or end is None:
+                yield self._of(Line(0, start, line).row)
+            else:
+                sides = {s: Answers(self._source, start, check, s) for s in ("before", "after")}
+                first = {"case": its.case, "state": its.state, "try": its.attempt}
+                yield self._of({**first, "status": its.status, **end, **sides})
+
+    def has(self, metric: str) -> np.ndarray:
+        """Return of each row whether a metric has values of it."""
+        return self._values.has(metric)
+
+    def columns(self, metric: str, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """Return a metric's values of some rows, NaN where one has none."""
+        return self._values.chosen(metric, numbers)
+
+    def visits(self, numbers: np.ndarray) -> int:
+        """Return how many visits some rows are of: those that count are of one each."""
+        return len(numbers)
+
+
+def _are_values(values: Any) -> bool:
+    try:
+        Values().extend([values])
+    except (ValueError, TypeError):
+        return False
+    return True
