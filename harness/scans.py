@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ class Scan(Base):
         try:
             row = line.row
             if "withdraws" in row:
-                first, last = row["withdraws"]
+                first, last = map(index, row["withdraws"])
                 self._withdrawn.append((first, last))
                 return None
             record = self._of(row)
@@ -134,9 +135,9 @@ class Scan(Base):
             raise RunFolderError(f"{self._source.path}: {conflict}", "run it anew: --new")
         standing[repeated] = False
         places = np.arange(len(standing))
-        for first, row in rows.placed():
-            standing[row.number] = True
-            places[row.number] = first.number
+        for earliest, counts in rows.placed():
+            standing[counts.number] = True
+            places[counts.number] = earliest.number
         numbers = np.flatnonzero(standing)
         return Table(self, numbers[np.argsort(places[numbers], kind="stable")])
 
@@ -161,12 +162,12 @@ class Scan(Base):
 
     def each(self, numbers: Sequence[int]) -> Sequence[Record]:
         """Return the records of some rows. Raises `RunFolderError` if the file is another by now."""
-        made = self._made
-        if lacking := [n for n in numbers if n not in made]:
-            made = made | dict(zip(lacking, self._records(lacking), strict=True))
-            if len(made) <= KEPT:
-                self._made.update(made)
-        return [made[n] for n in numbers]
+        kept = self._made
+        lacking = [n for n in numbers if n not in kept]
+        made = dict(zip(lacking, self._records(lacking), strict=True))
+        if len(kept) + len(made) <= KEPT:
+            kept.update(made)
+        return [kept[n] if n in kept else made[n] for n in numbers]
 
     def _records(self, numbers: Sequence[int]) -> Iterator[Record]:
         places = [(self._starts[n], b', "crc": "%08x"}\n' % self._checks[n]) for n in numbers]

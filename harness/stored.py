@@ -22,7 +22,7 @@ from edit_harness.errors import DataError, RunFolderError
 T = TypeVar("T")
 ID = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*")')
 
-TEXT = rb'[ !#-\[\]-~]*(?:\\.[ !#-\[\]-~]*)*'
+TEXT = rb"[ !#-\[\]-~]*(?:\\.[ !#-\[\]-~]*)*"
 HEAD = re.compile(
     rb'\{"v": \d+, "seq": \d+, "fp": "\w+", "case": "(' + TEXT + rb')", "state": (0|[1-9]\d{0,8}), '
     rb'"try": (0|[1-9]\d{0,8}), "status": "(\w+)", "after": \['
