@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -27,13 +28,13 @@ class Values:
 
     def extend(self, rows: Sequence[Row]) -> None:
         """Add rows. Raises `TypeError` or `ValueError` for what are no values."""
-        if not all(isinstance(row, Mapping) for row in rows):
+        if not all(isinstance(row, dict) for row in rows):
             raise TypeError("values are by metric")
-        for metric in dict.fromkeys(metric for row in rows for metric in row):
+        for metric in dict.fromkeys(chain.from_iterable(rows)):
             found = [row.get(metric) or {} for row in rows]
-            if not all(isinstance(each, Mapping) for each in found):
+            if not all(isinstance(each, dict) for each in found):
                 raise TypeError(f"the values of {metric} are by name")
-            for name in dict.fromkeys(name for each in found for name in each):
+            for name in dict.fromkeys(chain.from_iterable(found)):
                 values = [each.get(name, math.nan) for each in found]
                 self._column(metric, name).extend(self._numbers(metric, name, values))
         self.rows += len(rows)

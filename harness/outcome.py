@@ -54,12 +54,14 @@ class Run:
         if not manifest.keys() >= MANIFEST:
             raise RunFolderError(f"{folder.path} has a damaged manifest", "run it anew: --new")
         manifests.check(manifest, folder.path)
-        run = cls(folder, metrics, manifest, _planned(folder.records(), manifest["cases"]))
+        planned = [*manifest["cases"], control.ID]
+        run = cls(folder, metrics, manifest, folder.records().planned(planned))
         if run.cases.ids != manifest["cases"]:
             raise RunFolderError(
                 f"cases.jsonl of {folder.path} has not the cases that are planned",
                 "the command that made the run writes it again",
             )
+        run.cases.ids = manifest["cases"]  # equal, and a million of them are held once
         return run
 
     @cached_property
@@ -405,12 +407,6 @@ class Run:
 def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
     """Return the measures of all metrics, in their order."""
     return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
-
-
-def _planned(rows: Table, cases: Sequence[str]) -> Table:
-    """Return the rows of some cases, and of the control."""
-    planned = {*cases, control.ID}
-    return rows.taken(np.array([case in planned for case in rows.cases], dtype=bool))
 
 
 def usable(rows: Sequence[Record]) -> Table:

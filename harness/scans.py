@@ -7,7 +7,8 @@ or that a later row of their visit stands in the place of, are left out.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,8 @@ from edit_harness.tables import BATCH, Base, Table
 if TYPE_CHECKING:
     from edit_harness.records import Record
 
+Row = tuple[Line, Head, Mapping[str, Any]]
+"""A row as a line, what it begins with and what it ends with."""
 KEPT = 1 << 15
 """Records that are kept once they were made; of a larger run, others are made each time."""
 
@@ -44,40 +47,40 @@ class Scan(Base):
         super().__init__()
         self._source, self._of = source, of
         self._attempts, self._seqs, self._starts = array("q"), array("q"), array("q")
-        self._checks = array("L")
+        self._checks = array("I")
         self._withdrawn: list[tuple[int, int]] = []
+        self._judged: dict[int, Counter[str]] = {}
+        """What `verdicts` has, by the numbers that rows have in the log."""
         self._values = Values()
         self._made: dict[int, Record] = {}
 
     def read(self, lines: Iterator[Line]) -> None:
         """Add all rows. Raises `RunFolderError` for one that is no record."""
         while batch := list(islice(lines, BATCH)):
-            heads = [head(line.data) for line in batch]
-            ends = iter(tails([line.data for line, its in zip(batch, heads, strict=True) if its]))
-            found = [
-                (line, self._row(line, its, next(ends) if its else None))
-                for line, its in zip(batch, heads, strict=True)
-            ]
-            self._add_values([(line, values) for line, values in found if values is not None])
+            found = list(self._found(batch))
+            self._place([(line, its) for line, its, _ in found])
+            self._noops.extend([bool(end["noop"]) for _, _, end in found])
+            self._add_values([(line, end["values"]) for line, _, end in found])
 
-    def read_heads(self, lines: Iterable[Line]) -> None:
+    def read_heads(self, lines: Iterator[Line]) -> None:
         """Add all rows without their values, which takes a third of the time."""
-        for line in lines:
-            if its := head(line.data):
-                self._place(line, its)
-            else:
-                self._whole(line)
+        while batch := list(islice(lines, BATCH)):
+            found = ((line, head(line.data)) for line in batch)
+            rows = ((line, its) if its else self._whole(line) for line, its in found)
+            self._place([row[:2] for row in rows if row])
 
-    def _row(self, line: Line, its: Head | None, end: Mapping[str, Any] | None) -> Any:
-        """Add a row, and return its values; None of a withdrawal."""
-        if its is None or end is None:
-            return self._whole(line)
-        self._place(line, its)
-        self._noops.append(bool(end["noop"]))
-        return end["values"]
+    def _found(self, batch: Sequence[Line]) -> Iterator[Row]:
+        """Yield of each row what it begins with and what it ends with."""
+        heads = [head(line.data) for line in batch]
+        ends = iter(tails([line.data for line, its in zip(batch, heads, strict=True) if its]))
+        for line, its in zip(batch, heads, strict=True):
+            if its and (end := next(ends)):
+                yield line, its, end
+            elif row := self._whole(line):
+                yield row
 
-    def _whole(self, line: Line) -> Any:
-        """Add a row that has to be read whole, and return its values; None of a withdrawal."""
+    def _whole(self, line: Line) -> Row | None:
+        """Return the same of a row that has to be read whole; None of a withdrawal, which is noted."""
         try:
             row = line.row
             if "withdraws" in row:
@@ -85,29 +88,30 @@ class Scan(Base):
                 self._withdrawn.append((first, last))
                 return None
             record = self._of(row)
-            if verdicts := record.verdicts:
-                self.verdicts[len(self.cases)] = verdicts
-            self._place(line, Head(record.case, record.state, record.attempt, record.status))
+            array("q", [record.state, record.attempt])  # columns have room for such numbers only
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise self._damaged(line, error) from None
-        self._noops.append(bool(record.noop))
-        return record.values
+        if verdicts := record.verdicts:
+            self._judged[line.seq] = verdicts
+        its = Head(record.case, record.state, record.attempt, record.status)
+        return line, its, {"noop": record.noop, "values": record.values}
 
-    def _place(self, line: Line, its: Head) -> None:
-        self._add(its.case, its.state, its.status)
-        self._attempts.append(its.attempt)
-        self._seqs.append(line.seq)
-        self._starts.append(line.start)
-        self._checks.append(int(line.data[-11:-3], 16))
+    def _place(self, rows: Sequence[tuple[Line, Head]]) -> None:
+        heads = [its for _, its in rows]
+        self._add(
+            [its.case for its in heads], [its.state for its in heads], [its.status for its in heads]
+        )
+        self._attempts.extend([its.attempt for its in heads])
+        self._seqs.extend([line.seq for line, _ in rows])
+        self._starts.extend([line.start for line, _ in rows])
+        self._checks.extend([int(line.data[-11:-3], 16) for line, _ in rows])
 
     def _add_values(self, found: Sequence[tuple[Line, Any]]) -> None:
         try:
             self._values.extend([values for _, values in found])
         except (ValueError, TypeError) as error:
-            for line, values in found:
-                if not _are_values(values):
-                    raise self._damaged(line, error) from None
-            raise
+            line = next(line for line, values in found if not _are_values(values))
+            raise self._damaged(line, error) from None
 
     def _damaged(self, line: Line, error: Exception) -> RunFolderError:
         path = self._source.path
@@ -121,10 +125,9 @@ class Scan(Base):
 
         Raises `RunFolderError` for two rows of one try that differ.
         """
-        standing = self._standing()
-        repeated = self._repeated()
-        if not len(repeated):
-            return Table(self, np.flatnonzero(standing))
+        numbers = np.searchsorted(np.frombuffer(self._seqs, np.int64), list(self._judged))
+        self.verdicts = dict(zip(numbers.tolist(), self._judged.values(), strict=True))
+        standing, repeated = self._standing(), self._repeated()
         rows: Rows[Repeated] = Rows(self._same)
         for number in repeated.tolist():
             visit = self.cases[number], self._states[number]

@@ -30,15 +30,25 @@ class Base(ABC):
         self.cases: list[str] = []
         self._states = array("q")
         self._statuses: dict[str, int] = {}
-        self._codes = array("q")
+        self._codes = array("i")
         self._noops = bytearray()
         self.verdicts: dict[int, Counter[str]] = {}
         """How many texts have a verdict of each status, of rows that have any."""
 
-    def _add(self, case: str, state: int, status: str) -> None:
-        self.cases.append(case)
-        self._states.append(state)
-        self._codes.append(self._statuses.setdefault(status, len(self._statuses)))
+    def _add(self, cases: list[str], states: list[int], statuses: list[str]) -> None:
+        codes = self._statuses
+        self.cases.extend(cases)
+        self._states.extend(states)
+        self._codes.extend([codes.setdefault(status, len(codes)) for status in statuses])
+
+    def share(self, names: Sequence[str]) -> np.ndarray:
+        """Let cases of these names be the same texts, and return of each row whether it is of one."""
+        known = {name: name for name in names}
+        shared = [known.get(case) for case in self.cases]
+        self.cases = [
+            case if same is None else same for case, same in zip(self.cases, shared, strict=True)
+        ]
+        return np.fromiter((same is not None for same in shared), bool, count=len(shared))
 
     @property
     def states(self) -> np.ndarray:
@@ -58,7 +68,7 @@ class Base(ABC):
     @property
     def codes(self) -> np.ndarray:
         """The code of each row's status."""
-        return np.frombuffer(self._codes, dtype=np.int64)
+        return np.frombuffer(self._codes, dtype=np.int32)
 
     @abstractmethod
     def each(self, numbers: Sequence[int]) -> Sequence[Record]:
@@ -83,11 +93,13 @@ class Listed(Base):
     def __init__(self, records: Sequence[Record]) -> None:
         super().__init__()
         self._records = records
-        for number, record in enumerate(records):
-            self._add(record.case, record.state, record.status)
-            self._noops.append(bool(record.noop))
-            if verdicts := record.verdicts:
-                self.verdicts[number] = verdicts
+        self._add(
+            [record.case for record in records],
+            [record.state for record in records],
+            [record.status for record in records],
+        )
+        self._noops.extend([bool(record.noop) for record in records])
+        self.verdicts |= {n: r.verdicts for n, r in enumerate(records) if r.verdicts}
 
     def each(self, numbers: Sequence[int]) -> Sequence[Record]:
         """Return the records of some rows."""
@@ -182,6 +194,10 @@ class Table(Lazy["Record"]):
         if status not in names:
             return self
         return self.taken(self._base.codes[self._numbers] != names.index(status))
+
+    def planned(self, names: Sequence[str]) -> Table:
+        """Return the rows of cases of these names, which it shares from now on."""
+        return self.taken(self._base.share(names)[self._numbers])
 
     def having(self, metric: str) -> Table:
         """Return the rows that a metric has values of."""
