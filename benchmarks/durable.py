@@ -5,7 +5,7 @@
 
 A synthetic run of CounterFact+'s shape: each case has so many probes of two candidates, asked before
 and after. Seconds are of the processor; memory is the most that the process had above what importing
-took. Writing is timed too, without syncing.
+took. The folder is written by the benchmark itself, as the log would.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import os
 import random
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
+from typing import Any
+from zlib import crc32
 
 import click
 
+from edit_harness import durable, log
 from edit_harness.cases import Answers, Case, Choose, Probe, Request, Scores
 from edit_harness.components import make_metrics
-from edit_harness.encoding import encode_answer
+from edit_harness.encoding import dumps, encode_answer, encode_case
 from edit_harness.interfaces import Metric
 from edit_harness.outcome import Run, values
 from edit_harness.plugins import Plugins
@@ -66,32 +69,47 @@ def main(rows: int, probes: int, keep: Path | None) -> None:
 
 
 def make(path: Path, rows: int, probes: int) -> None:
-    """Write a run folder of so many rows."""
-    os.environ["EDIT_HARNESS_FSYNC"] = "none"
+    """Write a run folder of so many rows, without syncing."""
     path.mkdir(parents=True)
-    folder, metrics = RunFolder(path), measured_by()
+    folder = RunFolder(path)
     names = [str(number) for number in range(rows)]
-    made = [_case(number, probes) for number in range(DISTINCT)]
-    told = [_answers(case, number) for number, case in enumerate(made)]
-    found = [values(case, answers, metrics, OK) for case, answers in zip(made, told, strict=True)]
-    encoded = [[list(map(encode_answer, side)) for side in answers] for answers in told]
-    folder.write_cases(
-        Case(name, made[i % DISTINCT].requests, made[i % DISTINCT].probes)
-        for i, name in enumerate(names)
-    )
+    cases = [_case(number, probes) for number in range(DISTINCT)]
+    with open(path / "cases.jsonl", "wb") as file:
+        file.writelines(_cases(cases, names))
     folder.write_manifest(
         {
-            "cases": names, "identity": IDENTITY, "label": "synthetic", "metrics": list(metrics),
+            "cases": names, "identity": IDENTITY, "label": "synthetic", "metrics": list(measured_by()),
             "model": {"path": "none"}, "preset": "", "preview": None, "visits": rows,
+            "cases_sha256": durable.digest_of(path / "cases.jsonl"),
         }
     )  # fmt: skip
-    with folder.writing() as write:
-        for i, name in enumerate(names):
-            before, after = encoded[i % DISTINCT]
-            seconds = {"edit": 0.5, "evaluate": 0.25}
-            write(
-                Record(name, OK, found[i % DISTINCT], before=before, after=after, seconds=seconds)
-            )
+    with open(folder.samples, "wb") as file:
+        file.writelines(_lines(cases, names, folder.mark))
+
+
+def _cases(cases: Sequence[Case], names: Sequence[str]) -> Iterator[bytes]:
+    """Yield the lines of cases of these names, each after one of some."""
+    lines = [dumps(encode_case(case)).partition(f'"{case.id}"')[::2] for case in cases]
+    for number, name in enumerate(names):
+        yield f'"{name}"'.join(lines[number % len(lines)]).encode() + b"\n"
+
+
+def _lines(cases: Sequence[Case], names: Sequence[str], mark: str) -> Iterator[bytes]:
+    """Yield the lines of a log with a row for each name; what they say is encoded once for each case."""
+    ends = [log.encoded(0, mark, row).partition(b'"case": "')[2] for row in map(_row, cases)]
+    ends = [end[end.index(b'"') : -log.CHECK] for end in ends]
+    for seq, name in enumerate(names):
+        start = f'{{"v": {log.VERSION}, "seq": {seq}, "fp": "{mark}", "case": "{name}'
+        body = start.encode() + ends[seq % len(ends)]
+        yield body + b', "crc": "%08x"}\n' % crc32(body)
+
+
+def _row(case: Case) -> dict[str, Any]:
+    answers = _answers(case, int(case.id))
+    before, after = (list(map(encode_answer, side)) for side in answers)
+    found = values(case, answers, measured_by(), OK)
+    seconds = {"edit": 0.5, "evaluate": 0.25}
+    return Record(case.id, OK, found, before=before, after=after, seconds=seconds).row
 
 
 def _case(number: int, probes: int) -> Case:
@@ -129,7 +147,7 @@ def read(path: Path) -> None:
 def _steps(path: Path, metrics: dict[str, Metric]) -> Iterator[tuple[str, float]]:
     start = process_time()
     with RunFolder(path).writing():
-        known = {record.visit for record in RunFolder(path).records()}
+        known = RunFolder(path).visits()
     yield "resume", process_time() - start
     assert known
     del known

@@ -258,9 +258,9 @@ class Session:
         return LeakError(leak.what, editor=f"one of {names}", remedy=MANY_EDITORS)
 
 
-def retried(evaluation: Evaluation, known: Mapping[Visit, Record]) -> set[Visit]:
-    """Return the visits that failed and are worth another try, with all that share their edits."""
-    failures = {visit for visit, record in known.items() if record.status in RETRIED}
+def retried(evaluation: Evaluation, known: Mapping[Visit, str]) -> set[Visit]:
+    """Return the visits whose status is worth another try, with all that share their edits."""
+    failures = {visit for visit, status in known.items() if status in RETRIED}
     names = {name for name, _ in failures}
     mode = evaluation.regime.mode
     states = {s.state for s in evaluation.steps for case in s.edit if case.id in names}

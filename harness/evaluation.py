@@ -137,7 +137,7 @@ class Evaluation:
 
     def lacks_nothing(self, folder: RunFolder, *, retry: bool) -> bool:
         """Tell whether a folder has all rows, and none to be tried again if that is wished."""
-        known = {record.visit: record for record in folder.records()}
+        known = folder.visits()
         again = beside.retried(self, known) if retry else ()
         return known.keys() >= set(self.visits) and not again
 
@@ -217,7 +217,8 @@ def run_beside(
     with ExitStack() as stack:
         rows = {}
         for evaluation, folder in folders.items():
-            again = beside.retried(evaluation, known[evaluation]) if care.retry else set()
+            statuses = {visit: record.status for visit, record in known[evaluation].items()}
+            again = beside.retried(evaluation, statuses) if care.retry else set()
             write = stack.enter_context(folder.writing())
             rows[evaluation] = Rows(folder, write, known[evaluation], again)
         for evaluation, its in rows.items():

@@ -69,13 +69,18 @@ def encoded(seq: int, mark: str, row: Mapping[str, Any]) -> bytes:
     return body.encode() + _check(body.encode())
 
 
-def _check(body: bytes) -> bytes:
+def _check(body: bytes | memoryview) -> bytes:
     return b', "crc": "%08x"}\n' % zlib.crc32(body)
 
 
 def sound(line: bytes) -> bool:
     """Tell whether a line is whole and as it was written."""
-    return line[-CHECK:] == _check(line[:-CHECK]) and HEAD.match(line) is not None
+    return _head(line) is not None
+
+
+def _head(line: bytes) -> re.Match[bytes] | None:
+    """Return what a sound line begins with; None for one that is not whole, or was changed."""
+    return HEAD.match(line) if line.endswith(_check(memoryview(line)[:-CHECK])) else None
 
 
 def scan(path: Path, mark: str = "", end: End | None = None) -> Iterator[Line]:
@@ -90,10 +95,10 @@ def scan(path: Path, mark: str = "", end: End | None = None) -> Iterator[Line]:
         return
     with file:
         for data in file:
-            if not sound(data):
+            if (head := _head(data)) is None:
                 end.torn = len(data) + _rest(path, file, data, end)
                 return
-            yield _placed(path, data, end)
+            yield _placed(path, data, head, end)
             end.rows += 1
             end.size += len(data)
 
@@ -108,10 +113,8 @@ def _opened(path: Path) -> IO[bytes] | None:
         raise ResourceError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _placed(path: Path, data: bytes, end: End) -> Line:
+def _placed(path: Path, data: bytes, head: re.Match[bytes], end: End) -> Line:
     """Return a sound line as the row that is next. Raises `RunFolderError` if it is not."""
-    head = HEAD.match(data)
-    assert head is not None
     version, seq, mark = int(head[1]), int(head[2]), head[3].decode()
     end.mark = end.mark or mark
     if version != VERSION:

@@ -7,7 +7,7 @@ No model is needed, and no task: the folder has the cases. Where the records com
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from edit_harness import control, manifests, plan, records, report, stats
+from edit_harness import control, manifests, plan, report, stats
 from edit_harness.blame import blamed, named
 from edit_harness.cases import Answers, Case
 from edit_harness.doubts import doubts
@@ -27,6 +27,7 @@ from edit_harness.interfaces import Measure, Metric, Regime
 from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.stats import Estimate
 from edit_harness.stored import ById, Cases, Chosen
+from edit_harness.tables import Table
 
 LEVEL = 0.99
 LEAVE_OUT = "leave it out with --metrics, or ask its author"
@@ -53,14 +54,14 @@ class Run:
         if not manifest.keys() >= MANIFEST:
             raise RunFolderError(f"{folder.path} has a damaged manifest", "run it anew: --new")
         manifests.check(manifest, folder.path)
-        planned = {*manifest["cases"], control.ID}
-        kept = [record for record in folder.records() if record.case in planned]
-        run = cls(folder, metrics, manifest, kept)
+        planned = [*manifest["cases"], control.ID]
+        run = cls(folder, metrics, manifest, folder.records().planned(planned))
         if run.cases.ids != manifest["cases"]:
             raise RunFolderError(
                 f"cases.jsonl of {folder.path} has not the cases that are planned",
                 "the command that made the run writes it again",
             )
+        run.cases.ids = manifest["cases"]  # equal, and a million of them are held once
         return run
 
     @cached_property
@@ -93,20 +94,26 @@ class Run:
             ) from None
 
     @cached_property
-    def records(self) -> list[Record]:
+    def records(self) -> Table:
         """The last record of each case, in the order of the plan."""
-        return self._each(itemgetter(-1))
+        return self._each(self._table, last=True)
 
     @cached_property
-    def immediate_records(self) -> list[Record]:
+    def immediate_records(self) -> Table:
         """The first record of each case: that right after its own edit, if it was measured then."""
-        return self._each(itemgetter(0))
+        return self._each(self._table, last=False)
 
-    def _each(self, which: Callable[[list[Record]], Record]) -> list[Record]:
-        found: dict[str, list[Record]] = {}
-        for record in sorted(self.everything, key=lambda record: record.state):
-            found.setdefault(record.case, []).append(record)
-        return [which(found[name]) for name in self.planned if name in found]
+    @property
+    def _table(self) -> Table:
+        return Table.of(self.everything)
+
+    def _each(self, rows: Table, *, last: bool) -> Table:
+        """Return the row of the last state of each case, or of the first, in the order of the plan."""
+        places = rows.places({name: place for place, name in enumerate(self.planned)})
+        order = np.lexsort((rows.states, places))
+        order = order[places[order] >= 0]
+        new = np.diff(places[order], prepend=-1, append=-1) != 0
+        return rows.taken(order[new[1:] if last else new[:-1]])
 
     @property
     def planned(self) -> list[str]:
@@ -139,9 +146,9 @@ class Run:
     def _paired(self, metric: str) -> Iterator[stats.Columns]:
         """Yield a metric's columns right after each edit and at the end, of cases that have both."""
         sides = [valued(rows, metric) for rows in (self.immediate_records, self.records)]
-        both = set.intersection(*({record.case for record in side} for side in sides))
+        both = set.intersection(*(set(side.cases) for side in sides))
         for side in sides:
-            yield records.columns([record for record in side if record.case in both], metric)
+            yield side.taken(np.array([case in both for case in side.cases], bool)).columns(metric)
 
     @cached_property
     def curve(self) -> list[report.Point]:
@@ -152,9 +159,8 @@ class Run:
         states = plan.checkpoints(planned, self.regime)
         points = []
         for state in states[:-1]:
-            there = {r.case: r for r in self.everything if r.state == state}
-            rows = [there[name] for name in self.planned if name in there]
-            points.append(report.Point(state, self._estimates(rows)))
+            there = self._table.taken(self._table.states == state)
+            points.append(report.Point(state, self._estimates(self._each(there, last=True))))
         return points + [report.Point(end, self.estimates) for end in states[-1:]]
 
     @cached_property
@@ -162,8 +168,8 @@ class Run:
         """Perplexity of the control's text by state of the model, before and after the edits."""
         return {
             r.state: (control.perplexity(r.before[0]), control.perplexity(r.after[0]))
-            for r in self.everything
-            if r.case == control.ID and r.before and r.after
+            for r in self._table.taken(np.array([c == control.ID for c in self._table.cases], bool))
+            if r.before and r.after
         }
 
     @property
@@ -174,7 +180,7 @@ class Run:
         """
         if self._batched:
             return max(self.perplexities.values(), key=itemgetter(1), default=None)
-        return self.perplexities.get(max((r.state for r in self.everything), default=0))
+        return self.perplexities.get(int(max(self._table.states, default=0)))
 
     @property
     def collapsed(self) -> list[int]:
@@ -186,9 +192,9 @@ class Run:
     def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:
         """What metrics have to say besides their estimates: tables by title, by metric."""
         rows = usable(self.records)
-        cases = Chosen(self.by_id, [record.case for record in rows])
+        cases = Chosen(self.by_id, rows.cases)
         found = {
-            name: _tables(name, metric, cases, records.columns(rows, name))
+            name: _tables(name, metric, cases, rows.columns(name))
             for name, metric in self.metrics.items()
         }
         return {name: tables for name, tables in found.items() if tables}
@@ -200,11 +206,11 @@ class Run:
         for name, metric in self.metrics.items():
             rows = valued(self.records, name)
             with _summing(name, metric):
-                summary = metric.summarize(records.columns(rows, name))
+                summary = metric.summarize(rows.columns(name))
             found += doubts(name, metric, [record.values[name] for record in rows], summary)
         return found
 
-    def _estimates(self, everything: Sequence[Record]) -> dict[str, Estimate]:
+    def _estimates(self, everything: Table) -> dict[str, Estimate]:
         found: dict[str, Estimate] = {}
         for name, metric in self.metrics.items():
             with _summing(name, metric):
@@ -217,17 +223,17 @@ class Run:
             found |= estimates
         return found
 
-    def _estimated(self, metric: Metric, rows: Sequence[Record], name: str) -> dict[str, Estimate]:
+    def _estimated(self, metric: Metric, rows: Table, name: str) -> dict[str, Estimate]:
         """Return a metric's estimates: over batches, or over cases where one batch has values."""
-        columns = records.columns(rows, name)
+        columns = rows.columns(name)
 
         def drawn(groups: np.ndarray | None) -> dict[str, Estimate]:
             return stats.bootstrap(
                 columns, metric.summarize, level=LEVEL, seed=self._seed, groups=groups
             )
 
-        batches = np.array([record.state for record in rows])
-        if not self._batched or len(set(batches.tolist())) < 2:
+        batches = rows.states
+        if not self._batched or len(np.unique(batches)) < 2:
             return drawn(None)
         estimates, spread = drawn(batches), _spread(columns, batches)
         if alone := [each for each in estimates if spread.get(each) == 1]:
@@ -241,7 +247,7 @@ class Run:
         found: set[int] = set()
         for name in self.metrics:
             rows = valued(self.records, name)
-            spread = _spread(records.columns(rows, name), np.array([r.state for r in rows]))
+            spread = _spread(rows.columns(name), rows.states)
             found |= {count for each, count in spread.items() if each in self.estimates and count}
         return sorted(found)
 
@@ -276,30 +282,30 @@ class Run:
         return str(self.manifest["label"])
 
     @property
-    def failures(self) -> list[Record]:
+    def failures(self) -> Table:
         """The cases without a valid answer."""
-        return [record for record in self.records if record.status != OK]
+        return self.records.without(OK)
 
     @property
     def pending(self) -> int:
         """How many texts wait for a judge."""
-        return sum(record.verdicts["pending"] for record in self.everything)
+        return self._table.verdicts["pending"]
 
     @property
     def judged(self) -> int:
         """How many texts of the final records have a verdict, before the edits and after."""
-        verdicts = [record.verdicts for record in self.records]
-        return sum(found.total() - found["pending"] for found in verdicts)
+        found = self.records.verdicts
+        return found.total() - found["pending"]
 
     @property
     def undecided(self) -> int:
         """How many of them the judge could not decide."""
-        return sum(record.verdicts["undecided"] for record in self.records)
+        return self.records.verdicts["undecided"]
 
     @property
     def unparsed(self) -> int:
         """How many of them the judge said nothing of that is a verdict."""
-        return sum(record.verdicts["unparsed"] for record in self.records)
+        return self.records.verdicts["unparsed"]
 
     @property
     def sound(self) -> bool:
@@ -318,7 +324,7 @@ class Run:
 
     @property
     def _verdicts(self) -> Iterator[dict[str, Any]]:
-        judged = (r for r in self.everything if r.verdicts)
+        judged = self._table.judged
         answers = (a for r in judged for a in (*r.before, *r.after) if isinstance(a, dict))
         return (a["verdict"] for a in answers if a.get("verdict"))
 
@@ -335,7 +341,7 @@ class Run:
     @property
     def missing(self) -> int:
         """How many records a run that was interrupted lacks."""
-        return int(self.manifest["visits"]) - len({record.visit for record in self.everything})
+        return int(self.manifest["visits"]) - self._table.visits
 
     @property
     def measures(self) -> dict[str, Measure]:
@@ -372,8 +378,8 @@ class Run:
             "results": _flat(self.estimates, mode),
             "cases": len(self.records),
             "missing": self.missing,
-            "failed": {r.case: r.status for r in self.failures},
-            "noop": sum(r.noop for r in self.records),
+            "failed": dict(zip(self.failures.cases, self.failures.statuses, strict=True)),
+            "noop": self.records.noops,
             "pending": self.pending,
             "undecided": self.undecided,
             "unparsed": self.unparsed,
@@ -403,14 +409,14 @@ def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
     return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
 
 
-def usable(rows: Sequence[Record]) -> list[Record]:
+def usable(rows: Sequence[Record]) -> Table:
     """Return the records but those of no use: of records and of keys that could not be read."""
-    return [record for record in rows if record.status != INVALID]
+    return Table.of(rows).without(INVALID)
 
 
-def valued(rows: Sequence[Record], metric: str) -> list[Record]:
+def valued(rows: Sequence[Record], metric: str) -> Table:
     """Return the records of use that a metric has values of."""
-    return [record for record in usable(rows) if record.values.get(metric)]
+    return usable(rows).having(metric)
 
 
 def _spread(columns: stats.Columns, batches: np.ndarray) -> dict[str, int]:

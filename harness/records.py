@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
@@ -26,10 +25,11 @@ from edit_harness.diary import Diary
 from edit_harness.documents import Documents, unwritable
 from edit_harness.encoding import dumps
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.log import Line, Log
+from edit_harness.log import Log
 from edit_harness.regular import check_regular
-from edit_harness.rows import Rows
-from edit_harness.stored import Answers, Source, read_rows
+from edit_harness.scans import Scan
+from edit_harness.stored import Answers, Source
+from edit_harness.tables import Table
 
 SCHEMA = log.VERSION
 OK, INVALID = "ok", "invalid_case"
@@ -39,8 +39,6 @@ STATUSES = (
     "plugin_error", "leak", "error",
 )  # fmt: skip
 """What may become of a case. All but the first are failures; an invalid one counts nowhere."""
-BATCH = 64
-"""Rows that are read at once."""
 ROW = 20_000
 """Bytes that a row is thought to take before there is any."""
 
@@ -157,9 +155,7 @@ def check_writable(parent: Path) -> None:
 
 def columns(records: Sequence[Record], metric: str) -> dict[str, np.ndarray]:
     """Return one metric's values as columns; a case without a value has NaN."""
-    rows = [record.values.get(metric, {}) for record in records]
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {n: np.array([row.get(n, np.nan) for row in rows], dtype=float) for n in names}
+    return Table.of(records).columns(metric)
 
 
 class Writer:
@@ -249,35 +245,26 @@ class RunFolder(Documents):
             self.notes.append(f"{error.cause}; it was written again, the old one is {aside}")
             return ""
 
-    def records(self) -> list[Record]:
+    def records(self) -> Table:
         """Return the records so far: of each visit the last that was not withdrawn.
 
         A last row that is not whole is not looked at: another process may be writing it. Raises
         `RunFolderError` for damage, and for two rows of one try that differ.
         """
-        rows: Rows[Record] = Rows(Record.same_answers)
-        source = Source(self.samples)
-        lines = log.scan(self.samples, self.mark)
-        while batch := list(islice(lines, BATCH)):
-            self._add(rows, batch, source)
-        for conflict in rows.conflicts():
-            raise RunFolderError(f"{self.samples}: {conflict}", "run it anew: --new")
-        return list(rows.counting())
+        scan = self._scan()
+        scan.read(log.scan(self.samples, self.mark))
+        return scan.counting()
 
-    def _add(self, rows: Rows[Record], lines: Sequence[Line], source: Source) -> None:
-        """Add lines to the rows. Raises `RunFolderError` for one that is no record."""
-        for line, light in zip(lines, read_rows(lines, source), strict=True):
-            try:
-                row = light or line.row
-                if "withdraws" in row:
-                    rows.withdraw(*row["withdraws"])
-                else:
-                    rows.add(line.seq, Record.of(row))
-            except (ValueError, TypeError, KeyError) as error:
-                raise RunFolderError(
-                    f"row {line.seq} of {self.samples} is damaged (byte {line.start}): {error}",
-                    f"nothing was changed; edit-harness repair {self.path}",
-                ) from None
+    def visits(self) -> dict[Visit, str]:
+        """Return the statuses of the same records by their visits: what a run that goes on needs."""
+        scan = self._scan()
+        scan.read_heads(log.scan(self.samples, self.mark))
+        found = scan.counting()
+        visits = zip(found.cases, found.states.tolist(), strict=True)
+        return dict(zip(visits, found.statuses, strict=True))
+
+    def _scan(self) -> Scan:
+        return Scan(Source(self.samples), Record.of)
 
     @property
     def mark(self) -> str:

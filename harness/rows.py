@@ -71,10 +71,14 @@ class Rows(Generic[V]):
 
     def counting(self) -> Iterator[V]:
         """Yield the row that counts of each visit, in the order in which visits came."""
+        return (row for _, row in self.placed())
+
+    def placed(self) -> Iterator[tuple[V, V]]:
+        """Yield the same rows, each after the first row of its visit, which may be withdrawn."""
         for visit, last in self._last.items():
-            standing = list(self._standing([*self._earlier.get(visit, ()), last]))
-            if standing:
-                yield standing[-1][1]
+            rows = [*self._earlier.get(visit, ()), last]
+            if standing := list(self._standing(rows)):
+                yield rows[0][1], standing[-1][1]
 
     def _standing(self, rows: list[tuple[int, V]]) -> Iterator[tuple[int, V]]:
         for seq, row in rows:

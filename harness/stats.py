@@ -12,6 +12,8 @@ import numpy as np
 
 MANY, TRIALS = 2000, 3
 """Cases from which on it is worth to try whether draws can be counted, and draws that are tried."""
+LARGE, GROUPS = 50_000, 20_000
+"""Cases from which on means are drawn by random groups of them, and how many groups there are."""
 Columns = Mapping[str, np.ndarray]
 Summary = Callable[[Columns], Mapping[str, float]]
 
@@ -63,6 +65,10 @@ def bootstrap(
     do, which makes an interval about 24 % too narrow; the published ones are so by about 14 %,
     since their code also resamples the prompts. With fewer than two cases, or groups, an interval
     is the value itself.
+
+    Of `LARGE` cases or more, a summary of means is drawn by `GROUPS` groups into which the cases were
+    put at random, for the groups' sums vary as those of single cases do. The width of an interval is
+    then known to 0.5 %, which is less than what 1,000 draws leave open.
     """
     whole = summarize(columns)
     cases = len(next(iter(columns.values()), ()))
@@ -70,11 +76,16 @@ def bootstrap(
     units = cases if members is None else len(members)
     rng = np.random.default_rng(seed)
     draws: dict[str, list[float]] = {name: [] for name in whole}
-    drawn = (rng.integers(units, size=units) for _ in range(resamples if units > 1 else 0))
-    drawn = (np.unique(picked) if distinct else picked for picked in drawn)
-    if members is not None:
-        drawn = (np.concatenate([members[i] for i in picked]) for picked in drawn)
-    for found in _summaries(columns, summarize, drawn, whole=not distinct and members is None):
+    drawn = _draws(rng, units, resamples, distinct, members)
+    plain = distinct or members is not None or cases < MANY
+    drawn_columns: Iterator[Columns]
+    if plain or not _goes_by_means(columns, summarize):
+        drawn_columns = ({n: v[picked] for n, v in columns.items()} for picked in drawn)
+    elif cases < LARGE:
+        drawn_columns = _means(columns, drawn, cases)
+    else:
+        drawn_columns = _grouped_means(columns, rng, resamples)
+    for found in map(summarize, drawn_columns):
         for name in found.keys() & draws.keys():
             draws[name].append(found[name])
     tail = 100 * (1 - level) / 2
@@ -84,25 +95,28 @@ def bootstrap(
     }
 
 
-def _summaries(
-    columns: Columns, summarize: Summary, drawn: Iterator[np.ndarray], *, whole: bool
-) -> Iterator[Mapping[str, float]]:
-    """Yield the summary of each draw; ``whole`` says that each has as many cases as there are."""
-    cases = len(next(iter(columns.values()), ()))
-    if whole and _goes_by_means(columns, summarize, cases):
-        yield from map(summarize, _means(columns, drawn, cases))
-    else:
-        for picked in drawn:
-            yield summarize({name: values[picked] for name, values in columns.items()})
+def _draws(
+    rng: np.random.Generator,
+    units: int,
+    resamples: int,
+    distinct: bool,
+    members: Sequence[np.ndarray] | None,
+) -> Iterator[np.ndarray]:
+    """Yield the cases of each draw of as many units as there are; none of fewer than two."""
+    for _ in range(resamples if units > 1 else 0):
+        picked = rng.integers(units, size=units)
+        picked = np.unique(picked) if distinct else picked
+        yield picked if members is None else np.concatenate([members[i] for i in picked])
 
 
-def _goes_by_means(columns: Columns, summarize: Summary, cases: int) -> bool:
+def _goes_by_means(columns: Columns, summarize: Summary) -> bool:
     """Tell whether a summary of many cases is one of the columns' means, by trying it.
 
     Then a draw needs no copy of the columns: how often it has each case is enough.
     """
-    if cases < MANY:
-        return False
+    step = len(next(iter(columns.values()))) // LARGE or 1
+    columns = {name: values[::step] for name, values in columns.items()}
+    cases = len(next(iter(columns.values())))
     rng = np.random.default_rng(0)
     tried = [rng.integers(cases, size=cases) for _ in range(TRIALS)]
     for picked, means in zip(tried, _means(columns, iter(tried), cases), strict=True):
@@ -129,6 +143,21 @@ def _means(columns: Columns, drawn: Iterator[np.ndarray], cases: int) -> Iterato
         numbers[partly] = there @ times
         with np.errstate(invalid="ignore"):
             means = values @ times / numbers
+        yield {name: means[i : i + 1] for i, name in enumerate(columns)}
+
+
+def _grouped_means(columns: Columns, rng: np.random.Generator, resamples: int) -> Iterator[Columns]:
+    """Yield the mean of each column over draws of random groups of cases, as a column of one."""
+    cases = len(next(iter(columns.values())))
+    labels = rng.permutation(cases) % GROUPS
+    totals = [np.bincount(labels, np.nan_to_num(column)) for column in columns.values()]
+    numbers = [np.bincount(labels, ~np.isnan(column)) for column in columns.values()]
+    both = np.array([*totals, *numbers])
+    for _ in range(resamples):
+        picked = rng.integers(GROUPS, size=GROUPS)
+        found = both @ np.bincount(picked, minlength=GROUPS).astype(float)
+        with np.errstate(invalid="ignore"):
+            means = found[: len(totals)] / found[len(totals) :]
         yield {name: means[i : i + 1] for i, name in enumerate(columns)}
 
 

@@ -116,7 +116,7 @@ class Subsets:
     def _metric(self, measure: str) -> str:
         return next((n for n, m in self.run.metrics.items() if measure in m.measures), "")
 
-    def _rows(self, measure: str) -> list[records.Record]:
+    def _rows(self, measure: str) -> Sequence[records.Record]:
         return valued(self.run.records, self._metric(measure))
 
     def _columns(self, measure: str) -> Columns:

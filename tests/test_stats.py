@@ -151,4 +151,24 @@ def test_many_cases_have_the_interval_that_few_would_have(monkeypatch, summarize
     assert quick.keys() == plain.keys()
     for name, estimate in plain.items():
         assert astuple(quick[name]) == pytest.approx(astuple(estimate), rel=1e-12, nan_ok=True)
-    assert stats._goes_by_means(columns, summarize, 300) == (summarize is not median)
+    assert stats._goes_by_means(columns, summarize) == (summarize is not median)
+
+
+def test_a_large_run_has_the_interval_that_its_cases_would_have(monkeypatch):
+    """Random groups of cases vary as cases do, also where few cases have a value or cases differ."""
+    rng = np.random.default_rng(2)
+    columns = {"a": rng.random(9000), "b": rng.exponential(size=9000), "c": rng.random(9000)}
+    columns["b"][::3] = np.nan
+    columns["c"][np.arange(9000) % 90 > 0] = np.nan
+    monkeypatch.setattr(stats, "LARGE", 9000)
+    monkeypatch.setattr(stats, "GROUPS", 4000)
+    found = stats.bootstrap(columns, stats.column_means, resamples=4000)
+    assert found == stats.bootstrap(columns, stats.column_means, resamples=4000), "the seed decides"
+    monkeypatch.setattr(stats, "LARGE", 9001)
+    plain = stats.bootstrap(columns, stats.column_means, resamples=4000)
+    for name, estimate in plain.items():
+        assert (found[name].value, found[name].n) == (estimate.value, estimate.n)
+        half = (estimate.high - estimate.low) / 2
+        assert found[name].low == pytest.approx(estimate.low, abs=0.12 * half)
+        assert found[name].high == pytest.approx(estimate.high, abs=0.12 * half)
+    assert found["a"] != plain["a"]
