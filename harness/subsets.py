@@ -49,6 +49,11 @@ class Subsets:
         rows = usable(self.run.records)
         return bool(rows) and all(record.noop for record in rows)
 
+    @cached_property
+    def cases(self) -> frozenset[str]:
+        """The ids of the planned cases."""
+        return frozenset(self.run.planned)
+
     def values(self, tag: str) -> list[str]:
         """Return the values that cases have for a tag."""
         found = {case.tags.get(tag, "") for case in self.run.cases}
