@@ -178,7 +178,11 @@ def _untold(shown: Sequence[Contrast]) -> Iterator[tuple[str, list[str], str]]:
         "of so few, no difference that there can be would be found",
     )
     alike = [each for each in shown if each.alike]
-    yield "equal", [e.name for e in alike if not e.difference.value], "no case, or no batch on average, differs"
+    yield (
+        "equal",
+        [e.name for e in alike if not e.difference.value],
+        "no case, or no batch on average, differs",
+    )
     yield (
         "constant",
         [each.name for each in alike if each.difference.value],

@@ -38,7 +38,7 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
-    if not any(probe.key for case in run.cases for probe in case.probes):
+    if not run.judge and not any(probe.key for case in run.cases for probe in case.probes):
         return  # nothing was to be judged; to count verdicts takes a walk over all answers
     if run.pending:
         yield "pending", f"{run.pending} texts wait for a judge, and count nowhere until then"

@@ -72,7 +72,10 @@ def test_a_run_beside_itself(tell, runs):
     assert "differs  nothing, at 1%" in result.stdout
     assert "A and B are one run folder" in result.stdout
     said = " ".join(result.stdout.split())
-    assert "equal ES, PS, NS, NS+, S, EM, PM, NM, NM+, NKL, NKL+: no case, or no batch on average, differs" in said
+    assert (
+        "equal ES, PS, NS, NS+, S, EM, PM, NM, NM+, NKL, NKL+: no case, or no batch on average, differs"
+        in said
+    )
     assert "not told" not in said
 
 
