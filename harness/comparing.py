@@ -145,26 +145,52 @@ def _effect(each: Contrast) -> str:
 
 def remarks(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[str, str]]:
     """Yield what a reader of the table has to know: what differs, what was left out, what is shared."""
+    if pairing.same_folder:
+        yield "note", "A and B are one run folder: it is compared with itself"
     shown = [each for each in contrasts if not each.measure.detail]
     found = ", ".join(each.name for each in shown if each.differs)
     yield "differs", found or f"nothing, at {ALPHA:.0%}"
-    rest = [each.name for each in shown if not each.differs]
-    if rest:
-        yield (
-            "not told",
-            f"{', '.join(rest)}: smaller differences than in detects may be missed",
-        )
+    for label, names, text in _untold(shown):
+        if names:
+            yield label, f"{', '.join(names)}: {text}"
     yield (
         "detects",
         f"the least difference that is found with a power of {POWER:.0%} at {ALPHA:.0%}, uncorrected",
     )
     yield "effect", "cases gained and lost of 0/1 values (McNemar), else Cohen's d_z (paired t)"
+    yield "CI", "each interval is of one measure, and not corrected for their number as p is"
     for text, count in pairing.left_out.items():
         yield "left out", f"{count} cases {text}"
-    yield from _warnings(pairing)
+    yield from _warnings(pairing, contrasts)
 
 
-def _warnings(pairing: Pairing) -> Iterator[tuple[str, str]]:
+def _untold(shown: Sequence[Contrast]) -> Iterator[tuple[str, list[str], str]]:
+    """Yield labels of what a table cannot tell, with the measures of which that is so."""
+    rest = [each for each in shown if not each.differs and not each.alike]
+    yield (
+        "not told",
+        [each.name for each in rest if each.detectable is not None],
+        "smaller differences than in detects may be missed",
+    )
+    yield (
+        "too few",
+        [each.name for each in rest if each.detectable is None],
+        "of so few, no difference that there can be would be found",
+    )
+    alike = [each for each in shown if each.alike]
+    yield (
+        "equal",
+        [e.name for e in alike if not e.difference.value],
+        "no case, or no batch on average, differs",
+    )
+    yield (
+        "constant",
+        [each.name for each in alike if each.difference.value],
+        "every case, or batch, differs by as much: p is of the sign test",
+    )
+
+
+def _warnings(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[str, str]]:
     one, two = (layouts.facts(run) for run in (pairing.first, pairing.second))
     for head in UNEQUAL:
         if one[head] != two[head]:
@@ -173,10 +199,14 @@ def _warnings(pairing: Pairing) -> Iterator[tuple[str, str]]:
         if failed := layouts.failed(run):
             yield "failed", f"{label}: {failed}"
     if pairing.clusters is not None:
-        count = len(set(pairing.clusters.tolist()))
-        yield "note", f"tests and intervals are over {count} batches, since a batch is one edit"
+        counts = _range(sorted({each.units for each in contrasts}))
+        yield "note", f"tests and intervals are over {counts} batches, since a batch is one edit"
     elif covers := [run.covers for run in (pairing.first, pairing.second) if run.covers]:
         yield "note", covers[0]
+
+
+def _range(counts: Sequence[int]) -> str:
+    return " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
 
 
 def _as_data(pairing: Pairing, contrasts: Sequence[Contrast]) -> dict[str, Any]:
@@ -186,12 +216,13 @@ def _as_data(pairing: Pairing, contrasts: Sequence[Contrast]) -> dict[str, Any]:
             label: {"path": str(run.folder.path), **layouts.facts(run)}
             for label, run in runs.items()
         },
+        "same_folder": pairing.same_folder,
         "cases": len(pairing.records),
         "left_out": dict(pairing.left_out),
         "level": LEVEL,
         "power": POWER,
         "measures": {each.name: _told(each) for each in contrasts},
-        "notes": [text for _, text in _warnings(pairing)],
+        "notes": [text for _, text in _warnings(pairing, contrasts)],
     }
 
 
@@ -206,7 +237,8 @@ def _told(each: Contrast) -> dict[str, Any]:
         "n": each.difference.n,
         "unit": each.measure.unit,
         "better": each.measure.better,
-        "test": each.test or None,
+        "test": each.test,
+        "units": each.units,
         "p": each.p,
         "p_adjusted": each.adjusted,
         "d_z": each.effect if each.test == T_TEST else None,

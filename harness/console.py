@@ -23,14 +23,14 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from edit_harness import remarks as about
 from edit_harness import report
 from edit_harness.components import Named
-from edit_harness.control import COLLAPSE
 from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.escapes import one_line
 from edit_harness.fields import defaults, settings
 from edit_harness.interfaces import Measure
-from edit_harness.outcome import LEVEL, UNPARSED, Run
+from edit_harness.outcome import LEVEL, Run
 from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.terminal import Terminal, plain
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 SHOWN_FAILURES, SHOWN_CASES = 5, 3
 """Reasons why cases failed that are listed, and cases that are named for each."""
-NONFINITE = 0.05
-"""The share of edits that break the model from which on a banner says so."""
 LIVE = 3
 """Measures in the line of progress."""
 
@@ -232,16 +230,13 @@ def shown_tables(run: Run, *, verbose: bool) -> list[tuple[str, Sequence[Mapping
 
 def remarks(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what a reader of a run's table has to know, and where it lies."""
-    if run.covers:
-        yield "note", run.covers
-    if found := run.perplexity:
-        old, new = found
-        yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
-    elif run.regime.mode != "single":
-        yield "control", "the text could not be asked, so that a collapse may go unseen"
-    if run.collapsed:
-        first = min(run.collapsed)
-        yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
+    yield from _failures(run)
+    yield from about.remarks(run)
+    yield from _of_judge(run)
+    yield "saved", f"{run.folder.path}/"
+
+
+def _failures(run: Run) -> Iterator[tuple[str, str]]:
     invalid = [record for record in run.failures if record.status == INVALID]
     failed = [record for record in run.failures if record.status != INVALID]
     for label, records, what in (
@@ -252,16 +247,6 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
             yield label, f"{len(records)} of {len(run.records)} cases; {what}"
         for line in list(_reasons(records))[:SHOWN_FAILURES]:
             yield "", line[: 3 * err.width]
-    broken = sum(record.status == "nonfinite" for record in run.records)
-    if broken > NONFINITE * len(run.records):
-        yield "BROKEN", f"{broken / len(run.records):.0%} of the edited models answer with NaN or "
-        yield "", "infinity: the numbers say little of an editor that works"
-    for doubt in run.doubts:
-        yield "note", doubt
-    yield from _of_judge(run)
-    if noop := sum(record.noop for record in run.records):
-        yield "no-op", f"{noop} edits changed no answer"
-    yield "saved", f"{run.folder.path}/"
 
 
 def _reasons(failed: Sequence[Record]) -> Iterator[str]:
@@ -277,23 +262,15 @@ def _reasons(failed: Sequence[Record]) -> Iterator[str]:
 
 
 def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield who judged, and what has no verdict that counts."""
+    """Yield who judged, and how to have the rest judged."""
     if run.pending:
         who = "" if run.judge else " --judge NAME"
-        yield "pending", f"{run.pending} texts: edit-harness score {run.folder.path}{who}"
+        yield "next", f"edit-harness score {run.folder.path}{who}"
         yield "", run.why_pending
     if run.judge and run.judged:
         by = f"{run.judge['name']} {run.judge['version']}"
         served = f" ({', '.join(run.served)})" if run.served else ""
         yield "judged", f"{run.judged} texts by {by}{served}  {run.judge.get('note', '')}".rstrip()
-    if len(run.served) > 1:
-        yield "", "more than one model judged: its server has changed"
-    if undecided := run.undecided:
-        yield "judged", f"{undecided} of {run.judged} texts undecided; they count as wrong"
-    if unparsed := run.unparsed:
-        yield "judged", f"{unparsed} of {run.judged} texts without a verdict; they count nowhere"
-        if run.doubtful:
-            yield "", f"more than {UNPARSED:.0%}: the numbers are not to be trusted"
 
 
 def summary(runs: Sequence[Run]) -> Iterator[Table]:

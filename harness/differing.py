@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from edit_harness import console, control
+from edit_harness import console
 from edit_harness.encoding import finite
 from edit_harness.formats import Cell, Grid, Row, labelled, rich
 from edit_harness.outcome import Run
@@ -43,6 +43,9 @@ class CaseChange:
 
     case: str
     state: int
+    """How many cases the first run's model held, in the end; 0 of an edit of its own."""
+    other: int
+    """The same of the second run."""
     first: str
     second: str
     """The statuses."""
@@ -82,12 +85,12 @@ class Difference:
 
     @cached_property
     def shared(self) -> list[tuple[Record, Record]]:
-        """The visits that both have, of cases with the same content."""
-        others = {record.visit: record for record in self.second.everything}
+        """The final records of the cases that both have, with the same content."""
+        others = {record.case: record for record in self.second.records}
         return [
-            (record, others[record.visit])
-            for record in self.first.everything
-            if record.visit in others and self._same_content(record.case)
+            (record, others[record.case])
+            for record in self.first.records
+            if record.case in others and self._same_content(record.case)
         ]
 
     def _same_content(self, case: str) -> bool:
@@ -96,15 +99,15 @@ class Difference:
 
     @cached_property
     def cases(self) -> list[CaseChange]:
-        """What came out otherwise of the visits that both have, the worst first."""
+        """What came out otherwise of the cases that both have, the worst first."""
         found = [_compared(*pair) for pair in self.shared]
         return sorted((c for c in found if c.rank > (False, 0, 0.0)), key=lambda c: c.rank)[::-1]
 
     @property
     def apart(self) -> int:
-        """How many visits are in one run alone, or are of cases with another content."""
-        visits = {r.visit for run in self._runs for r in run.everything if r.case != control.ID}
-        return len(visits) - len(self.shared)
+        """How many cases are in one run alone, or have another content."""
+        cases = {record.case for run in self._runs for record in run.records}
+        return len(cases) - len(self.shared)
 
     @property
     def same(self) -> bool:
@@ -153,9 +156,9 @@ def _compared(one: Record, two: Record) -> CaseChange:
     pairs = list(zip(one.after, two.after, strict=False))
     distances = [_distance(a, b) for a, b in pairs]
     flipped = sum(_decision(a) != _decision(b) for a, b in pairs)
-    return CaseChange(
-        one.case, one.state, one.status, two.status, flipped, max(distances, default=0.0)
-    )
+    states = one.state, two.state
+    largest = max(distances, default=0.0)
+    return CaseChange(one.case, *states, one.status, two.status, flipped, largest)
 
 
 def _decision(answer: Any) -> Any:
@@ -205,7 +208,7 @@ def _grids(found: Difference) -> Iterator[Grid]:
     if found.cases:
         rows = [
             (
-                [f"{c.case} ({c.state})" if c.state else c.case, _statuses(c)],
+                [_named_case(c), _statuses(c)],
                 [Cell(str(c.flipped)), Cell(f"{c.distance:.3g}")],
             )
             for c in found.cases[:SHOWN]
@@ -214,6 +217,11 @@ def _grids(found: Difference) -> Iterator[Grid]:
             f"cases that came out otherwise: {len(found.cases)} of {len(found.shared)}, worst first"
         )
         yield Grid(title, ["Case (state)", "Status"], ["Decisions flipped", "Largest change"], rows)
+
+
+def _named_case(change: CaseChange) -> str:
+    states = dict.fromkeys(str(state) for state in (change.state, change.other) if state)
+    return f"{change.case} ({', '.join(states)})" if states else change.case
 
 
 def _statuses(change: CaseChange) -> str:
@@ -240,7 +248,7 @@ def _remarks(found: Difference) -> Iterator[tuple[str, str]]:
         yield "changes", "log-probabilities after the edit, in nats"
         yield "next", "whether it is more than chance: edit-harness compare A B"
     elif found.shared:
-        yield "note", f"all {len(found.shared)} answers that both have are equal"
+        yield "note", f"all {len(found.shared)} cases that both have have the same answers"
 
 
 def _as_data(found: Difference) -> dict[str, Any]:

@@ -48,6 +48,8 @@ WIDTH = 0.8
 """What the bars of one place take of the room between two places."""
 DOTS = 150
 """Dots of the PNG in an inch."""
+ALIKE = ("Task", "Version", "Data", "Precision", "Mode", "Seed")
+"""What runs have in common that a line may join."""
 NOTE = f"{LEVEL:.0%} intervals"
 
 
@@ -121,18 +123,25 @@ def _legend(figure: Figure, ax: Axes) -> None:
 
 
 def _beside(tables: Sequence[Printed], every: Sequence[Subsets]) -> Iterator[Figure]:
-    """Yield for each model the measures of CounterFact beside those of CounterFact+."""
-    found = [each for table in tables for each in filled(table, every)]
-    for model in dict.fromkeys(row.names[0] for each in found for row in _all(each)):
-        panels = [(each, [row for row in _all(each) if row.names[0] == model]) for each in found]
-        panels = [(each, rows) for each, rows in panels if any(any(row.numbers) for row in rows)]
-        count = max(len(rows) for _, rows in panels)
-        figure, axes = _new(1, len(panels), max(2.2, 0.6 * count + 1.2) * len(panels), 3.4)
-        for ax, (each, rows) in zip(axes, panels, strict=True):
-            _bars(ax, [row.names for row in rows], _by_column(each, rows), each)
-        _legend(figure, axes[0])
-        figure.suptitle(f"{model}: CounterFact beside CounterFact+ ({NOTE})", fontsize=10)
-        yield figure
+    """Yield for each model, precision, regime and data CounterFact's measures beside CounterFact+'s."""
+    kinds: dict[str, list[Filled]] = {}
+    for each in (each for table in tables for each in filled(table, every)):
+        kinds.setdefault(each.kind, []).append(each)
+    for kind, found in kinds.items():
+        for model in dict.fromkeys(row.names[0] for each in found for row in _all(each)):
+            panels = [(each, [r for r in _all(each) if r.names[0] == model]) for each in found]
+            panels = [(each, rows) for each, rows in panels if any(any(r.numbers) for r in rows)]
+            yield _panels(panels, f"{model}: CounterFact beside CounterFact+ ({NOTE})\n{kind}")
+
+
+def _panels(panels: Sequence[tuple[Filled, Sequence[Row]]], title: str) -> Figure:
+    count = max(len(rows) for _, rows in panels)
+    figure, axes = _new(1, len(panels), max(2.2, 0.6 * count + 1.2) * len(panels), 3.6)
+    for ax, (each, rows) in zip(axes, panels, strict=True):
+        _bars(ax, [row.names for row in rows], _by_column(each, rows), each)
+    _legend(figure, axes[0])
+    figure.suptitle(title, fontsize=10)
+    return figure
 
 
 def _all(found: Filled) -> list[Row]:
@@ -167,6 +176,8 @@ def _bars(
     turned = sum(map(len, labels)) > 8 * len(labels) or len(labels) > 5
     ax.set_xticks(range(len(labels)), labels, rotation=45 if turned else 0,
                   ha="right" if turned else "center", rotation_mode="anchor")  # fmt: skip
+    # All places have room, those without a bar too: panels stand under each other.
+    ax.set_xlim(-0.5, len(labels) - 0.5)
     ax.axhline(0, color="black", linewidth=0.8)
     ax.grid(axis="y", linewidth=0.3)
     name = next(iter(found.table.measures.values()))
@@ -197,14 +208,16 @@ def _size(each: Subsets) -> int:
 
 
 def _sizes(every: Sequence[Subsets]) -> Iterator[Figure]:
-    """Yield for each task and precision the measures against the models' sizes."""
-    kinds: dict[tuple[str, str], list[Subsets]] = {}
+    """Yield for each task, data, precision, regime and seed the measures against the models' sizes."""
+    kinds: dict[tuple[str, ...], list[Subsets]] = {}
     for each in every:
         own = facts(each.run)
-        kinds.setdefault((own["Task"], own["Precision"]), []).append(each)
-    for (task, precision), some in kinds.items():
+        kinds.setdefault(tuple(own[head] for head in ALIKE), []).append(each)
+    for (task, version, data, *others), some in kinds.items():
         if len({_size(each) for each in some}) > 1:
-            yield _by_size(some, f"{task}, {precision}: after the edit, by model size ({NOTE})")
+            precision, mode, seed = others
+            of = f"{task} {version} (data {data}), {precision}, {mode}, seed {seed}"
+            yield _by_size(some, f"After the edit, by model size ({NOTE})\n{of}")
 
 
 def _by_size(some: Sequence[Subsets], title: str) -> Figure:
@@ -233,7 +246,10 @@ def _lines(ax: Axes, some: Sequence[Subsets], name: str, measure: Measure) -> No
         own = [(each, each.after(name)) for each in edited if each.run.label == label]
         _line(ax, own, measure, label, color=COLOURS[i % len(COLOURS)],
               marker=MARKERS[i % len(MARKERS)])  # fmt: skip
-    unedited = {_size(each): each for each in some if each.before(name)}
+    unedited: dict[int, Subsets] = {}
+    for each in sorted(some, key=lambda each: len(each.cases)):
+        if each.before(name):
+            unedited[_size(each)] = each
     own = [(each, each.before(name)) for each in unedited.values()]
     _line(ax, own, measure, UNEDITED, color="black", linestyle="--", marker=".")
     sizes = sorted({_size(each) for each in some})

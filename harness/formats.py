@@ -33,6 +33,11 @@ LATEX = {
     "‖": r"$\|$", "[": "{[}", "·": r"$\cdot$", "*": r"$^{*}$",
 }  # fmt: skip
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
+HYPHENS = re.compile("-(?=-)")
+"""What would become a dash."""
+NEGATIVE = re.compile(r"(?<![\w.])-(?=[\d.])")
+WIDER, FITTING = r"\resizebox{\textwidth}{!}{%", 8
+"""How a table of more columns than that is set, so that it is as wide as the text."""
 LABEL = 24
 """Characters of a column of names; longer ones go on below."""
 INDENT = 9
@@ -171,13 +176,15 @@ def latex(grids: Sequence[Grid]) -> str:
     marks = {"": "{}", "best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
 
     def show(cell: Cell) -> str:
-        text = marks[cell.mark].format(_latex(cell.text))
-        return f"{text} {{\\scriptsize {_latex(cell.detail)}}}" if cell.detail else text
+        text = marks[cell.mark].format(_latex(_minus(cell.text)))
+        detail = _latex(_minus(cell.detail))
+        return f"{text} {{\\scriptsize {detail}}}" if detail else text
 
     blocks = []
     for grid in grids:
         heads = " & ".join(map(_latex, (*grid.heads, *grid.columns)))
         rows = [" & ".join([*map(_latex, names), *map(show, cells)]) for names, cells in grid.rows]
+        wide = len(grid.heads) + len(grid.columns) > FITTING
         caption = " ".join(map(_latex, (f"{grid.title}.", *map(_sentence, grid.notes))))
         blocks.append(
             "\n".join(
@@ -185,18 +192,25 @@ def latex(grids: Sequence[Grid]) -> str:
                     r"\begin{table}",
                     r"\centering",
                     rf"\caption{{{caption}}}",
+                    *([WIDER] if wide else []),
                     rf"\begin{{tabular}}{{{_aligned(grid)}{'r' * len(grid.columns)}}}",
                     r"\toprule",
                     rf"{heads} \\",
                     r"\midrule",
                     *(rf"{row} \\" for row in rows),
                     r"\bottomrule",
-                    r"\end{tabular}",
+                    r"\end{tabular}" + ("}" if wide else ""),
                     r"\end{table}",
                 ]
             )
         )
-    return "% \\usepackage{booktabs}\n" + "\n\n".join(blocks) + "\n"
+    body = "\n\n".join(blocks)
+    needs = ["% \\usepackage{booktabs}"]
+    if WIDER in body:
+        needs.append("% \\usepackage{graphicx}")
+    if not body.isascii():
+        needs.append("% XeLaTeX or LuaLaTeX, with a font that has the letters below")
+    return "\n".join([*needs, body]) + "\n"
 
 
 def _aligned(grid: Grid) -> str:
@@ -212,7 +226,13 @@ def _sentence(text: str) -> str:
 
 
 def _latex(text: str) -> str:
-    return "".join(LATEX.get(sign, sign) for sign in _visible(text))
+    plain = "".join(LATEX.get(sign, sign) for sign in HYPHENS.sub("-\x00", _visible(text)))
+    return plain.replace("\x00", "{}")
+
+
+def _minus(text: str) -> str:
+    """Return a number with signs for what is negative instead of hyphens."""
+    return NEGATIVE.sub("−", text)
 
 
 def html(grids: Sequence[Grid]) -> str:

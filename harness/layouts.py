@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from edit_harness import remarks as about
 from edit_harness import report
 from edit_harness.formats import Cell, Grid, Row
 from edit_harness.outcome import LEVEL, Run
@@ -122,7 +123,7 @@ def _alone(run: Run, verbose: bool) -> Grid:
                 Cell(report.show(line.before, line)),
                 Cell(report.show(line.after, line)),
                 Cell(bounds(line.after, line)),
-                Cell(str(line.after.n if line.after else "")),
+                Cell(report.count(line)),
             ],
         )
         for line in shown(run, verbose)
@@ -136,14 +137,15 @@ def _alone(run: Run, verbose: bool) -> Grid:
 def _beside(runs: Sequence[Run], verbose: bool) -> Grid:
     heads, names = labels(runs)
     lines = [{line.name: line for line in shown(run, verbose)} for run in runs]
-    measures = dict.fromkeys(name for each in lines for name in each)
+    measures = {name: line.measure for each in lines for name, line in each.items()}
+    directed = [f"{name} {DIRECTION[own.better]}".strip() for name, own in measures.items()]
     rows = [
         (label, [*(_estimated(found.get(m)) for m in measures), Cell(_counts(found))])
         for label, found in zip(names, lines, strict=True)
     ]
     every = [row for run in runs for row in data(run)]
     return Grid(
-        f"After the edit: {caption(runs)}", heads, [*measures, "n"], rows, remarks(runs), every
+        f"After the edit: {caption(runs)}", heads, [*directed, "n"], rows, remarks(runs), every
     )
 
 
@@ -173,11 +175,15 @@ def spread(numbers: Sequence[int]) -> str:
     return "–".join(map(str, ends[:1] + ends[1:][-1:]))
 
 
-def caption(runs: Sequence[Run]) -> str:
-    """Say what all numbers of a table are of, where that is the same for all."""
+def caption(runs: Sequence[Run], *, data: bool = False) -> str:
+    """Say what all numbers of a table are of, where that is the same for all; with their data, if asked."""
     told = [facts(run) for run in runs]
+    tasks = (
+        f"{own['Task']} {own['Version']}" + (f" (data {own['Data']})" if data else "")
+        for own in told
+    )
     parts = [
-        ("task", _common(f"{own['Task']} {own['Version']}" for own in told)),
+        ("task", _common(tasks)),
         ("model", _common(f"{own['Model']} ({own['Weights']})" for own in told)),
         ("", _common(own["Precision"] for own in told)),
         ("", _common(own["Mode"] for own in told)),
@@ -193,21 +199,14 @@ def remarks(runs: Sequence[Run]) -> list[str]:
     """Return what readers of a table must know of its numbers; what is so of all runs stands once."""
     said: dict[str, list[str]] = {}
     for run in runs:
-        for text in (failed(run), run.covers, run.manifest["model"].get("note"), *_doubts(run)):
+        qualified = (text for _, text in about.remarks(run))
+        for text in (failed(run), run.manifest["model"].get("note"), *qualified):
             if text:
                 said.setdefault(str(text), []).append(run.label)
     return [
         text if len(whose) == len(runs) else f"{', '.join(dict.fromkeys(whose))}: {text}"
         for text, whose in said.items()
     ]
-
-
-def _doubts(run: Run) -> Iterator[str]:
-    yield from run.doubts
-    if run.collapsed:
-        yield f"the model has collapsed at {min(run.collapsed)}"
-    if run.pending:
-        yield f"{run.pending} texts wait for a judge"
 
 
 def failed(run: Run) -> str:

@@ -224,19 +224,23 @@ class Run:
         return found
 
     def _estimated(self, metric: Metric, rows: Table, name: str) -> dict[str, Estimate]:
-        """Return a metric's estimates: over batches, or over cases where one batch has values."""
+        """Return a metric's estimates: over batches, or over cases where one batch has values.
+
+        Before the edits there is no batch: the unedited model shares none.
+        """
         columns = rows.columns(name)
 
         def drawn(groups: np.ndarray | None) -> dict[str, Estimate]:
-            return stats.bootstrap(
+            found = stats.bootstrap(
                 columns, metric.summarize, level=LEVEL, seed=self._seed, groups=groups
             )
+            return {each: within(metric.measures, each, e) for each, e in found.items()}
 
         batches = rows.states
         if not self._batched or len(np.unique(batches)) < 2:
             return drawn(None)
         estimates, spread = drawn(batches), _spread(columns, batches)
-        if alone := [each for each in estimates if spread.get(each) == 1]:
+        if alone := [e for e in estimates if spread.get(e) == 1 or e.startswith("pre_")]:
             by_case = drawn(None)
             estimates |= {each: by_case[each] for each in alone}
         return estimates
@@ -407,6 +411,12 @@ class Run:
 def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
     """Return the measures of all metrics, in their order."""
     return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
+
+
+def within(measures: Mapping[str, Measure], name: str, estimate: Estimate) -> Estimate:
+    """Return an estimate whose interval keeps to its measure's limits; name it such as ``post_NS``."""
+    measure = measures.get(name.partition("_")[2])
+    return estimate.within(measure.limits) if measure else estimate
 
 
 def usable(rows: Sequence[Record]) -> Table:

@@ -7,6 +7,7 @@ command is `edit_harness.comparing`.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +21,16 @@ from edit_harness.interfaces import Measure, Metric
 from edit_harness.outcome import LEVEL, Run, difference, measures_of, usable
 from edit_harness.records import Record
 from edit_harness.significance import (
+    TTest,
     benjamini_hochberg,
+    detectable,
     detectable_mean,
     detectable_share,
     effect_size,
     mcnemar,
-    paired,
+    of_estimate,
+    one_sample,
+    sign,
 )
 from edit_harness.stats import Columns, Estimate
 
@@ -34,7 +39,7 @@ ALPHA = 1 - LEVEL
 POWER = 0.8
 TOLERANCES = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 """By how many nats the unedited model may differ between machines, by its precision."""
-T_TEST, MCNEMAR = "paired t", "McNemar"
+T_TEST, MCNEMAR, SIGN, BOOTSTRAP_T = "paired t", "McNemar", "sign", "bootstrap t"
 SIDES = ("0 ", "1 ")
 """What stands before the names of the columns of A and of B; see `outcome.difference`."""
 
@@ -48,10 +53,12 @@ class Contrast:
     first: float
     second: float
     difference: Estimate
-    """The second less the first, with its interval; n is the number of pairs."""
+    """The second less the first, with its interval, that of a t-test; n is the number of pairs."""
     test: str = ""
-    """What ``p`` is of: paired t, or McNemar where all values are 0 or 1; empty where the measure is
-    no mean over cases, of which only the interval tells."""
+    """What ``p`` is of: paired t, McNemar where all values are 0 or 1, sign where all differences are
+    one; and bootstrap t where the measure is no mean over cases."""
+    units: int = 0
+    """How many independent units that is over: pairs, or batches."""
     p: float | None = None
     adjusted: float | None = None
     """By Benjamini and Hochberg, over the measures of the comparison."""
@@ -61,7 +68,8 @@ class Contrast:
     """Cases wrong in A and right in B."""
     lost: int | None = None
     detectable: float | None = None
-    """The least difference that so many cases would show, with a power of `POWER` at `ALPHA`."""
+    """The least difference that so many cases would show, with a power of `POWER` at `ALPHA`; None if
+    the measure cannot differ by so much, or nothing is known of the spread."""
 
     @property
     def odds_ratio(self) -> float | None:
@@ -72,10 +80,13 @@ class Contrast:
 
     @property
     def differs(self) -> bool:
-        """Whether the runs differ: by the corrected p, or else by the interval."""
-        if self.test:
-            return self.adjusted is not None and self.adjusted <= ALPHA
-        return self.difference.low > 0 or self.difference.high < 0
+        """Whether the runs differ: by the corrected p."""
+        return self.adjusted is not None and self.adjusted <= ALPHA
+
+    @property
+    def alike(self) -> bool:
+        """Whether all units differ by one number, which may be 0."""
+        return self.units > 1 and self.difference.low == self.difference.high
 
 
 @dataclass(eq=False)
@@ -143,6 +154,11 @@ class Pairing:
         return found if 1 < len(set(found.tolist())) < len(found) else None
 
     @property
+    def same_folder(self) -> bool:
+        """Whether both are one run folder."""
+        return self.first.folder.path.resolve() == self.second.folder.path.resolve()
+
+    @property
     def contrasts(self) -> list[Contrast]:
         """What came out of every measure that both runs have."""
         found = [each for name in self.metrics for each in self._contrasted(name)]
@@ -158,23 +174,21 @@ class Pairing:
             for side in SIDES
         ]
         seed = int(self.first.manifest["identity"]["seed"])
-        estimates = stats.bootstrap(
-            columns, difference(metric), level=LEVEL, seed=seed, groups=labels
-        )
-        for measure in measures_of({name: metric}):
+        errors = stats.errors(columns, difference(metric), seed=seed, groups=labels)
+        cases = np.arange(len(next(iter(columns.values()))))
+        for measure, means in measures_of({name: metric}).items():
             key = f"post_{measure}"
-            if key in estimates and not np.isnan(estimates[key].value):
-                one, two = (columns.get(f"{side}{key}") for side in SIDES)
-                n = (
-                    len(next(iter(columns.values())))
-                    if one is None
-                    else int((~np.isnan(one)).sum())
-                )
-                shown = replace(estimates[key], n=n)
-                plain = Contrast(
-                    measure, metric.measures[measure], sides[0][key], sides[1][key], shown
-                )
-                yield _tested(plain, one, two, labels)
+            first, second = (side.get(key, math.nan) for side in sides)
+            if math.isnan(first) or math.isnan(second):
+                continue
+            one, two = (columns.get(f"{side}{key}") for side in SIDES)
+            value = Estimate(second - first, math.nan, math.nan, len(cases))
+            plain = Contrast(measure, means, first, second, value)
+            if one is None or two is None or not _are_means(plain, one, two):
+                units = len(np.unique(cases if labels is None else labels))
+                yield _by_error(plain, errors[key], units)
+            else:
+                yield _of_means(plain, one, two, labels)
 
     def _columns(self, name: str) -> tuple[Columns, np.ndarray | None]:
         """Return a metric's columns of both sides, NaN where either has none, and their clusters."""
@@ -213,23 +227,69 @@ def _joined(one: Sequence[int], two: Sequence[int]) -> np.ndarray:
     return np.asarray(connected_components(edges, directed=False)[1])[rows]
 
 
-def _tested(
-    plain: Contrast, one: np.ndarray | None, two: np.ndarray | None, labels: np.ndarray | None
+def _of_means(
+    plain: Contrast, one: np.ndarray, two: np.ndarray, labels: np.ndarray | None
 ) -> Contrast:
-    """Return a contrast with its test; without one, where the measure is no mean over cases."""
-    if one is None or two is None or not _are_means(plain, one, two):
-        return replace(plain, detectable=_by_interval(plain.difference))
-    if labels is not None:
-        one, two = _by_cluster(one, labels), _by_cluster(two, labels)
-    elif _are_answers(one) and _are_answers(two):
-        found = mcnemar(one, two)
-        least = detectable_share(found, ALPHA, POWER)
-        return replace(
-            plain, test=MCNEMAR, p=found.p, gained=found.gained, lost=found.lost, detectable=least
-        )
-    least = detectable_mean(one, two, ALPHA, POWER)
-    p, effect = paired(one, two).p, effect_size(one, two)
-    return replace(plain, test=T_TEST, p=p, effect=effect, detectable=least)
+    """Return a contrast of means over cases with its test, over batches where these are labelled."""
+    there = ~np.isnan(one)
+    plain = replace(plain, difference=replace(plain.difference, n=int(there.sum())))
+    x = _units((two - one)[there], None if labels is None else labels[there])
+    least = detectable_mean(np.zeros(len(x)), x, ALPHA, POWER)
+    effect = effect_size(np.zeros(len(x)), x)
+    found = _tested(replace(plain, detectable=least, effect=effect), one_sample(x, LEVEL))
+    if labels is not None or not (_are_answers(one) and _are_answers(two)):
+        return found
+    pairs = mcnemar(one, two)
+    return replace(
+        found, test=MCNEMAR, p=pairs.p, gained=pairs.gained, lost=pairs.lost, effect=None,
+        detectable=_possible(detectable_share(pairs, ALPHA, POWER), plain.measure),
+    )  # fmt: skip
+
+
+def _by_error(plain: Contrast, error: float, units: int) -> Contrast:
+    """Return the contrast of another summary, such as a harmonic mean, tested by its bootstrap error."""
+    found = of_estimate(plain.difference.value, error, units, LEVEL)
+    least = detectable(error, units - 1, ALPHA, POWER) if found.t is not None else None
+    return _tested(replace(plain, detectable=least), found, BOOTSTRAP_T)
+
+
+def _tested(plain: Contrast, found: TTest, test: str = T_TEST) -> Contrast:
+    """Return a contrast with its t-test and the interval of that.
+
+    Where nothing varies, t is not defined. Then all units differ alike, and the sign test says how
+    likely that is; the interval is the value.
+    """
+    value = plain.difference.value
+    if found.p is None:
+        p = sign(found.n if value else 0, found.n if value > 0 else 0)
+        own = replace(plain.difference, low=value, high=value)
+        return replace(plain, difference=own, test=SIGN, p=p, units=found.n)
+    half = ((found.high or 0.0) - (found.low or 0.0)) / 2
+    low, high = plain.measure.limits
+    own = replace(plain.difference, low=value - half, high=value + half)
+    return replace(
+        plain, difference=own.within((low - high, high - low)), test=test, p=found.p,
+        units=found.n, detectable=_possible(plain.detectable, plain.measure),
+    )  # fmt: skip
+
+
+def _possible(least: float | None, measure: Measure) -> float | None:
+    """Return a difference if a measure can differ by so much."""
+    low, high = measure.limits
+    return None if least is None or least > high - low else least
+
+
+def _units(changes: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+    """Return what is independent of the changes: they themselves, or a number for each cluster.
+
+    A cluster's number is its mean where all are of one size. Else it is weighted, so that their mean
+    is that of the changes.
+    """
+    if labels is None or not len(changes):
+        return changes
+    mean, names = changes.mean(), np.unique(labels)
+    apart = np.array([(changes[labels == label] - mean).sum() for label in names])
+    return np.asarray(mean + apart * len(names) / len(changes))
 
 
 def _are_means(plain: Contrast, one: np.ndarray, two: np.ndarray) -> bool:
@@ -242,19 +302,3 @@ def _are_means(plain: Contrast, one: np.ndarray, two: np.ndarray) -> bool:
 def _are_answers(values: np.ndarray) -> bool:
     """Tell whether all values are right (1) or wrong (0)."""
     return set(values[~np.isnan(values)].tolist()) <= {0.0, 1.0}
-
-
-def _by_cluster(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the means of the clusters that have a value."""
-    present = ~np.isnan(values)
-    return np.array(
-        [values[present & (labels == label)].mean() for label in np.unique(labels[present])]
-    )
-
-
-def _by_interval(found: Estimate) -> float | None:
-    """Return the least difference that an interval so wide would show: of a normal distribution."""
-    from scipy.special import ndtri
-
-    half = (found.high - found.low) / 2
-    return half * float(1 + ndtri(POWER) / ndtri(1 - ALPHA / 2)) if half > 0 else None

@@ -46,6 +46,11 @@ class Printed:
     """Whether numbers are changes, of which those other than 0 are starred: p < 0.05, uncorrected."""
 
     @property
+    def ranked(self) -> bool:
+        """Whether one number is better than another: a confidence that changed is not, either way."""
+        return not (self.starred and self.value == "change")
+
+    @property
     def unedited(self) -> bool:
         """Whether there is a row of the unedited model."""
         return self.value == "after" and not self.starred

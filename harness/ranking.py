@@ -1,7 +1,7 @@
 """Which numbers of a table are the best, and which the second, among the editors of one model.
 
-Numbers that are shown alike are ties. Where there is one number alone, or no direction is the better one,
-nothing is marked.
+Numbers that are shown alike are ties. Only numbers of the same cases are ranked. Where there is one number
+alone, all are alike, or no direction is the better one, nothing is marked.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class Number:
     estimate: Estimate
     better: str = ""
     data: tuple[tuple[str, Any], ...] = ()
+    cases: frozenset[str] = frozenset()
+    """The cases of the run that it is of."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +49,24 @@ def marked(rows: Sequence[Row]) -> list[Row]:
 
 
 def _marks(column: Sequence[Number | None]) -> list[Mark]:
+    found: list[Mark] = [""] * len(column)
+    for cases in {number.cases for number in column if number}:
+        places = [i for i, number in enumerate(column) if number and number.cases == cases]
+        for i, mark in zip(places, _ranked([column[i] for i in places]), strict=True):
+            found[i] = mark
+    return found
+
+
+def _ranked(numbers: Sequence[Number | None]) -> list[Mark]:
     ranked = sorted(
-        (number for number in column if number and number.better),
+        (number for number in numbers if number and number.better),
         key=lambda number: number.estimate.value * (1 if number.better == "lower" else -1),
     )
     order = list(dict.fromkeys(_bare(number) for number in ranked))
-    if len(ranked) < 2:
-        return [""] * len(column)
+    if len(order) < 2:
+        return [""] * len(numbers)
     marks: dict[str, Mark] = dict(zip(order, ("best", "second"), strict=False))
-    return [marks.get(_bare(number), "") if number else "" for number in column]
+    return [marks.get(_bare(number), "") if number else "" for number in numbers]
 
 
 def _bare(number: Number) -> str:

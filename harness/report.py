@@ -86,7 +86,7 @@ def single(rows: Sequence[Line], level: float) -> Table:
             *([show(row.immediate, row), show(row.change, row)] if followed else ()),
             Text(show(after, row), style="bold"),
             interval(after, row),
-            str(after.n if after else ""),
+            count(row),
         )
     return table
 
@@ -160,6 +160,12 @@ def show(estimate: Estimate | None, line: Line) -> str:
     if estimate is None or math.isnan(estimate.value):
         return "–"
     return number(estimate.value, line)
+
+
+def count(line: Line) -> str:
+    """Return how many cases a line is over, before and after where that is not the same."""
+    ns = [estimate.n for estimate in (line.before, line.after) if estimate]
+    return " → ".join(map(str, dict.fromkeys(ns)))
 
 
 def interval(estimate: Estimate | None, line: Line) -> str:

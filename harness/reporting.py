@@ -19,6 +19,8 @@ from edit_harness.rereading import reread
 from edit_harness.typesetting import printed
 
 TABLE, HTML = "table", "html"
+STDOUT = "-"
+"""The name of a file that means to print."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +42,10 @@ def report(plugins: Plugins, flags: Flags) -> int:
     form = _format(flags.form, flags.out)
     if flags.figures:
         figures.check()
-    runs = [reread(plugins, name, flags.metrics) for name in flags.runs]
+    runs = [reread(plugins, name, flags.metrics) for name in _distinct(flags.runs)]
     paged = form == HTML and flags.layout == "runs"
     grids = [] if paged else _grids(runs, form, flags)
-    if flags.out:
+    if flags.out and flags.out != STDOUT:
         text = _page(runs) if paged else formats.FORMATS[form](grids)
         _write(Path(flags.out).expanduser(), text)
         console.err.print(f"saved    {flags.out}", markup=False, soft_wrap=True)
@@ -57,9 +59,19 @@ def report(plugins: Plugins, flags: Flags) -> int:
     return 0
 
 
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return the names of folders, each folder once; say so of those that are named again."""
+    found: dict[Path, str] = {}
+    for name in names:
+        if (path := Path(name).expanduser().resolve()) in found:
+            console.err.print(f"note     {name} is named twice", markup=False, soft_wrap=True)
+        found.setdefault(path, name)
+    return list(found.values())
+
+
 def _format(form: str | None, out: str | None) -> str:
     """Return the format that was named, or that a file's name ends with, or a table."""
-    if form or not out:
+    if form or not out or out == STDOUT:
         return form or TABLE
     suffix = Path(out).suffix.lower()
     if suffix not in formats.NAMES:
@@ -99,19 +111,36 @@ def _paper(runs: Sequence[Run]) -> list[Grid]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Put a file into place, whole or not at all. Raises `ResourceError`."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a file: whole or not at all if it is new or a regular one, else through what is there.
+
+    A link, a pipe and a device stay what they are. Raises `ResourceError`.
+    """
     try:
-        with open(partial, "w", encoding="utf-8", errors="replace", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            _fill(path, text)
+        else:
+            _put(path, text)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise ResourceError(
             f"{path} cannot be written: {error.strerror}", "name another place: --out FILE"
         ) from None
+
+
+def _put(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        _fill(partial, text, sync=True)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _fill(path: Path, text: str, *, sync: bool = False) -> None:
+    with open(path, "w", encoding="utf-8", errors="replace", newline="") as file:
+        file.write(text)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
 
 
 def _draw(runs: Sequence[Run], folder: Path) -> None:

@@ -146,9 +146,26 @@ def mcnemar(before: Numbers, after: Numbers) -> McNemar:
     lost, gained = int((changes < 0).sum()), int((changes > 0).sum())
     if not len(changes):
         return McNemar(0, 0, 0, None)
-    changed = lost + gained
-    tail = sum(math.comb(changed, k) for k in range(min(lost, gained) + 1))
-    return McNemar(lost, gained, len(changes), min(1.0, 2 * tail / 2**changed))
+    return McNemar(lost, gained, len(changes), sign(lost + gained, gained))
+
+
+def of_estimate(value: float, error: float, n: int, level: float = LEVEL) -> TTest:
+    """Test whether a value is 0 by its standard error, that of a bootstrap of ``n`` units, say.
+
+    Without a finite error above 0 nothing is tested.
+    """
+    if n < 2 or not (error > ROUNDING * abs(value) and math.isfinite(error)):
+        return TTest(value, None, None, None, None, n)
+    return _tested(value, error * error * (n - 1), 1.0, n - 1, n, level)
+
+
+def sign(n: int, above: int) -> float:
+    """Return the two-sided p of the exact sign test: of ``n`` differences other than 0, some are above.
+
+    1 if there is no difference.
+    """
+    tail = sum(math.comb(n, k) for k in range(min(above, n - above) + 1))
+    return min(1.0, 2 * tail / 2**n)
 
 
 def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
@@ -188,12 +205,16 @@ def detectable_mean(before: Numbers, after: Numbers, alpha: float, power: float)
     spread = _spread(x) if len(x) > 1 else 0.0
     if not spread:
         return None
+    freedom = len(x) - 1
+    return detectable(math.sqrt(spread / freedom / len(x)), freedom, alpha, power)
+
+
+def detectable(error: float, freedom: int, alpha: float, power: float) -> float:
+    """Return the least value that a two-sided t-test would show with this power, by its standard error."""
     from scipy.special import nctdtrinc, stdtrit
 
-    freedom = len(x) - 1
     # The other side's share of the power is left out: it is below alpha / 2 and vanishes with power.
-    shift = float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - alpha / 2)))
-    return shift * math.sqrt(spread / freedom / len(x))
+    return float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - alpha / 2))) * error
 
 
 def detectable_share(found: McNemar, alpha: float, power: float) -> float | None:

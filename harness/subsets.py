@@ -14,7 +14,7 @@ import numpy as np
 
 from edit_harness import records, stats
 from edit_harness.interfaces import Measure
-from edit_harness.outcome import LEVEL, Run, usable, valued
+from edit_harness.outcome import LEVEL, Run, usable, valued, within
 from edit_harness.significance import TTest, paired
 from edit_harness.stats import Columns, Estimate
 
@@ -49,6 +49,11 @@ class Subsets:
         rows = usable(self.run.records)
         return bool(rows) and all(record.noop for record in rows)
 
+    @cached_property
+    def cases(self) -> frozenset[str]:
+        """The ids of the planned cases."""
+        return frozenset(self.run.planned)
+
     def values(self, tag: str) -> list[str]:
         """Return the values that cases have for a tag."""
         found = {case.tags.get(tag, "") for case in self.run.cases}
@@ -75,7 +80,9 @@ class Subsets:
     def change(self, measure: str, part: Part = WHOLE) -> Estimate | None:
         """Return after less before, over the cases that have both; None if none has."""
         before, after = self._sides(measure, part)
-        return self._mean(measure, after - before)
+        found = self._mean("change", measure, after - before)
+        low, high = self.run.measures[measure].limits
+        return found.within((low - high, high - low)) if found else None
 
     def test(self, measure: str, part: Part = WHOLE) -> TTest:
         """Return the paired t-test of the change over cases, or of a value that has no before."""
@@ -93,7 +100,7 @@ class Subsets:
         if part == WHOLE:
             found = self.run.estimates.get(name)
             return found if found and not np.isnan(found.value) else None
-        return self._mean(measure, self._column(name, measure, part))
+        return self._mean(name, measure, self._column(name, measure, part))
 
     def _sides(self, measure: str, part: Part) -> tuple[np.ndarray, np.ndarray]:
         before, after = (
@@ -125,8 +132,8 @@ class Subsets:
             self._known[name] = records.columns(self._rows(measure), name)
         return self._known[name]
 
-    def _mean(self, measure: str, values: np.ndarray) -> Estimate | None:
-        """Return the mean of what is there, over batches where there are several."""
+    def _mean(self, name: str, measure: str, values: np.ndarray) -> Estimate | None:
+        """Return the mean of what is there, over batches where there are several and edits count."""
         present = ~np.isnan(values)
         if not present.any():
             return None
@@ -137,6 +144,6 @@ class Subsets:
             stats.column_means,
             level=LEVEL,
             seed=int(self.run.manifest["identity"]["seed"]),
-            groups=states if shared else None,
+            groups=states if shared and not name.startswith("pre_") else None,
         )
-        return found[""]
+        return within(self.run.measures, name, found[""])

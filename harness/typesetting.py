@@ -2,7 +2,8 @@
 
 What the tables are stands in `edit_harness.papers`. The unedited row is of what runs measured before
 their edits, and of the editor that does nothing where nothing is measured before. Among the editors
-of a model the best number is marked, and the second; numbers that are shown alike are ties.
+of a model the best number is marked, and the second: see `edit_harness.ranking`. Which runs may share
+a table stands in `edit_harness.sheets`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from edit_harness.outcome import Run
 from edit_harness.papers import EVERYTHING, PRINTED, Printed, named
 from edit_harness.ranking import Number, Row, marked
 from edit_harness.report import Line
+from edit_harness.sheets import sheets, task_of
 from edit_harness.stats import Estimate
 from edit_harness.subsets import FALLS, WHOLE, Part, Subsets
 
@@ -44,13 +46,21 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """A table with its numbers, all of one precision."""
+    """A table with its numbers, all of one precision, one regime and one data."""
 
     table: Printed
     some: Sequence[Subsets]
     columns: Sequence[Column]
     blocks: Sequence[tuple[str, Sequence[Row]]]
     """The rows by the value that splits them."""
+
+    @property
+    def kind(self) -> str:
+        """What tells it from the same table of other runs: data, precision, regime."""
+        told = [facts(each.run) for each in self.some if not each.unedited]
+        told = told or [facts(each.run) for each in self.some]
+        data = dict.fromkeys(f"{own['Task']} (data {own['Data']})" for own in told)
+        return f"{' and '.join(data)}, {told[0]['Precision']}, {told[0]['Mode']}"
 
 
 def printed(runs: Sequence[Run]) -> tuple[list[Grid], list[str]]:
@@ -67,8 +77,8 @@ def printed(runs: Sequence[Run]) -> tuple[list[Grid], list[str]]:
 
 
 def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Filled]:
-    """Yield a table for each precision of which runs have any of its numbers."""
-    for some in _by_precision(_of_tasks(table, every)):
+    """Yield a table for each sheet of runs that have any of its numbers."""
+    for some in sheets(table, every):
         having = [each for each in some if any(map(each.measure, table.measures.values()))]
         if table.groups and not _groups(table, having):
             continue
@@ -78,30 +88,19 @@ def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Filled]:
             yield Filled(table, having, _columns(table, having, blocks[0][0]), blocks)
 
 
-def _by_precision(every: Sequence[Subsets]) -> list[list[Subsets]]:
-    found: dict[str, list[Subsets]] = {}
-    for each in every:
-        found.setdefault(each.run.manifest["identity"]["model"]["dtype"], []).append(each)
-    return list(found.values())
-
-
 def _wanting(table: Printed, every: Sequence[Subsets]) -> str:
     names = " or ".join(table.tasks)
-    if not _of_tasks(table, every):
+    if not any(task_of(each) in table.tasks for each in every):
         return f"no run of {names}"
     wanted = ", ".join(dict.fromkeys(table.measures.values()))
     by = f" by {' or '.join(table.groups)}" if table.groups else ""
     return f"no run of {names} has {wanted}{by}"
 
 
-def _of_tasks(table: Printed, every: Sequence[Subsets]) -> list[Subsets]:
-    return [each for each in every if each.run.manifest["identity"]["task"]["name"] in table.tasks]
-
-
 def _splits(table: Printed, some: Sequence[Subsets]) -> list[str]:
     """Return the values that split the rows; one empty value if nothing does."""
     if table.split == "task":
-        there = {each.run.manifest["identity"]["task"]["name"] for each in some}
+        there = {task_of(each) for each in some}
         return [task for task in table.tasks if task in there]
     return _values(some, table.split) if table.split else [""]
 
@@ -152,7 +151,7 @@ def _counted(
 
 def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
     """Yield the rows of each model: the unedited one, and its editors with the best marked."""
-    here = [each for each in some if table.split != "task" or _is_of(each, split)]
+    here = [each for each in some if table.split != "task" or task_of(each) == split]
     columns = _columns(table, some, split)
     edited = [each for each in here if not each.unedited]
     heads, names = layouts.labels([each.run for each in edited], ALWAYS) if edited else ([], [])
@@ -165,10 +164,7 @@ def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
                 told = dict(zip(heads, label, strict=True))
                 key = [told[head] for head in heads if head not in ("Model", *SHARED)]
                 found.setdefault((model, *key), []).append(each)
-        rows = [
-            Row(key, [_best_known(table, runs, column) for column in columns])
-            for key, runs in found.items()
-        ]
+        rows = [Row(key, _best_known(table, runs, columns)) for key, runs in found.items()]
         yield from marked(rows)
 
 
@@ -185,10 +181,6 @@ def _by_model(here: Sequence[Subsets]) -> dict[str, list[Subsets]]:
     }
 
 
-def _is_of(each: Subsets, task: str) -> bool:
-    return bool(each.run.manifest["identity"]["task"]["name"] == task)
-
-
 def _unedited(own: Sequence[Subsets], column: Column) -> Number | None:
     """Return what was measured before edits, or after none, of most cases."""
     (part,) = column.parts
@@ -201,13 +193,29 @@ def _unedited(own: Sequence[Subsets], column: Column) -> Number | None:
     return _largest([_number(each, column, estimate, "before") for each, estimate in found])
 
 
-def _best_known(table: Printed, runs: Sequence[Subsets], column: Column) -> Number | None:
-    """Return the number of an editor's run; where several runs have it, of that with most cases."""
-    return _largest([found for each in runs if (found := _read(table, each, column))])
+def _best_known(
+    table: Printed, runs: Sequence[Subsets], columns: Sequence[Column]
+) -> list[Number | None]:
+    """Return the numbers of an editor's runs: of those cases that most columns have, then of most cases.
+
+    What these runs have not, others of the editor fill in; the column n tells.
+    """
+    read = [[_read(table, each, column) for column in columns] for each in runs]
+
+    def of(own: Sequence[Sequence[Number | None]]) -> list[Number | None]:
+        return [_largest(list(filter(None, column))) for column in zip(*own, strict=True)]
+
+    groups = [
+        of([row for each, row in zip(runs, read, strict=True) if each.cases == cases])
+        for cases in dict.fromkeys(each.cases for each in runs)
+    ]
+    main = max(groups, key=lambda row: (sum(map(bool, row)), sum(n.estimate.n for n in row if n)))
+    return [own or other for own, other in zip(main, of(read), strict=True)]
 
 
 def _largest(found: Sequence[Number]) -> Number | None:
-    return max(found, key=lambda number: number.estimate.n, default=None)
+    """Return the number of most cases; of those the same whatever the order of the runs."""
+    return max(found, key=lambda number: (number.estimate.n, repr(number.data)), default=None)
 
 
 def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
@@ -221,7 +229,9 @@ def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
     if (estimate := read(column.measure, part)) is None:
         return None
     number = _number(each, column, estimate, table.value)
-    return _starred(number, each, column) if table.starred else number
+    if not table.starred:
+        return number
+    return _starred(replace(number, better=number.better if table.ranked else ""), each, column)
 
 
 def _fallen(each: Subsets, column: Column) -> Number | None:
@@ -230,7 +240,7 @@ def _fallen(each: Subsets, column: Column) -> Number | None:
         return None
     data = (*_of(each, column), ("when", "falls"), ("estimate", fallen), ("n", tested))
     count = Estimate(fallen, math.nan, math.nan, len(each.run.records))
-    return Number(Cell(str(fallen), f"of {tested}"), count, "lower", data)
+    return Number(Cell(str(fallen), f"of {tested}"), count, "lower", data, each.cases)
 
 
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
@@ -238,7 +248,7 @@ def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Num
     line = Line(column.measure, measure, None, estimate, floor=each.run.floor)
     cell = shown_estimate(estimate, line)
     data = (*_of(each, column), ("when", when), *numbers(estimate, line).items())
-    return Number(cell, estimate, measure.better, data)
+    return Number(cell, estimate, measure.better, data, each.cases)
 
 
 def _of(each: Subsets, column: Column) -> tuple[tuple[str, Any], ...]:
@@ -272,8 +282,17 @@ def _grid(found: Filled) -> Grid:
             own = {"table": table.name, "row": ", ".join(filter(None, names))}
             data += [{**own, **dict(n.data)} for n in row.numbers if n]
     shown = [column.head or column.measure for column in compress(found.columns, there)]
-    notes = [layouts.caption([each.run for each in found.some]), *_remarks(table, found.some)]
+    notes = [_caption(found), *_remarks(table, found.some)]
     return Grid(f"{table.name}: {table.shows}", heads, [*shown, "n"], rows, notes, data)
+
+
+def _caption(found: Filled) -> str:
+    """Say what a table is of: task and data, model, regime, and how many cases its rows have."""
+    edited = [each.run for each in found.some if not each.unedited]
+    counts = [n.estimate.n for _, rows in found.blocks for row in rows for n in row.numbers if n]
+    text = layouts.caption(edited or [each.run for each in found.some], data=True)
+    by_row = " by row" if len(set(counts)) > 1 else ""
+    return f"{text}, n = {spread(counts)}{by_row}"
 
 
 def _split_head(table: Printed) -> list[str]:
@@ -290,6 +309,8 @@ def _extra(some: Sequence[Subsets]) -> list[str]:
 def _remarks(table: Printed, some: Sequence[Subsets]) -> Iterator[str]:
     if table.starred:
         yield f"* p < {FALLS}, two-sided t-test over cases, not corrected"
+    if len({each.cases for each in some if not each.unedited}) > 1:
+        yield "the best are marked among rows of the same cases alone"
     if table.value == "falls":
         yield f"of so many tests over cases that can be made; p < {FALLS}, not corrected"
     if (table.split or table.by) and any(each.run.regime.mode == "batch" for each in some):

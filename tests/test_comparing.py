@@ -1,6 +1,7 @@
 """The command ``compare`` as it is typed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,8 +10,9 @@ from made_runs import made
 from test_cli import failed
 from test_runner import Push
 
-from edit_harness import Regime
+from edit_harness import Regime, comparing
 from edit_harness.cli import main
+from edit_harness.pairing import Pairing
 from edit_harness.testing import tiny_model
 
 
@@ -41,7 +43,7 @@ def test_a_table_in_eighty_columns_says_what_differs(tell, runs):
     names = [line.split()[0] for line in lines if "↑" in line or "↓" in line]
     assert names == ["ES", "PS", "NS", "NS+", "S", "EM", "PM", "NM", "NM+", "NKL", "NKL+"]
     labels = {line[:9].strip() for line in lines}
-    assert labels >= {"differs", "not told", "detects", "effect"}
+    assert labels >= {"differs", "not told", "detects", "effect", "CI"}
 
 
 def test_the_same_as_data(tell, runs):
@@ -51,7 +53,8 @@ def test_the_same_as_data(tell, runs):
     found = data["measures"]
     assert found["ES"]["test"] == "McNemar"
     assert found["NM"]["test"] == "paired t"
-    assert found["S"]["test"] is None
+    assert found["S"]["test"] == "bootstrap t"
+    assert all(each["p"] is not None for each in found.values())
     for each in found.values():
         assert each["difference"] == pytest.approx(each["B"] - each["A"])
         assert each["low"] <= each["difference"] <= each["high"]
@@ -67,6 +70,13 @@ def test_a_run_beside_itself(tell, runs):
     result = tell(runs[0], runs[0])
     assert result.exit_code == 0
     assert "differs  nothing, at 1%" in result.stdout
+    assert "A and B are one run folder" in result.stdout
+    said = " ".join(result.stdout.split())
+    assert (
+        "equal ES, PS, NS, NS+, S, EM, PM, NM, NM+, NKL, NKL+: no case, or no batch on average, differs"
+        in said
+    )
+    assert "not told" not in said
 
 
 def test_other_seeds_and_regimes_are_noted(tell, runs, folder):
@@ -75,6 +85,30 @@ def test_other_seeds_and_regimes_are_noted(tell, runs, folder):
     assert "another mode: single in A, batch, 3 at once in B" in said
     assert "another seed: 0 in A, 1 in B" in said
     assert "tests and intervals are over 4 batches" in said
+
+
+def test_units_are_counted_by_measure(runs, folder):
+    """Half of the batches have no value of one of the measures."""
+    run = made(folder, Push(), regime=Regime("batch", 3))
+    rows = [
+        replace(r, values={**r.values, "nkl": {}}) if r.state > 2 else r for r in run.everything
+    ]
+    pairing = Pairing(replace(run, everything=rows), made(folder, "prompt"), run.metrics)
+    said = dict(comparing.remarks(pairing, pairing.contrasts))
+    assert said["note"].startswith("tests and intervals are over 2 to 4 batches")
+
+
+def test_what_cannot_be_found_is_no_smaller_difference(folder):
+    """Of two batches a test finds next to nothing, and says so."""
+    two = made(folder, Push(), regime=Regime("batch", 5))
+    pairing = Pairing(two, made(folder, "prompt"), two.metrics)
+    said = [(label, text) for label, text in comparing.remarks(pairing, pairing.contrasts)]
+    (few,) = [text for label, text in said if label == "too few"]
+    untold = {each.name for each in pairing.contrasts
+              if each.detectable is None and not each.alike and not each.measure.detail}  # fmt: skip
+    assert set(few.partition(":")[0].split(", ")) == untold != set()
+    told = " ".join(text for label, text in said if label == "not told").partition(":")[0]
+    assert not untold & set(told.split(", "))
 
 
 def test_failures_are_told(tell, runs, folder):

@@ -9,6 +9,7 @@ from made_runs import made
 from test_cli import failed
 from test_runner import Push
 
+from edit_harness import Regime
 from edit_harness.cli import main
 from edit_harness.differing import Change, Difference
 
@@ -106,6 +107,18 @@ def test_more_cases_are_no_other_run(folder, runs):
     found = Difference(fewer, runs[0])
     assert found.environment == [Change("cases", 4, 10)]
     assert (len(found.shared), found.apart) == (4, 6)
+
+
+def test_cases_of_a_sequence_are_counted_once(tell, folder):
+    """Each is measured right after its edit and at the end, which is what is compared."""
+    how = Regime("sequential", immediate=True)
+    long, short = (made(folder, Push(), regime=how, count=count) for count in (10, 4))
+    found = Difference(short, long)
+    assert len(short.everything) > 4
+    assert (len(found.shared), found.apart) == (4, 6)
+    assert {(one.state, two.state) for one, two in found.shared} == {(4, 10)}
+    said = " ".join(tell(short.folder.path, long.folder.path).stdout.split())
+    assert "6 cases are in one run alone" in said
 
 
 def test_what_is_no_run(tell, runs, tmp_path):

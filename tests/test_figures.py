@@ -7,18 +7,25 @@ import pytest
 from made_runs import made
 from test_runner import Push
 
-from edit_harness import ResourceError
+import edit_harness as eh
+from edit_harness import ResourceError, figures
 from edit_harness.figures import _short, draw
-from edit_harness.papers import COUNTERFACT
+from edit_harness.papers import COUNTERFACT, PRINTED
+from edit_harness.subsets import Subsets
 from edit_harness.testing import tiny_model
+from edit_harness.typesetting import filled
 
 pytest.importorskip("matplotlib")
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def runs(folder):
     return [made(folder, editor, task=task, count=4) for task in COUNTERFACT for editor in (Push(), "prompt")]  # fmt: skip
 
 
@@ -49,9 +56,8 @@ def seesaw(runs):
         run, manifest={**run.manifest, "identity": identity}, everything=rows,
         metrics={"confidence": Confidence()},
     )  # fmt: skip
-    made_up.__dict__["cases"] = [
-        replace(case, tags={"edited": "P21", "set": "P21_P101"}) for case in run.cases
-    ]
+    cases = [replace(case, tags={"edited": "P21", "set": "P21_P101"}) for case in run.cases]
+    made_up.__dict__.update(cases=cases, by_id={case.id: case for case in cases})
     return made_up
 
 
@@ -96,6 +102,37 @@ def test_bars_by_group(seesaw, tmp_path):
     assert [path.name for path in paths] == ["seesaw-gender.svg", "seesaw-gender.png"]
     assert {"gender edited", "male", "female", "all", "push"} <= set(texts(paths[0]))
     assert "figure seesaw-race: no run has D by race" in missing
+
+
+def test_regimes_have_figures_of_their_own(runs, folder, tmp_path):
+    other = made(folder, Push(), regime=eh.Regime("batch", 2), count=4)
+    paths, _ = draw([*runs, other], tmp_path)
+    assert [path.name for path in paths if path.suffix == ".svg"] == [
+        "counterfact.svg", "counterfact-2.svg",
+    ]  # fmt: skip
+    titles = [" ".join(texts(path)) for path in paths if path.suffix == ".svg"]
+    assert ["batch, 2 at once" in title for title in titles] == [False, True]
+
+
+def test_panels_under_each_other_have_one_axis(seesaw, monkeypatch):
+    """Only the lowest is labelled: empty groups at the ends must not move the bars of another."""
+    found = [each for table in PRINTED if table.groups == ("gender",)
+             for each in filled(table, [Subsets(seesaw)])]  # fmt: skip
+    (each,) = found
+    rows = [replace(r, numbers=[None, *r.numbers[1:]]) for _, block in each.blocks for r in block]
+    uneven = replace(each, blocks=[*each.blocks, ("P101", rows)])
+    monkeypatch.setattr(figures, "filled", lambda table, every: [uneven])
+    (figure,) = figures._groups([each.table], [])
+    one, two = (ax.get_xlim() for ax in figure.axes)
+    assert one == two == (-0.5, len(each.columns) - 0.5)
+
+
+def test_seeds_are_no_sizes(sizes, tmp_path):
+    """A line joins runs of one seed: of another there is but one size here."""
+    identity = {**sizes[1].manifest["identity"], "seed": 7}
+    other = replace(sizes[1], manifest={**sizes[1].manifest, "identity": identity})
+    assert len(list(figures._sizes([Subsets(run) for run in (sizes[0], sizes[1])]))) == 1
+    assert len(list(figures._sizes([Subsets(run) for run in (sizes[0], other)]))) == 0
 
 
 def test_a_dollar_is_no_formula(runs, tmp_path):

@@ -72,6 +72,7 @@ def test_latex_has_no_sign_that_means_something(label):
     """But for what its own escapes consist of."""
     line = latex([grid(label)]).split("\\midrule\n")[1].split("\n\\bottomrule")[0]
     name = line.split(" & \\textbf")[0]
+    name = name.replace("-{}", "-")
     known = r"\\(?:text(?:backslash|ascii(?:tilde|circum)|less|greater|bar)\{\}|[{}$&#_%])"
     plain = re.sub(known + r"|\$(?:-|\\[a-z|]+|\^\{\*\})\$|\{\[\}", "", name)
     assert not re.search(r"[\\{}$&#_%~^\[]", plain), plain
@@ -134,3 +135,19 @@ def test_a_latex_table_is_one_of_booktabs():
     assert rules == [r"\toprule", r"\midrule", r"\bottomrule"]
     assert r"\begin{tabular}{lrr}" in lines
     assert r"\caption{Title. of 20 cases.}" in lines
+
+
+def test_latex_has_signs_where_numbers_are_negative_and_no_dash_where_flags_are():
+    cells = [Cell("-5.0", "[-7.4, 3.0]")]
+    found = latex([Grid("By --model", ["Editor"], ["A"], [(["ft-l"], cells)])])
+    assert r"ft-l & $-$5.0 {\scriptsize {[}$-$7.4, 3.0]}" in found
+    assert "By -{}-model" in found
+
+
+def test_latex_says_what_it_needs():
+    assert latex([grid("rome")]).startswith("% \\usepackage{booktabs}\n\\begin")
+    assert "XeLaTeX" in latex([grid("北京")]).splitlines()[1]
+    wide = Grid("Wide", ["Editor"], list("abcdefghij"), [(["rome"], [Cell("1")] * 10)])
+    assert "graphicx" in latex([wide]).splitlines()[1]
+    assert latex([wide]).count(r"\resizebox{\textwidth}{!}{%") == 1
+    assert r"\end{tabular}}" in latex([wide])

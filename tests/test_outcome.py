@@ -374,6 +374,31 @@ def test_intervals_are_over_the_batches_that_have_a_value(evaluate):
     assert both.covers.endswith("; over cases, where one batch alone has values")
 
 
+def test_the_unedited_model_shares_no_edit(evaluate):
+    """What was before is drawn over cases, and so the same whatever the batches are."""
+    single, batch = evaluate(), evaluate(regime=Regime("batch", 3))
+    for name in ("pre_NS", "pre_PS", "pre_S"):
+        assert single.estimates[name] == batch.estimates[name], name
+
+
+def test_three_batches_promise_no_more_than_they_know(evaluate):
+    """The percentiles of means of 0.32, 0.34 and 0.36 would end there."""
+    run = evaluate(regime=Regime("batch", 3))
+    rows = [
+        replace(r, values={"success": {**r.values["success"], "post_NS": 0.3 + 0.02 * r.state}})
+        for r in run.records
+    ]
+    found = replace(run, everything=rows)["NS"]
+    assert found.low < 0.25
+    assert found.high > 0.42
+    wide = [
+        replace(r, values={"success": {**r.values["success"], "post_NS": float(r.state == 2)}})
+        for r in run.records
+    ]
+    found = replace(run, everything=wide)["NS"]
+    assert (found.low, found.high) == (0.0, 1.0)
+
+
 def test_a_column_of_one_batch_is_drawn_over_its_cases(evaluate):
     """The metric has other columns with values everywhere."""
     run = evaluate(regime=Regime("batch", 3))

@@ -365,3 +365,38 @@ def long_text(base):
     case = replace(base.cases[0], probes=(eh.Probe("written", eh.Generate("write")),))
     said = [{"text": "x" * 1_000_000}]
     return [case], [replace(first, before=said, after=said)]
+
+
+# --- what readers were told wrongly once ---------------------------------------------------------------
+
+
+def test_a_summary_of_several_measures_is_shown_in_its_unit(base, tab, tmp_path):
+    """S is of no single case, and a percentage all the same."""
+    page = tab.open(written(tmp_path, pages.explore([base], "one")))
+    page.run("document.getElementById('measure').value = 'S'")
+    page.run("document.getElementById('measure').dispatchEvent(new Event('input'))")
+    heads = page.run("document.querySelector('#groups thead').textContent")
+    assert "After, %" in heads
+    tag = page.run("document.getElementById('tag').value")
+    group = data_of(pages.explore([base], "one"))[0]["groups"][tag][0]
+    shown = page.run("[...document.querySelectorAll('#groups td.main')].map(td => td.textContent)")
+    assert f"{100 * group['pairs']['S'][1]:.1f}" in shown
+
+
+def test_a_failed_case_has_no_answer_after_its_edit(base):
+    found = next(c for c in data_of(pages.explore([base], "x"))[0]["cases"] if c["status"] != "ok")
+    choices = [c for probes in found["probes"].values() for p in probes for c in p["choices"]]
+    assert all(before is not None and after is None for _, before, after in choices)
+
+
+def test_a_search_looks_into_texts_alone(base, tab, tmp_path):
+    page = tab.open(written(tmp_path, pages.explore([base], "one")))
+    for text, expected in (("null", 0), ("status", 0), ("danielle", 1)):
+        page.run(f"document.getElementById('text').value = '{text}'")
+        page.run("document.getElementById('filters').dispatchEvent(new Event('input'))")
+        assert page.run("document.querySelectorAll('#cases .case').length") == expected, text
+
+
+def test_a_caption_speaks_of_a_line_only_where_there_is_one(base):
+    page = pages.explore([base, base], "two")
+    assert ('class="front' in page) == ("a line joins the runs" in page)

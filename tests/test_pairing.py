@@ -8,10 +8,20 @@ from made_runs import NAMES, made
 from scipy import stats as scipy_stats
 from test_runner import Push
 
-from edit_harness import Metric, Regime
+from edit_harness import Metric, Regime, stats
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import Run
-from edit_harness.pairing import ALPHA, MCNEMAR, T_TEST, Pairing, _joined
+from edit_harness.pairing import (
+    ALPHA,
+    BOOTSTRAP_T,
+    LEVEL,
+    MCNEMAR,
+    SIGN,
+    T_TEST,
+    Pairing,
+    _joined,
+    _units,
+)
 from edit_harness.records import columns
 
 
@@ -76,14 +86,16 @@ def test_shares_are_tested_by_the_cases_that_changed(runs, compared):
     assert found.p == pytest.approx(expected)
 
 
-def test_the_interval_is_of_the_differences(runs, compared):
-    """The bootstrap written out, with the same numbers."""
+def test_the_interval_is_that_of_the_test(runs, compared):
+    """It has 0 within if and only if the raw p is above the level."""
     found = compared["NM"].difference
-    changes = values(runs[1], "magnitude", "post_NM") - values(runs[0], "magnitude", "post_NM")
-    rng = np.random.default_rng(0)
-    n = len(changes)
-    means = [changes[rng.integers(n, size=n)].mean() for _ in range(1000)]
-    assert (found.low, found.high) == pytest.approx(tuple(np.percentile(means, [0.5, 99.5])))
+    one, two = (values(run, "magnitude", "post_NM") for run in runs)
+    expected = scipy_stats.ttest_rel(two, one).confidence_interval(LEVEL)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    for each in compared.values():
+        if each.test in (T_TEST, BOOTSTRAP_T):
+            inside = each.difference.low <= 0 <= each.difference.high
+            assert inside == (each.p > ALPHA), each.name
 
 
 def test_runs_exchanged_give_the_opposite(runs, compared):
@@ -112,16 +124,27 @@ def test_corrected_ps_are_those_of_all_measures(compared):
     assert all(each.differs == (each.adjusted <= ALPHA) for each in tested)
 
 
-def test_a_harmonic_mean_has_an_interval_and_no_test(compared):
+def test_a_harmonic_mean_is_tested_by_its_bootstrap_error(runs, compared):
+    """The bootstrap written out, with the same numbers; it is corrected like all others."""
     found = compared["S"]
-    assert (found.test, found.p, found.adjusted) == ("", None, None)
-    assert found.differs == (found.difference.low > 0 or found.difference.high < 0)
+    sides = [[values(run, "success", f"post_{m}S") for m in "EPN"] for run in runs]
+    rng = np.random.default_rng(0)
+    picked = [rng.integers(10, size=10) for _ in range(1000)]
+
+    def summed(side, rows):
+        return stats.harmonic_mean([column[rows].mean() for column in side])
+
+    draws = [summed(sides[1], rows) - summed(sides[0], rows) for rows in picked]
+    t = found.difference.value / (np.std(draws) * np.sqrt(10 / 9))
+    assert (found.test, found.units) == (BOOTSTRAP_T, 10)
+    assert found.p == pytest.approx(2 * scipy_stats.t.sf(abs(t), 9))
+    assert found.differs == (found.adjusted <= ALPHA)
 
 
 class Pooled(Metric):
     """Right answers of all checks, which cases have different numbers of."""
 
-    measures = {"P": Measure("pooled")}  # noqa: RUF012
+    measures = {"P": Measure("pooled", unit="")}  # noqa: RUF012
 
     def measure(self, case, before, after):
         return {"post_P": float(len(case.id) % 2), "post_P checks": 1.0 + int(case.id)}
@@ -144,7 +167,7 @@ def test_what_is_no_mean_over_cases_is_not_tested_as_one(runs):
         for run, top in zip(runs, (0.5, 1.0), strict=True)
     ]
     (found,) = paired(*pair).contrasts
-    assert found.test == ""
+    assert found.test == BOOTSTRAP_T
     assert found.difference.value == pytest.approx(2 * 10 * 0.25)
     assert found.detectable > 0
 
@@ -158,7 +181,7 @@ def test_cases_of_one_run_alone_are_left_out_and_counted(runs):
 def test_cases_that_ask_something_else_are_left_out(runs):
     other = replace(runs[1])
     cases = [replace(case, tags={"new": "tag"}) if case.id == "2" else case for case in other.cases]
-    other.__dict__["cases"] = cases
+    other.__dict__.update(cases=cases, by_id={case.id: case for case in cases})
     pair = paired(runs[0], other)
     assert "2" not in [one.case for one, _ in pair.records]
     assert pair.left_out == {"of another content": 1}
@@ -197,9 +220,75 @@ def test_batches_are_what_is_tested(batches):
     assert pair.clusters.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
     found = {each.name: each for each in pair.contrasts}["NM"]
     sides = [values(run, "magnitude", "post_NM") for run in batches]
-    one, two = (np.array([s[i : i + 3].mean() for i in (0, 3, 6, 9)]) for s in sides)
-    assert found.p == pytest.approx(scipy_stats.ttest_rel(two, one).pvalue)
-    assert {each.test for each in pair.contrasts} <= {T_TEST, ""}
+    changes = sides[1] - sides[0]
+    sums = [(changes[i : i + 3] - changes.mean()).sum() for i in (0, 3, 6, 9)]
+    numbers = changes.mean() + np.array(sums) * 4 / 10
+    assert found.difference.value == pytest.approx(changes.mean()) == numbers.mean()
+    assert found.p == pytest.approx(scipy_stats.ttest_1samp(numbers, 0).pvalue)
+    assert found.units == 4
+    assert MCNEMAR not in {each.test for each in pair.contrasts}
+
+
+def test_batches_of_one_size_are_compared_by_their_means():
+    changes = np.arange(9.0) ** 2
+    labels = np.repeat([5, 3, 4], 3)
+    assert sorted(_units(changes, labels)) == pytest.approx(changes.reshape(3, 3).mean(axis=1))
+
+
+def test_two_runs_alike_in_few_batches_seldom_differ(runs):
+    """The null, 60 times in three batches: no measure is found more often than its level says."""
+    metric = runs[0].metrics["success"]
+    rng = np.random.default_rng(0)
+    found = {"NS": 0, "S": 0}
+    for _ in range(60):
+        rows = [
+            [
+                replace(
+                    r,
+                    state=i // 4,
+                    values={"success": {f"post_{m}S": 0.5 + (0.1 * b + 0.02 * n) for m, n, b in
+                            zip("EPN", noise, shared[i // 4], strict=True)}},
+                )
+                for i, (r, noise) in enumerate(zip(run.everything, rng.normal(size=(12, 3)), strict=False))
+            ]
+            for run in runs
+            for shared in [rng.normal(size=(3, 3))]
+        ]  # fmt: skip
+        pair = paired(
+            *(
+                replace(r, metrics={"success": metric}, everything=e)
+                for r, e in zip(runs, rows, strict=True)
+            )
+        )
+        pair.__dict__["clusters"] = np.array([r.state for r in rows[0]])
+        for each in pair.contrasts:
+            if each.name in found:
+                found[each.name] += each.p <= ALPHA
+    assert max(found.values()) <= 4, found  # by percentiles, S was found in a fifth of them
+
+
+def test_a_difference_that_is_the_same_everywhere_is_found(runs):
+    """t is not defined without a spread, and ten cases of ten are no chance."""
+    rows = [
+        replace(r, values={"magnitude": {"post_NM": r.values["magnitude"]["post_NM"] + 0.5}})
+        for r in runs[0].everything
+    ]
+    found = contrasts(runs[0], replace(runs[1], everything=rows))["NM"]
+    assert (found.test, found.alike) == (SIGN, True)
+    assert found.p == pytest.approx(2 / 2**10)
+    assert found.detectable is None
+    assert found.difference.low == found.difference.high == pytest.approx(0.5)
+
+
+def test_no_difference_is_detectable_that_cannot_be(runs):
+    """Of two batches a t-test would need several times the range."""
+    rows = [[replace(r, state=int(i > 4)) for i, r in enumerate(run.everything)] for run in runs]
+    pair = paired(*(replace(r, everything=e) for r, e in zip(runs, rows, strict=True)))
+    pair.__dict__["clusters"] = np.array([r.state for r in rows[0]])
+    for each in pair.contrasts:
+        low, high = each.measure.limits
+        assert each.detectable is None or each.detectable <= high - low
+        assert low - high <= each.difference.low <= each.difference.high <= high - low
 
 
 def test_one_batch_leaves_its_cases_to_be_compared(tmp_path):

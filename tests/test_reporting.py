@@ -2,7 +2,9 @@
 
 import csv
 import io
+import os
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,9 +13,10 @@ from made_runs import made
 from test_cli import failed
 from test_runner import Push
 
-from edit_harness import layouts
+from edit_harness import console, layouts
 from edit_harness.cli import main
 from edit_harness.outcome import Run
+from edit_harness.pages import facts as page_facts
 from edit_harness.testing import tiny_model
 
 
@@ -99,6 +102,31 @@ def test_a_file_s_name_tells_its_format(tell, runs, tmp_path, name, start):
     assert [path.name for path in tmp_path.iterdir()] == [name]  # nothing partial is left
 
 
+def test_a_link_is_written_through(tell, runs, tmp_path):
+    target = tmp_path / "target.md"
+    (tmp_path / "link.md").symlink_to(target)
+    assert tell(*paths(runs), "--out", "link.md").exit_code == 0
+    assert (tmp_path / "link.md").is_symlink()
+    assert target.read_text().startswith("**")
+
+
+def test_a_pipe_is_written_to(tell, runs, tmp_path):
+    pipe = tmp_path / "pipe.md"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert tell(*paths(runs[1:]), "--out", "pipe.md").exit_code == 0
+        assert os.read(reader, 2) == b"**"
+        assert pipe.is_fifo()
+    finally:
+        os.close(reader)
+
+
+def test_a_dash_prints(tell, runs, tmp_path):
+    assert tell(*paths(runs), "--out", "-").stdout == tell(*paths(runs)).stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_html_for_papers_is_a_fragment(tell, runs):
     said = tell(*paths(runs), "--layout", "paper", "--format", "html").stdout
     assert said.startswith("<table>\n<caption>CounterFact+, Table 1: neighborhood score</caption>")
@@ -111,7 +139,34 @@ def test_papers_tables_that_are_missing_are_named(tell, runs):
 
 def test_other_metrics_may_be_asked(tell, runs):
     said = tell(*paths(runs), "--metrics", "nkl", "--format", "markdown").stdout
-    assert "| NKL | NKL+ | n |" in said
+    assert "| NKL ↓ | NKL+ ↓ | n |" in said
+
+
+def test_a_folder_that_is_named_twice_stands_once(tell, runs):
+    result = tell(runs[1].folder.path, f"{runs[1].folder.path}/", "--format", "csv")
+    assert result.stdout == tell(runs[1].folder.path, "--format", "csv").stdout
+    assert "is named twice" in result.stderr
+
+
+def test_a_run_that_breaks_models_says_so_everywhere(runs):
+    """What the terminal says of a run stands in its report and on its page too."""
+    rows = [
+        replace(r, status="nonfinite") if i < 2 else r for i, r in enumerate(runs[1].everything)
+    ]
+    broken = replace(runs[1], everything=rows)
+    text = "20% of the edited models answer with NaN or infinity"
+    for said in (console.remarks(broken), page_facts.remarks(broken), layouts.remarks([broken])):
+        assert text in " ".join(
+            " ".join(part) if isinstance(part, tuple) else part for part in said
+        )
+
+
+def test_before_and_after_over_other_cases_say_so(folder):
+    """A failed edit has no magnitude after it, and one before."""
+    (grid, *_) = layouts.of_runs([made(folder, Push(fails=("Ann",)))])
+    counts = {names[0]: cells[-1].text for names, cells in grid.rows}
+    assert counts["NS ↑"] == "10"
+    assert counts["EM ↑"] == "10 → 9"
 
 
 def test_precisions_stand_apart(folder, runs):

@@ -172,3 +172,30 @@ def test_a_large_run_has_the_interval_that_its_cases_would_have(monkeypatch):
         assert found[name].low == pytest.approx(estimate.low, abs=0.12 * half)
         assert found[name].high == pytest.approx(estimate.high, abs=0.12 * half)
     assert found["a"] != plain["a"]
+
+
+@pytest.mark.parametrize("batches", [2, 3, 5])
+def test_few_batches_cover_the_truth_as_often_as_they_say(batches):
+    """Percentiles of two batches miss it in half of all cases."""
+    rng, missed = np.random.default_rng(0), 0
+    groups = np.repeat(np.arange(batches), 5)
+    for _ in range(300):
+        values = rng.normal(size=batches)[groups] + rng.normal(size=len(groups))
+        found = bootstrap({"a": values}, column_means, resamples=200, groups=groups)["a"]
+        missed += not found.low <= 0 <= found.high
+    assert missed <= 10  # 1 % of 300 are 3
+
+
+def test_few_batches_have_the_interval_of_student():
+    groups = np.repeat([0, 1, 2], 4)
+    values = normal(12)
+    means = values.reshape(3, 4).mean(axis=1)
+    error = means.std(ddof=1) / math.sqrt(3)
+    found = bootstrap({"a": values}, column_means, resamples=20_000, groups=groups)["a"]
+    assert found.high - found.value == pytest.approx(9.925 * error, rel=0.02)
+    assert found.value - found.low == pytest.approx(9.925 * error, rel=0.02)
+
+
+def test_an_interval_keeps_to_what_a_value_can_be():
+    kept = stats.Estimate(0.9, 0.4, 1.4, 5).within((0.5, 1.0))
+    assert (kept.value, kept.low, kept.high) == (0.9, 0.5, 1.0)

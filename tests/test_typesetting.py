@@ -117,9 +117,51 @@ def test_the_unedited_row_is_what_was_before(runs):
 
 
 def test_the_run_with_more_cases_counts(folder, runs):
-    short = made(folder, "prompt", count=3)
+    short = made(folder, "prompt", limit=3)
     row = next(row for row in printed([short, *runs])[0][0].rows if row[0][1] == "prompt")
     assert row[1][-1].text == "10"
+
+
+def test_other_data_and_regimes_have_tables_of_their_own(folder, runs):
+    """Ten cases of other data would be the larger run, and are no better known than three of these."""
+    few = made(folder, "prompt", count=3)
+    batch = made(folder, Push(), regime=eh.Regime("batch", 5))
+    grids = [g for g in printed([*runs, few, batch])[0] if "Table 1:" in g.title]
+    assert [[names[1] for names, _ in grid.rows] for grid in grids] == [
+        ["unedited", "push", "prompt"], ["unedited", "prompt"], ["unedited", "push"],
+    ]  # fmt: skip
+    data = [run.manifest["identity"]["task"]["data"][:8] for run in (runs[-1], few)]
+    captions = [grid.notes[0] for grid in grids]
+    assert [text in caption for text, caption in zip(data, captions, strict=False)] == [True] * 2
+    assert [caption.rpartition(", ")[2] for caption in captions] == ["n = 10", "n = 3", "n = 10"]
+    assert "batch, 5 at once" in captions[2]
+
+
+def test_only_numbers_of_the_same_cases_are_ranked():
+    some, more = frozenset("ab"), frozenset("abc")
+    found = [
+        Row((str(i),), [replace(number, cases=cases)])
+        for i, (number, cases) in enumerate(zip(numbers("1", "9", "2"), (some, more, some), strict=True))
+    ]  # fmt: skip
+    assert [row.numbers[0].cell.mark for row in marked(found)] == ["second", "", "best"]
+
+
+def test_nothing_is_best_where_all_are_alike():
+    assert marks("0", "0", "0", better="lower") == ["", "", ""]
+
+
+def test_the_order_of_runs_does_not_matter(folder, runs):
+    batch = [made(folder, Push(), regime=eh.Regime("batch", 5), seed=seed) for seed in (0, 1)]
+    (there, _), (back, _) = printed([*runs, *batch]), printed([*runs, *batch[::-1]])
+    unedited = [[g.rows[0] for g in grids] for grids in (there, back)]
+    assert unedited[0] == unedited[1]
+
+
+def test_a_change_of_confidence_is_not_ranked(seesaw):
+    """A collapsed editor has the largest D_d."""
+    tables = [table for table in PRINTED if table.value == "change" and table.starred]
+    assert tables
+    assert not any(table.ranked for table in tables)
 
 
 def test_precisions_have_tables_of_their_own(folder, runs):

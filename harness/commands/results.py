@@ -40,7 +40,7 @@ def diff(first: str, second: str, as_json: bool, debug: bool) -> int:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…")
 @click.option("--format", "form", type=click.Choice(["table", "markdown", "latex", "csv", "html"]),
               help="By default as the name of --out ends, or a table.")  # fmt: skip
-@click.option("--out", metavar="FILE", help="Instead of printing it.")
+@click.option("--out", metavar="FILE", help="Instead of printing it; - prints.")
 @click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
               help="One table of all runs, or the tables that papers print.")  # fmt: skip
 @click.option("--figures", metavar="DIR", help="Draw the papers' figures there, as SVG and PNG.")

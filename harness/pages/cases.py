@@ -43,6 +43,7 @@ def explored(run: Run, columns: Stored, budget: int) -> dict[str, Any]:
     picked = list(_within(run, table, budget))
     return {
         "measures": [_measure(name, run.measures[name]) for name in table],
+        "summaries": [_measure(n, m) for n, m in run.measures.items() if n not in table],
         "total": len(run.records),
         "sequence": run.regime.mode == "sequential",
         "cases": picked,
@@ -127,7 +128,9 @@ def _case(case: Case, record: Record) -> dict[str, Any]:
 def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
     """Return what was asked by role, once for each prompt, with all that was answered to it."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    before, after = (_decoded(side, len(case.probes)) for side in (record.before, record.after))
+    # A case that failed has no answer that counts after its edit, whatever is stored there.
+    sides = record.before, record.after if record.status == OK else ()
+    before, after = (_decoded(side, len(case.probes)) for side in sides)
     for probe, *pair in zip(case.probes, before, after, strict=True):
         tags = dict(probe.tags)
         about = {"prompt": probe.query.prompt, **({"tags": tags} if tags else {})}

@@ -16,7 +16,7 @@ function startExplorer(runs) {
   let at = 0;
 
   // --- numbers -------------------------------------------------------------------------------
-  const measureOf = (name) => run.measures.find((measure) => measure.name === name)
+  const measureOf = (name) => [...run.measures, ...run.summaries].find((measure) => measure.name === name)
     ?? { name, times: 1, unit: "", better: "" };
 
   function shown(value, measure) {
@@ -48,7 +48,8 @@ function startExplorer(runs) {
   }
 
   function groupTable(rows, measure, share) {
-    const heads = [by("tag").value, "Cases", "Before", "After", ""];
+    const unit = measure.unit ? `, ${measure.unit}` : "";
+    const heads = [by("tag").value, "Cases", `Before${unit}`, `After${unit}`, ""];
     const head = make("tr", "", ...heads.map((text, i) => make("th", i && i < 4 ? "number" : "", text)));
     const body = rows.map((group) => {
       const [before, after] = group.pairs[measure.name];
@@ -138,7 +139,11 @@ function startExplorer(runs) {
     const sections = groups.map(([role, probes]) => make("section", "",
       make("h4", "", role, make("span", "quiet", ` ${probes.length}`)),
       ...probes.map((p) => probe(p, targets))));
-    return make("div", "inside", found.message ? make("p", "message", found.message) : null,
+    const failed = { ok: null, invalid_case: "The case could not be used; it counts nowhere." };
+    const fate = found.status in failed ? failed[found.status]
+      : "The edit failed, so that there is no answer after it; the case counts as a failure.";
+    return make("div", "inside", fate ? make("p", "message", fate) : null,
+      found.message ? make("p", "message", found.message) : null,
       ...writes, make("p", "", ...tagsOf(found.tags)), values(found), ...sections);
   }
 
@@ -168,14 +173,16 @@ function startExplorer(runs) {
 
   // --- which cases ---------------------------------------------------------------------------
   const haystacks = new WeakMap();
+  const textsOf = (part) => typeof part === "string" ? [part]
+    : part && typeof part === "object" ? Object.values(part).flatMap(textsOf) : [];
   function haystack(found) {
-    if (!haystacks.has(found)) haystacks.set(found, JSON.stringify(Object.values(found)).toLowerCase());
+    if (!haystacks.has(found)) haystacks.set(found, textsOf(found).join("\n").toLowerCase());
     return haystacks.get(found);
   }
 
   function chosen() {
     const [status, role, noop] = [by("status").value, by("role").value, by("noop").checked];
-    const text = JSON.stringify(by("text").value.trim().toLowerCase()).slice(1, -1);
+    const text = by("text").value.trim().toLowerCase();
     return run.cases.filter((found) => (!status || found.status === status)
       && (!role || Object.hasOwn(found.probes ?? {}, role))
       && (!noop || found.noop) && haystack(found).includes(text));

@@ -60,7 +60,8 @@ def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
     for board in boards(entrants):
         flat = plane(board)
         plot = plots.scatter(flat) if flat and flat.points else ""
-        found.append({"board": board, "headings": list(headings(board)), "plot": plot})
+        shown = {"board": board, "headings": list(headings(board)), "plot": plot}
+        found.append({**shown, "joined": 'class="front' in plot})
     return found
 
 
@@ -110,7 +111,7 @@ def _line(line: report.Line) -> dict[str, Any]:
         "change": report.show(line.change, line),
         "after": report.show(line.after, line),
         "interval": report.interval(line.after, line),
-        "n": line.after.n if line.after else "",
+        "n": report.count(line),
     }
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edit_harness.control import COLLAPSE
-from edit_harness.outcome import UNPARSED, Run
+from edit_harness import remarks as about
+from edit_harness.outcome import Run
 from edit_harness.records import INVALID, OK
 
 REASONS = 5
@@ -74,29 +74,8 @@ def remarks(run: Run) -> Iterator[str]:
     yield from (str(note) for note in run.manifest.get("task", {}).get("notes", ()))
     if run.missing > 0:
         yield f"Not finished: {run.missing:,} answers are missing."
-    if run.covers:
-        yield f"{run.covers[:1].upper()}{run.covers[1:]}."
-    if found := run.perplexity:
-        yield f"Perplexity of a text that no edit is about: {found[0]:.4g} → {found[1]:.4g}."
-    if run.collapsed:
-        yield f"Collapsed at {min(run.collapsed)}: that perplexity is {COLLAPSE:g} times as high."
-    if noop := sum(record.noop for record in run.records):
-        yield f"{noop:,} of {len(run.records):,} edits changed no answer."
-    yield from _of_judge(run)
-    yield from run.doubts
-
-
-def _of_judge(run: Run) -> Iterator[str]:
-    if not any(probe.key for case in run.cases for probe in case.probes):
-        return  # nothing was to be judged; to count verdicts takes a walk over all answers
-    if run.pending:
-        yield f"{run.pending:,} texts wait for a judge, and are counted nowhere until then."
-    if run.undecided:
-        yield f"{run.undecided:,} of {run.judged:,} texts undecided; they count as wrong."
-    if run.unparsed:
-        yield f"{run.unparsed:,} of {run.judged:,} texts without a verdict; they count nowhere."
-    if run.doubtful:
-        yield f"That is more than {UNPARSED:.0%}: the judged numbers are not to be trusted."
+    for _, text in about.remarks(run):
+        yield f"{text[:1].upper()}{text[1:].rstrip('.')}.".replace("->", "→")
 
 
 def statuses(run: Run) -> list[Status]:

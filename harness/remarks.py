@@ -1,0 +1,52 @@
+"""What a reader of a run's numbers has to know of them: one list for the terminal, reports and pages.
+
+How many cases failed, and why, each of them shows in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edit_harness.control import COLLAPSE
+from edit_harness.outcome import UNPARSED, Run
+
+NONFINITE = 0.05
+"""The share of edits that break the model from which on that is said."""
+
+
+def remarks(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield what qualifies a run's numbers: a label of a few letters, and a line of text."""
+    if run.covers:
+        yield "note", run.covers
+    if found := run.perplexity:
+        old, new = found
+        yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
+    elif run.regime.mode != "single":
+        yield "control", "the text could not be asked, so that a collapse may go unseen"
+    if run.collapsed:
+        first = min(run.collapsed)
+        yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
+    broken = sum(record.status == "nonfinite" for record in run.records)
+    if broken > NONFINITE * len(run.records):
+        share = f"{broken / len(run.records):.0%} of the edited models answer with NaN or infinity"
+        yield "BROKEN", f"{share}: the numbers say little of an editor that works"
+    for doubt in run.doubts:
+        yield "note", doubt
+    yield from _of_judge(run)
+    if noop := sum(record.noop for record in run.records):
+        yield "no-op", f"{noop} of {len(run.records)} edits changed no answer"
+
+
+def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
+    if not run.judge and not any(probe.key for case in run.cases for probe in case.probes):
+        return  # nothing was to be judged; to count verdicts takes a walk over all answers
+    if run.pending:
+        yield "pending", f"{run.pending} texts wait for a judge, and count nowhere until then"
+    if len(run.served) > 1:
+        yield "judged", "more than one model judged: its server has changed"
+    if run.undecided:
+        yield "judged", f"{run.undecided} of {run.judged} texts undecided; they count as wrong"
+    if run.unparsed:
+        text = f"{run.unparsed} of {run.judged} texts without a verdict; they count nowhere"
+        many = f": more than {UNPARSED:.0%}, the judged numbers are not to be trusted"
+        yield "judged", text + (many if run.doubtful else "")
