@@ -30,6 +30,7 @@ TOLERANCE: Mapping[str, float] = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 
 SHARE = 0.999
 """How many of the values have to be within the tolerance."""
 HEADER = ("model", "config", "tokenizer", "dtype", "task", "version", "data")
+"""What a header says; and ``name``, under which the model is published, empty in those that have none."""
 Place = tuple[str, str, str, str, str]
 """Model's digest, dtype, task, its version, digest of its data."""
 
@@ -196,7 +197,8 @@ def header_of(path: Path) -> dict[str, str]:
             header = json.loads(file.readline())
         if header["baseline"] != FORMAT:
             raise ValueError(f"format {header['baseline']}, not {FORMAT}")
-        return {name: str(header[name]) for name in HEADER}
+        found = {name: str(header[name]) for name in HEADER}
+        return {**found, "name": str(header.get("name", ""))}
     except OSError as error:
         raise DataError(f"the baseline {path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
