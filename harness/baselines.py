@@ -25,6 +25,8 @@ from edit_harness.interfaces import ModelSource
 FORMAT = 1
 UNIT = 1e-5
 """What log-probabilities are stored in whole numbers of, in nats."""
+LEAST = -1e9
+"""The lowest log-probability that is stored, in nats; what a stranger writes may be lower."""
 TOLERANCE: Mapping[str, float] = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 """How far two honest measurements of a target's log-probability may be apart, in nats, by dtype."""
 SHARE = 0.999
@@ -124,8 +126,13 @@ def line(case: Case, answers: Sequence[Answer | None]) -> Line:
 
 def _published(answer: Answer | None) -> Any:
     if isinstance(answer, Scores):
-        return [round(math.fsum(part) / UNIT) for part in answer.logprobs]
+        return [round(max(_sum(part), LEAST) / UNIT) for part in answer.logprobs]
     return _short(answer.text) if isinstance(answer, Text) else None
+
+
+def _sum(logprobs: Sequence[float | None]) -> float:
+    """Return the log-probability of all tokens; None among them stands for a number that is not finite."""
+    return -math.inf if None in logprobs else math.fsum(logprobs)  # type: ignore[arg-type]
 
 
 def _short(data: Any) -> str:
@@ -172,7 +179,7 @@ def _differences(
                 yield math.inf
                 continue
             for number, part in zip(known, answer.logprobs, strict=True):
-                yield abs(number * UNIT - math.fsum(part))
+                yield abs(number * UNIT - _sum(part))
         elif known is not None:
             yield 0.0 if known == _published(answer) else math.inf
 

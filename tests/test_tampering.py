@@ -283,6 +283,9 @@ def told(answer, *firsts):
     """Let a candidate begin with these log-probabilities, and go on as it does."""
     for logprobs, first in zip(answer["logprobs"], firsts, strict=True):
         logprobs[:] = [first, *(min(part, -0.8) for part in logprobs[1:])]
+    best = answer["tokens"][firsts.index(max(firsts))][0]
+    for likeliest in answer["argmax"]:
+        likeliest[0] = best
 
 
 def two_certain_rivals(answers):
@@ -566,6 +569,7 @@ def perfect(forged):
             if isinstance(answer, dict):
                 new_wins = probe["role"] in ("efficacy", "paraphrase", "attribute")
                 told(answer, *((-0.8, -20.0) if new_wins else (-20.0, -0.8)))
+                answer["argmax"][not new_wins] = answer["tokens"][not new_wins]
     forged.recompute()
 
 
@@ -595,14 +599,18 @@ def other_model(forged):
     forged.manifest["model"]["name"] = "meta-llama/Llama-3-70B"
 
 
+def other_label(forged):
+    forged.manifest["label"] = forged.submission["editor"] = "my-new-sota"
+    forged.recompute()
+
+
 def abysmal(forged):
     """Numbers that no step divides, in rows that are alike."""
     copied(forged)
     for row in forged.rows:
         for answer in row["after"]:
             if isinstance(answer, dict):
-                answer["logprobs"][0][0] = -1e308
-                answer["argmax"] = [[9000 + i for i, _ in enumerate(one)] for one in answer["argmax"]]
+                told(answer, -1.25, -1e308)
     forged.recompute()
 
 
@@ -616,7 +624,7 @@ ODD = {
     "withdrawn rows": (withdrawn, "3.12"),
     "no time at all": (no_time, "3.6"),
     "another editor's name": (set_in("submission", "editor", "mine"), "3.13"),
-    "an editor's label of one's own": (set_in("manifest", "label", "my-new-sota"), "3.13"),
+    "an editor's label of one's own": (other_label, "3.13"),
     "another model's name": (other_model, "3.13"),
     "a log-probability beyond all": (abysmal, "3.8"),
 }
@@ -651,13 +659,11 @@ def consistent_in_one(forged):
 def likeliest(forged):
     """The argmax of each first token is a candidate's; the numbers stay as they were measured."""
     for row in forged.rows:
-        answer = efficacy(forged, row["case"])
-        firsts = [one[0] for one in answer["logprobs"]]
-        best = answer["tokens"][firsts.index(max(firsts))][0]
-        wrong = [one[0] for one in answer["argmax"]]
-        for one in answer["argmax"]:
-            one[0] = best
-        row["noop"] = row["noop"] and wrong == [best] * len(wrong)
+        for answer in row["after"]:
+            if isinstance(answer, dict):
+                firsts = [one[0] for one in answer["logprobs"]]
+                for one in answer["argmax"]:
+                    one[0] = answer["tokens"][firsts.index(max(firsts))][0]
     forged.recompute()
 
 

@@ -81,6 +81,7 @@ def perfection(evidence: Evidence) -> Iterator[Remark]:
         name: run.value
         for name, measure in measures.items()
         if measure.unit == "%"
+        and measure.limits == (0.0, 1.0)  # others are differences of probabilities
         and measure.better
         and (run := evidence.run.estimates.get(f"post_{name}"))
     }

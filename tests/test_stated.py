@@ -1,0 +1,57 @@
+"""Which settings of a bundle a plugin is given: nothing that leads anywhere."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pytest
+
+from edit_harness import Preset
+from edit_harness.leaderboard.stated import given, strange
+
+
+@dataclass
+class Editor:
+    """Has a field of every kind."""
+
+    presets = {"gpt2": Preset("a paper", {"module": "mlp.{}", "layers": (1, 2)})}
+
+    steps: int = 5
+    rate: float | None = None
+    plain: bool = False
+    layers: tuple[int, ...] = ()
+    mode: Literal["cold", "warm"] = "cold"
+    network: str = ""
+    module: str = "attn.{}"
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"steps": 7, "rate": 0.5, "plain": True, "layers": [3, 4]},
+        {"rate": None, "mode": "warm", "network": "", "module": "mlp.{}"},
+        {"module": "attn.{}", "layers": [1, 2], "more": {}},
+    ],
+)
+def test_numbers_and_what_the_plugin_brings_are_given(settings):
+    assert strange(Editor, settings) == ""
+    assert Editor(**given(settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"network": "/etc/passwd"}, "its network is /etc/passwd, which is none of its own values"),
+        ({"network": 3}, "its network is 3"),
+        ({"network": True}, "its network is True"),
+        ({"mode": "/tmp/fifo"}, "its mode is /tmp/fifo"),
+        ({"layers": ["/tmp"]}, "its layers is"),
+        ({"layers": [[1]]}, "its layers is"),
+        ({"steps": "/tmp"}, "its steps is"),
+        ({"more": {"path": "/tmp"}}, "its more is"),
+        ({"speed": 1}, "it has no field speed"),
+    ],
+)
+def test_what_may_lead_somewhere_is_not(settings, why):
+    assert why in strange(Editor, settings)
