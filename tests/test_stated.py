@@ -1,19 +1,22 @@
 """Which settings of a bundle a plugin is given: nothing that leads anywhere."""
 
+import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 
-from edit_harness import Preset
+from edit_harness import Preset, fields
+from edit_harness.encoding import dumps
 from edit_harness.leaderboard.stated import given, strange
+from edit_harness.plugins import Plugins
 
 
 @dataclass
 class Editor:
     """Has a field of every kind."""
 
-    presets = {"gpt2": Preset("a paper", {"module": "mlp.{}", "layers": (1, 2)})}
+    presets: ClassVar[Any] = {"gpt2": Preset({"module": "mlp.{}", "layers": (1, 2)}, "a paper")}
 
     steps: int = 5
     rate: float | None = None
@@ -55,3 +58,13 @@ def test_numbers_and_what_the_plugin_brings_are_given(settings):
 )
 def test_what_may_lead_somewhere_is_not(settings, why):
     assert why in strange(Editor, settings)
+
+
+def test_bundled_editors_take_their_own_settings():
+    for component in Plugins.installed().of_kind("editor"):
+        factory = component.load()
+        usual = fields.defaults(factory)
+        for preset in factory.presets.values():
+            told = json.loads(dumps({**usual, **preset.values}))
+            assert strange(factory, told) == "", component.name
+        assert strange(factory, json.loads(dumps(usual))) == "", component.name

@@ -55,6 +55,20 @@ def test_a_finished_run_is_packed_and_passes(made, tmp_path):
     assert code == 0
 
 
+def test_a_run_that_nobody_can_check_is_told_how_to_be(made, tmp_path):
+    run, _ = made
+    path = changed(run, tmp_path, model={**run.manifest["model"], "path": "gpt2-xl"})
+    folder = records.RunFolder(path)
+    identity = {**run.manifest["identity"], "task": {**run.manifest["identity"]["task"], "name": "x"}}
+    folder.write_manifest({**folder.manifest(), "identity": identity})
+    code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    assert code == 6
+    said = " ".join(printed.split())
+    file = tmp_path / "b.baseline.jsonl"
+    assert f"leaderboard baseline -m gpt2-xl -t x --dtype float32 --out {file}" in said
+    assert f"edit-harness verify {tmp_path / 'b.zip'} --baseline {file}" in said
+
+
 def test_home_folders_stay_at_home(made, tmp_path, monkeypatch):
     run, _ = made
     monkeypatch.setenv("HOME", "/home/ada")

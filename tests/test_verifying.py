@@ -1,6 +1,7 @@
 """The commands verify and leaderboard build, on bundles good and bad."""
 
 import json
+import os
 import sys
 import types
 from dataclasses import dataclass, replace
@@ -227,7 +228,7 @@ def test_a_board_shows_names_that_are_vouched_for(bundled, tmp_path, site):
     assert code == 6
     assert "left out c.zip: the same bundle as B.ZIP" in printed
     assert "skipped  1 files that are no .zip, such as notes.txt" in printed
-    assert "(1 runs, 1 left out)" in printed
+    assert "(1 runs, 1 left out)" in " ".join(printed.split())
     (entry,) = site.entries
     model = entry.run.manifest["model"]
     assert (entry.run.label, model["name"], model["note"]) == ("rome", "pocket", "")
@@ -244,7 +245,7 @@ def test_a_board_shows_names_that_are_vouched_for(bundled, tmp_path, site):
         "leaderboard", "build", tmp_path / "in", "--out", tmp_path / "site", "--baseline", baseline
     )
     assert "left out odd.zip: it cannot be shown" in printed
-    assert "(0 runs, 2 left out)" in printed
+    assert "(0 runs, 2 left out)" in " ".join(printed.split())
 
 
 def test_a_bundle_that_is_not_there():
@@ -261,6 +262,32 @@ def test_a_replay_has_its_time(bundled):
     code, printed = edit_harness("verify", good, *flags)
     assert code == 6
     assert "unchecked: it took longer than 0.05 s: fewer cases (-k), or --seconds N" in printed
+
+
+def test_a_replay_opens_no_path_of_a_bundle(bundled, tmp_path):
+    _, baseline, forged = bundled
+    other = forged.copy()
+    other.manifest["identity"]["editor"] |= {
+        "name": "mend", "fields": {"network": str(tmp_path / "pipe")},
+    }  # fmt: skip
+    other.manifest["label"] = other.submission["editor"] = "mend"
+    other.identify()
+    other.recompute()
+    os.mkfifo(tmp_path / "pipe")
+    path = other.folder(tmp_path / "bundle")
+    flags = ("--level", "4", "--beacon", "x", "--baseline", baseline, "--seconds", "120")
+    code, printed = edit_harness("verify", path, *flags)
+    assert code == 6
+    assert "editor mend is not made here: its network is" in " ".join(printed.split())
+
+
+def test_checksums_with_the_ends_of_lines_of_windows(bundled, tmp_path):
+    members = bundled[2].members()
+    sums = bundle.sums(members).replace(b"\n", b"\r\n")
+    path = folder_of(tmp_path / "bundle", {**members, "SHA256SUMS": sums})
+    code, printed = edit_harness("verify", path)
+    assert code == 6
+    assert "SHA256SUMS has the line ends of Windows, CRLF" in printed
 
 
 @pytest.mark.parametrize(
