@@ -68,7 +68,13 @@ def test_verdicts_of_who_is_not_asked_again_are_taken_as_claimed():
 
 @pytest.mark.parametrize(
     ("claimed", "again", "same"),
-    [(1.0, 1.0, True), (1.0, 0.0, False), (0.5, 0.5004, True), (0.5, 0.51, False), (1, 0.9999, True)],
+    [
+        (1.0, 1.0, True),
+        (1.0, 0.0, False),
+        (0.5, 0.5004, True),
+        (0.5, 0.51, False),
+        (1, 0.9999, True),
+    ],
 )
 def test_decisions_are_equal_and_numbers_near(claimed, again, same):
     assert same_value(claimed, again, 1e-3) is same

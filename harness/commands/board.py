@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from edit_harness.options import HELP, as_json, debug, loading_flags, many, with_plugins, with_selection
+from edit_harness.options import (
+    HELP,
+    as_json,
+    debug,
+    loading_flags,
+    many,
+    with_plugins,
+    with_selection,
+)
 from edit_harness.plugins import Plugins
 
 

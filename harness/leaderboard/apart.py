@@ -32,7 +32,10 @@ def run(
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", module, json.dumps(task)],
         cwd=folder,
-        env={**environment, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))},
+        env={
+            **environment,
+            "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path))),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=None if "EDIT_HARNESS_DEBUG" in os.environ else subprocess.DEVNULL,

@@ -56,10 +56,8 @@ def build(
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edit-harness-")))
             report = inspect(bundle, HIGHEST, place, known)
             first = first_of.setdefault(report.digest or bundle.name, bundle.name)
-            if not report.good:
-                rejected.append((bundle.name, why(report)))
-            elif first != bundle.name:
-                rejected.append((bundle.name, f"the same bundle as {first}"))
+            if reason := _left_out(report, bundle.name, first):
+                rejected.append((bundle.name, reason))
             else:
                 entries.append(_entry(report, place, plugins, known, replays))
         unshown = site.write(entries, rejected, Path(out), title)
@@ -89,6 +87,13 @@ def why(report: Report) -> str:
     """Return why a bundle is left out, in a line."""
     first = (report.failed or report.unchecked)[0]
     return f"check {first.check}, {first.name}: {first.text}"
+
+
+def _left_out(report: Report, name: str, first: str) -> str:
+    """Return why a bundle is left out; empty if it is not. ``first`` is the name of the first like it."""
+    if not report.good:
+        return why(report)
+    return "" if first == name else f"the same bundle as {first}"
 
 
 def _entry(

@@ -44,7 +44,9 @@ def _made(check: Check, evidence: Evidence) -> Iterator[Finding]:
         remarks.append(str(error))
     except MemoryError:
         raise
-    except HarnessError as error:  # a plugin that is here cannot make sense of it, and that is no proof
+    except (
+        HarnessError
+    ) as error:  # a plugin that is here cannot make sense of it, and that is no proof
         remarks.append(Unchecked(f"cannot be made: {shown(error.cause)}"))
     except Exception as error:  # a bundle may hold anything where numbers or texts should be
         remarks.append(f"cannot be read: {type(error).__name__}: {shown(str(error))}")

@@ -21,10 +21,10 @@ from edit_harness.cases import (
 )
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import HarnessError
-from edit_harness.leaderboard import likeliest
 from edit_harness.leaderboard.data import NO_BASELINE
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Check, Flag, Remark, Unchecked, shown
+from edit_harness.leaderboard.likeliest import impossible, torn
 from edit_harness.leaderboard.numbers import differing
 from edit_harness.outcome import values
 from edit_harness.records import INVALID, OK, Record
@@ -109,7 +109,7 @@ def bounds(evidence: Evidence) -> Iterator[Remark]:
                 yield _at(record, why)
                 return
             if isinstance(answer, Scores):
-                more, of = likeliest.torn(answer)
+                more, of = torn(answer)
                 several, contexts = several + more, contexts + of
     # Rows of one context may be of several forward passes, and rounding may tell them apart.
     if several > max(1, (1 - baselines.SHARE) * contexts):
@@ -130,7 +130,7 @@ def _impossible(answer: Any, slack: float) -> str:
         }
         if (total := math.fsum(map(math.exp, first.values()))) > 1 + 1e-4:
             return f"probabilities of rival tokens with a sum of {total:.4g}"
-        return likeliest.impossible(answer, slack)
+        return impossible(answer, slack)
     if isinstance(answer, Divergence):
         known = [part for part in (answer.forward, answer.reverse) if part is not None]
         if any(part < -ROUNDING for part in known):

@@ -80,7 +80,9 @@ def _why(code: int | None, limits: Limits) -> str:
         return f"reading it takes longer than {WALL * limits.seconds} s"
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
         return f"reading it takes more than {limits.seconds} s of processor time"
-    return f"reading it ended the process ({apart.how(code)}), which may have {limits.memory:,} bytes"
+    return (
+        f"reading it ended the process ({apart.how(code)}), which may have {limits.memory:,} bytes"
+    )
 
 
 def main(task: Mapping[str, Any]) -> None:

@@ -48,7 +48,9 @@ def judge(evidence: Evidence, plugins: Plugins) -> Judge | Unchecked | None:
     if isinstance(found := _component(plugins, "judge", said, versioned=False), Unchecked):
         return found
     if found.distribution != DISTRIBUTION or found.load().practical:  # type: ignore[attr-defined]
-        return Unchecked(f"the verdicts of judge {found.name} are not made again: it is no bundled rule")
+        return Unchecked(
+            f"the verdicts of judge {found.name} are not made again: it is no bundled rule"
+        )
     try:
         made = make_judge(found, given(said["fields"]), evidence.identity["seed"])
         ours = json.loads(dumps(described(made)))

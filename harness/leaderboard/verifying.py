@@ -38,9 +38,7 @@ class Flags:
     @property
     def draw(self) -> Draw:
         """How cases are drawn, and run again."""
-        return Draw(
-            beacon=self.beacon, number=self.number, model=self.model, seconds=self.seconds
-        )
+        return Draw(beacon=self.beacon, number=self.number, model=self.model, seconds=self.seconds)
 
 
 def verify(flags: Flags) -> int:
@@ -52,7 +50,9 @@ def verify(flags: Flags) -> int:
         )
     for bundle in flags.bundles:
         if not Path(bundle).exists():
-            raise UsageError(f"there is no bundle {bundle}", "name a .zip, or a folder of its files")
+            raise UsageError(
+                f"there is no bundle {bundle}", "name a .zip, or a folder of its files"
+            )
     known = existing(flags.baseline)
     reports = []
     for bundle in flags.bundles:

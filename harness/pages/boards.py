@@ -185,7 +185,10 @@ def _row(
     counts = {status.name: status.count for status in statuses(entrant.run)}
     invalid = counts.get(INVALID, 0)
     cells = [
-        _cell(lines.get(name), best.get((weights_of(entrant.run), name)) if _competes(entrant) else None)
+        _cell(
+            lines.get(name),
+            best.get((weights_of(entrant.run), name)) if _competes(entrant) else None,
+        )
         for name in columns
     ]
     n = len(entrant.run.records)
