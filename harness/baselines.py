@@ -25,11 +25,14 @@ from edit_harness.interfaces import ModelSource
 FORMAT = 1
 UNIT = 1e-5
 """What log-probabilities are stored in whole numbers of, in nats."""
+LEAST = -1e9
+"""The lowest log-probability that is stored, in nats; what a stranger writes may be lower."""
 TOLERANCE: Mapping[str, float] = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 """How far two honest measurements of a target's log-probability may be apart, in nats, by dtype."""
 SHARE = 0.999
 """How many of the values have to be within the tolerance."""
 HEADER = ("model", "config", "tokenizer", "dtype", "task", "version", "data")
+"""What a header says; and ``name``, under which the model is published, empty in those that have none."""
 Place = tuple[str, str, str, str, str]
 """Model's digest, dtype, task, its version, digest of its data."""
 
@@ -123,8 +126,13 @@ def line(case: Case, answers: Sequence[Answer | None]) -> Line:
 
 def _published(answer: Answer | None) -> Any:
     if isinstance(answer, Scores):
-        return [round(math.fsum(part) / UNIT) for part in answer.logprobs]
+        return [round(max(_sum(part), LEAST) / UNIT) for part in answer.logprobs]
     return _short(answer.text) if isinstance(answer, Text) else None
+
+
+def _sum(logprobs: Sequence[float | None]) -> float:
+    """Return the log-probability of all tokens; None among them stands for a number that is not finite."""
+    return -math.inf if None in logprobs else math.fsum(logprobs)  # type: ignore[arg-type]
 
 
 def _short(data: Any) -> str:
@@ -171,7 +179,7 @@ def _differences(
                 yield math.inf
                 continue
             for number, part in zip(known, answer.logprobs, strict=True):
-                yield abs(number * UNIT - math.fsum(part))
+                yield abs(number * UNIT - _sum(part))
         elif known is not None:
             yield 0.0 if known == _published(answer) else math.inf
 
@@ -196,7 +204,8 @@ def header_of(path: Path) -> dict[str, str]:
             header = json.loads(file.readline())
         if header["baseline"] != FORMAT:
             raise ValueError(f"format {header['baseline']}, not {FORMAT}")
-        return {name: str(header[name]) for name in HEADER}
+        found = {name: str(header[name]) for name in HEADER}
+        return {**found, "name": str(header.get("name", ""))}
     except OSError as error:
         raise DataError(f"the baseline {path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -5,7 +5,7 @@ Its values are not judged here: that a name is installed or a digest right is to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -19,12 +19,21 @@ KINDS: Mapping[str, Any] = {
     "model.path": str, "identity": dict, "identity.seed": int, "identity.judge": ANY,
     "identity.regime": dict, "identity.regime.mode": str, "identity.regime.checkpoints": list,
     "identity.task": dict, "identity.task.name": str, "identity.model": dict,
-    "identity.model.dtype": str,
+    "identity.model.dtype": str, "identity.editor": dict, "identity.editor.name": str,
+    "identity.editor.version": str, "identity.editor.fields": dict,
+    "identity.editor.provenance": dict, "model.name": str, "model.note": (str, NoneType),
+    "model.revision": (str, NoneType), "task": dict, "task.origin": (str, NoneType),
+    "task.notes": list, "distributions": list, "environment": dict,
 }  # fmt: skip
 """The kinds of entries, by the names that lead to them."""
 NEEDED = ("identity.seed", "identity.judge", "identity.regime.mode", "identity.regime.checkpoints")
 """What reading a run needs; computing its numbers needs the following too."""
 NUMBERED = ("model.path", "identity.task.name", "identity.model.dtype")
+SHOWN = (
+    "identity.editor.name", "identity.editor.version", "identity.editor.fields",
+    "identity.editor.provenance", "model.name",
+)  # fmt: skip
+"""What a page of the run shows, and every run has."""
 JUDGE = {"name": str, "version": str, "fields": dict, "provenance": dict}
 """What a judge has in it, under ``judged_by`` and ``identity.judge``."""
 
@@ -34,28 +43,46 @@ def check(manifest: Mapping[str, Any], folder: Path, *, numbers: bool = False) -
 
     ``numbers`` asks for what results are written with, too.
     """
+    for name in wrong(manifest, (*NEEDED, *(NUMBERED if numbers else ())), judges=numbers):
+        raise _damaged(folder, name)
+
+
+def wrong(
+    manifest: Mapping[str, Any], needed: Sequence[str], *, judges: bool = True
+) -> Iterator[str]:
+    """Yield the names of entries that are of a wrong kind, or missing though they are needed."""
     for name, kind in KINDS.items():
-        if (value := _at(manifest, name)) is not ... and not isinstance(value, kind):
-            raise _damaged(folder, name)
-    for name in (*NEEDED, *(NUMBERED if numbers else ())):
-        if _at(manifest, name) is ...:
-            raise _damaged(folder, name)
+        value = at(manifest, name)
+        if name in needed if value is ... else not _is(value, kind):
+            yield name
     for name in ("cases", "metrics"):
-        if not all(isinstance(text, str) for text in manifest.get(name, ())):
-            raise _damaged(folder, name)
-    for name in ("judged_by", "identity.judge") if numbers else ():
-        judge = _at(manifest, name)
+        if not _all(manifest.get(name, ()), str):
+            yield name
+    if not _all(manifest.get("distributions", ()), dict):
+        yield "distributions"
+    for name in ("judged_by", "identity.judge") if judges else ():
+        judge = at(manifest, name)
         if isinstance(judge, dict) and not _is_judge(judge):
-            raise _damaged(folder, name)
-    if manifest["identity"]["seed"] < 0:
-        raise _damaged(folder, "identity.seed")
+            yield name
+    seed = at(manifest, "identity.seed")
+    if isinstance(seed, int) and seed < 0:
+        yield "identity.seed"
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Tell whether a value is of a kind; a truth is no number, though it is one in Python."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _all(values: Any, kind: type) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(value, kind) for value in values)
 
 
 def _is_judge(entry: Mapping[str, Any]) -> bool:
     return all(isinstance(entry.get(name), kind) for name, kind in JUDGE.items())
 
 
-def _at(manifest: Any, name: str) -> Any:
+def at(manifest: Any, name: str) -> Any:
     """Return the entry to which names lead; an ellipsis, which JSON has not, if there is none."""
     for part in name.split("."):
         if not isinstance(manifest, Mapping) or part not in manifest:

@@ -26,7 +26,7 @@ from edit_harness.plugins import Plugins
 
 plugins = cache(Plugins.installed)
 SAMPLE = Path(source_of(plugins(), "pocket").data["counterfact"])
-METRICS = ("success", "nkl")
+METRICS = ("success", "magnitude", "accuracy", "nkl")
 CASES = 12
 SUBMISSION = {"contact": "a@example.org", "licence": "CC0", "source": "", "tuned_on": "none"}
 

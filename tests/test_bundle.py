@@ -162,6 +162,16 @@ CONTAINERS = {
     ),
     "a name with a control sequence": (named("\x1b[2J"), r"a member that no bundle has: \\x1b\[2J"),
     "a folder": (named("manifest.json/"), "a member that no bundle has: manifest.json/"),
+    "its folder around it": (
+        named("prompt/manifest.json"),
+        "pack the files themselves, without their folder, as `edit-harness submit` does",
+    ),
+    "litter": (named(".DS_Store", "manifest.json"), "of a file manager; `edit-harness submit RUN`"),
+    "more litter": (named("__MACOSX/._manifest.json"), "of a file manager"),
+    "a run's folder": (
+        named("manifest.json", "lock"),
+        "this is a run's folder: `edit-harness submit RUN` makes a bundle of it",
+    ),
     "code": (named("plugin.py"), "a member that no bundle has: plugin.py"),
     "a pickle": (named("edit.pkl"), "a member that no bundle has: edit.pkl"),
     "an archive inside": (nested, "a member that no bundle has: inner.zip"),

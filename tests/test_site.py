@@ -179,6 +179,26 @@ def test_a_site_without_entries_says_so(tmp_path):
     assert (tmp_path / "site" / "results.csv").read_text() == "task\n"
 
 
+def test_an_entry_that_cannot_be_shown_does_not_stop_the_others(editors, base, tmp_path):
+    odd = altered(base, base.cases, list(base.records), {"label": "odd", "environment": [1]})
+    broken = replace(entry(odd), bundle="in/odd.zip")
+    left_out = write([broken, *entries(editors, "recomputed")], [], tmp_path / "site", "x")
+    assert [name for name, _ in left_out] == ["odd.zip"]
+    assert left_out[0][1].startswith("it cannot be shown: AttributeError")
+    assert len(list((tmp_path / "site" / "runs").iterdir())) == 1
+    assert "odd.zip" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_models_are_told_apart_by_their_weights(base):
+    identity = base.manifest["identity"]
+    model = {**identity["model"], "digest": "0" * 64}
+    runs = [editor(base, "one", 0.5, 0.5), editor(base, "two", 0.9, 0.9, model=model)]
+    (board,) = boards([Entrant(run, "") for run in runs])
+    assert len({row.model for row in board.rows}) == 1
+    assert not any(cell.best for row in board.rows for cell in row.cells if cell)
+    assert all(point.front for point in plane(board).points)
+
+
 def test_exports_have_every_number_and_no_formula(base, tmp_path):
     run = editor(base, "=cmd|' /C calc'!A0", 0.25, 0.75)
     write([entry(run, source="=1+1")], [], tmp_path / "site", "x")
@@ -256,6 +276,16 @@ def test_the_index_is_sorted_and_filtered(tab, site):
                "e.value = 'Nothing'; e.dispatchEvent(new Event('input', {bubbles: true}))")  # fmt: skip
     assert tab.run("document.getElementById('shown').textContent").startswith("No entry is like")
     assert (tab.errors, tab.dialogs) == ([], [])
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_names_do_not_widen_the_page(tab, base, tmp_path, width):
+    long = editor(base, "W" * 100, 1, 1)
+    long.manifest["model"] = {**long.manifest["model"], "name": "M" * 100}
+    write([entry(long)], [], tmp_path / "site", "x")
+    for path in [tmp_path / "site" / "index.html", *(tmp_path / "site" / "runs").iterdir()]:
+        tab.open(path, width)
+        assert tab.run("document.documentElement.scrollWidth <= innerWidth"), path
 
 
 @pytest.mark.parametrize("width", [1280, 390])

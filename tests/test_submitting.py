@@ -9,6 +9,8 @@ from test_verifying import edit_harness
 
 from edit_harness import records
 from edit_harness.leaderboard import submitting
+from edit_harness.leaderboard.data import NO_BASELINE
+from edit_harness.leaderboard.findings import Finding, Report
 
 pytestmark = pytest.mark.skipif(records.SCHEMA < 4, reason="rows have numbers from format 4 on")
 SAID = ("--contact", "a@example.org", "--tuned-on", "none")
@@ -53,6 +55,21 @@ def test_a_finished_run_is_packed_and_passes(made, tmp_path):
     assert again.read_bytes() == out.read_bytes()
     code, _ = edit_harness("verify", out, "--baseline", baseline)
     assert code == 0
+
+
+def test_a_run_that_nobody_can_check_is_told_how_to_be(made, tmp_path, monkeypatch):
+    run, _ = made
+    path = changed(run, tmp_path, model={**run.manifest["model"], "path": "gpt2-xl"})
+    lacking = Finding("1.3", "task", "unchecked", NO_BASELINE)
+    monkeypatch.setattr(submitting, "inspect", lambda path, *_: Report(str(path), 2, [lacking]))
+    code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    assert code == 6
+    said = " ".join(printed.split())
+    file = tmp_path / "b.baseline.jsonl"
+    assert (
+        f"leaderboard baseline -m gpt2-xl -t counterfactplus --dtype float32 --out {file}" in said
+    )
+    assert f"edit-harness verify {tmp_path / 'b.zip'} --baseline {file}" in said
 
 
 def test_home_folders_stay_at_home(made, tmp_path, monkeypatch):

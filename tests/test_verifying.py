@@ -1,6 +1,7 @@
 """The commands verify and leaderboard build, on bundles good and bad."""
 
 import json
+import os
 import sys
 import types
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ def bundled(tmp_path_factory):
     place = tmp_path_factory.mktemp("honest")
     forged, baseline, _ = honest(place)
     bundle.pack(forged.members(), place / "good.zip")
-    return place / "good.zip", baseline
+    return place / "good.zip", baseline, forged
 
 
 def edit_harness(*args):
@@ -35,16 +36,16 @@ def edit_harness(*args):
 
 
 def test_a_bad_bundle_does_not_stop_the_others(bundled, tmp_path):
-    good, baseline = bundled
+    good, baseline, _ = bundled
     (tmp_path / "bad.zip").write_bytes(good.read_bytes()[:500])
     code, printed = edit_harness("verify", tmp_path / "bad.zip", good, "--baseline", baseline)
     assert code == 6
     assert "rejected by check 0.1, container" in printed
-    assert "level 3 is passed, 1 flags to look at" in printed
+    assert "level 3 is passed\n" in printed
 
 
 def test_a_good_bundle_is_passed_and_told_as_json(bundled):
-    good, baseline = bundled
+    good, baseline, _ = bundled
     code, printed = edit_harness("verify", good, "--baseline", baseline, "--json", "--level", "2")
     (found,) = json.loads(printed)
     assert code == 0
@@ -67,13 +68,14 @@ def test_a_replay_needs_a_beacon(bundled):
 
 
 def test_a_replay_says_what_it_is_worth(bundled):
-    good, baseline = bundled
+    good, baseline, _ = bundled
     flags = ("--level", "4", "--beacon", "lottery", "-k", "3", "--baseline", baseline)
     code, printed = edit_harness("verify", good, *flags)
     assert code == 0
     assert f"replay   3 of 3 cases come out as submitted, of {CASES} in all" in printed
     assert "1 % altered cases are met with a probability of 3.0 %" in printed
     assert "5 % altered cases are met with a probability of 14.3 %" in printed
+    assert "drawn by the beacon 'lottery', 3 asked for; --json names the cases" in printed
 
 
 def test_a_file_that_is_no_baseline(bundled, tmp_path):
@@ -128,25 +130,6 @@ def test_requests_in_turn_are_all_replayed():
 
 
 @pytest.mark.parametrize(
-    ("claimed", "again", "distance"),
-    [
-        ([0.5, 0.25, 9], [0.5, 0.26, 9], 0.01),
-        ([None, 0.25, 9], [0.5, 0.25, 9], float("inf")),
-        ({"text": "a"}, {"text": "a", "verdict": {"status": "pending"}}, 0.0),
-        ({"text": "a"}, {"text": "b"}, float("inf")),
-        ({"text": "a"}, [0.5, 0.25, 9], float("inf")),
-        (
-            {"tokens": [[1, 2]], "logprobs": [[-1.0, -2.0]], "argmax": [[1, 2]]},
-            {"tokens": [[1, 2]], "logprobs": [[-1.5, -2.0]], "argmax": [[1, 3]]},
-            0.5,
-        ),
-    ],
-)
-def test_how_far_answers_are_apart(claimed, again, distance):
-    assert replay.distance(claimed, again) == pytest.approx(distance)
-
-
-@pytest.mark.parametrize(
     ("tally", "name"),
     [
         (None, "recomputed"),
@@ -177,16 +160,18 @@ class Entry:
     submission: Any
     badge: str
     notes: Any
+    bundle: str
 
 
 @pytest.fixture
 def site(monkeypatch):
     """A module that keeps what it is given in the place of the one that writes pages."""
-    written = types.SimpleNamespace()
+    written = types.SimpleNamespace(odd=False)
 
     def write(entries, rejected, out, title):
         estimates = [entry.run.estimates["post_ES"].n for entry in entries]
         vars(written).update(entries=entries, rejected=rejected, title=title, n=estimates)
+        return [("odd.zip", "it cannot be shown")] if written.odd else []
 
     package, module = (
         types.ModuleType("edit_harness.pages"),
@@ -199,7 +184,7 @@ def site(monkeypatch):
 
 
 def test_the_site_has_what_passes_and_says_what_does_not(bundled, tmp_path, site):
-    good, baseline = bundled
+    good, baseline, _ = bundled
     place = tmp_path / "bundles"
     place.mkdir()
     (place / "a.zip").write_bytes(good.read_bytes())
@@ -217,12 +202,92 @@ def test_the_site_has_what_passes_and_says_what_does_not(bundled, tmp_path, site
     assert "left out b.zip: check 0.1, container: no .zip that can be read" in printed
     assert [name for name, _ in site.rejected] == ["b.zip", "c"]
     (entry,) = site.entries
-    assert (entry.badge, entry.submission["editor"], site.n) == (
-        f"replayed 2/{CASES}",
-        "rome",
-        [CASES],
+    assert (entry.badge, entry.run.label, site.n) == (f"replayed 2/{CASES}", "rome", [CASES])
+    assert "editor" not in entry.submission  # it was submitted under its own name
+    assert entry.notes == []
+    (told,) = json.loads((reports / "a.json").read_text())
+    assert (told["replay"]["beacon"], told["replay"]["asked"]) == ("x", 2)
+    assert len(told["replay"]["drawn"]) == 2
+
+
+def test_a_board_shows_names_that_are_vouched_for(bundled, tmp_path, site):
+    _, baseline, forged = bundled
+    other = forged.copy()
+    other.manifest |= {"label": "my-new-sota", "preset": "of the paper"}
+    other.manifest["model"] |= {"name": "meta-llama/Llama-3-70B", "note": "the best of all"}
+    other.manifest["task"]["notes"] = ["checked by the authors"]
+    other.submission |= {"editor": "my-new-sota", "model": "Llama"}
+    other.recompute()
+    (tmp_path / "in").mkdir()
+    bundle.pack(other.members(), tmp_path / "in" / "B.ZIP")
+    bundle.pack(other.members(), tmp_path / "in" / "c.zip")
+    (tmp_path / "in" / "notes.txt").touch()
+    code, printed = edit_harness(
+        "leaderboard", "build", tmp_path / "in", "--out", tmp_path / "site", "--baseline", baseline
     )
-    assert entry.notes == ["metrics: metrics of the task are left out: magnitude, accuracy"]
+    assert code == 6
+    assert "left out c.zip: the same bundle as B.ZIP" in printed
+    assert "skipped  1 files that are no .zip, such as notes.txt" in printed
+    assert "(1 runs, 1 left out)" in " ".join(printed.split())
+    (entry,) = site.entries
+    model = entry.run.manifest["model"]
+    assert (entry.run.label, model["name"], model["note"]) == ("rome", "pocket", "")
+    assert not entry.run.manifest["task"]
+    said = {name: text for name, text in entry.submission.items() if "submitted" in name}
+    assert said == {
+        "editor, as submitted": "my-new-sota",
+        "model, as submitted": "meta-llama/Llama-3-70B",
+        "preset, as submitted": "of the paper",
+    }
+    assert len(entry.notes) == 4
+    site.odd = True
+    _, printed = edit_harness(
+        "leaderboard", "build", tmp_path / "in", "--out", tmp_path / "site", "--baseline", baseline
+    )
+    assert "left out odd.zip: it cannot be shown" in printed
+    assert "(0 runs, 2 left out)" in " ".join(printed.split())
+
+
+def test_a_bundle_that_is_not_there():
+    code, printed = edit_harness("verify", "none.zip")
+    assert (code, printed) == (
+        2,
+        "error: there is no bundle none.zip\n       name a .zip, or a folder of its files\n",
+    )
+
+
+def test_a_replay_has_its_time(bundled):
+    good, baseline, _ = bundled
+    flags = ("--level", "4", "--beacon", "x", "--baseline", baseline, "--seconds", "0.05")
+    code, printed = edit_harness("verify", good, *flags)
+    assert code == 6
+    assert "unchecked: it took longer than 0.05 s: fewer cases (-k), or --seconds N" in printed
+
+
+def test_a_replay_opens_no_path_of_a_bundle(bundled, tmp_path):
+    _, baseline, forged = bundled
+    other = forged.copy()
+    other.manifest["identity"]["editor"] |= {
+        "name": "mend", "fields": {"network": str(tmp_path / "pipe")},
+    }  # fmt: skip
+    other.manifest["label"] = other.submission["editor"] = "mend"
+    other.identify()
+    other.recompute()
+    os.mkfifo(tmp_path / "pipe")
+    path = other.folder(tmp_path / "bundle")
+    flags = ("--level", "4", "--beacon", "x", "--baseline", baseline, "--seconds", "120")
+    code, printed = edit_harness("verify", path, *flags)
+    assert code == 6
+    assert "editor mend is not made here: its network is" in " ".join(printed.split())
+
+
+def test_checksums_with_the_ends_of_lines_of_windows(bundled, tmp_path):
+    members = bundled[2].members()
+    sums = bundle.sums(members).replace(b"\n", b"\r\n")
+    path = folder_of(tmp_path / "bundle", {**members, "SHA256SUMS": sums})
+    code, printed = edit_harness("verify", path)
+    assert code == 6
+    assert "SHA256SUMS has the line ends of Windows, CRLF" in printed
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from edit_harness.options import HELP, as_json, debug, loading_flags, many, with_plugins
+from edit_harness.options import (
+    HELP,
+    as_json,
+    debug,
+    loading_flags,
+    many,
+    with_plugins,
+    with_selection,
+)
 from edit_harness.plugins import Plugins
 
 
@@ -41,10 +49,16 @@ def submit(plugins: Plugins, **flags: Any) -> int:
               help="With --level 4: cases that are run again.")  # fmt: skip
 @click.option("-m", "--model", default="", metavar="NAME",
               help="With --level 4: the run's model, if it is not bundled.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(0), default=3600.0, show_default=True,
+              help="With --level 4: how long that may take for a bundle; 0 for no limit.")  # fmt: skip
 @as_json
 @debug
+@with_selection
 def verify(**flags: Any) -> int:
-    """Check bundles, with nothing but what is bundled here; exit code 6 if one is rejected."""
+    """Check bundles; exit code 6 if one is rejected.
+
+    Levels 0 to 3 use nothing but what is bundled here; plugins are for the editors of --level 4.
+    """
     from edit_harness.leaderboard import verifying
 
     return verifying.verify(verifying.Flags(**flags))

@@ -59,6 +59,7 @@ def baseline(plugins: Plugins, flags: Flags) -> int:
 def header(model: Model, benchmark: Benchmark) -> dict[str, str]:
     """Return what a baseline of this model and these cases says that it is of."""
     return {
+        "name": model.name,
         "model": model.digest,
         "config": digests.of_config(model.module.config),
         "tokenizer": model.tokens.digest,

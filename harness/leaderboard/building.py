@@ -13,12 +13,15 @@ from edit_harness import selection
 from edit_harness.console import err
 from edit_harness.errors import DataError, UsageError
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.leaderboard import verifying
+from edit_harness.leaderboard import names, verifying
 from edit_harness.leaderboard.checks import HIGHEST
 from edit_harness.leaderboard.findings import Report
 from edit_harness.leaderboard.inspecting import inspect
+from edit_harness.outcome import Run
 from edit_harness.plugins import Plugins
 
+CLAIMED = ("editor", "model", "revision", "preset")
+"""What a submitter calls things that have a name of their own."""
 if TYPE_CHECKING:
     from edit_harness.pages.site import Entry
 
@@ -42,6 +45,7 @@ def build(
     replays = _replays(Path(reports)) if reports else {}
     rejected: list[tuple[str, str]] = []
     entries: list[Entry] = []
+    first_of: dict[str, str] = {}
     with ExitStack() as stack:
         stack.enter_context(
             selection.chosen(plugin=(), include_path=(), only=[DISTRIBUTION], block=())
@@ -51,13 +55,16 @@ def build(
             # The site reads a run's folder as it is written, so all of them stay until then.
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edit-harness-")))
             report = inspect(bundle, HIGHEST, place, known)
-            if report.good:
-                entries.append(_entry(report, place, plugins, known, replays))
+            first = first_of.setdefault(report.digest or bundle.name, bundle.name)
+            if reason := _left_out(report, bundle.name, first):
+                rejected.append((bundle.name, reason))
             else:
-                rejected.append((bundle.name, why(report)))
-                err.print(f"left out {bundle.name}: {rejected[-1][1]}", markup=False)
-        site.write(entries, rejected, Path(out), title)
-    err.print(f"saved    {out}  ({len(entries)} runs, {len(rejected)} left out)", markup=False)
+                entries.append(_entry(report, place, plugins, known, replays))
+        unshown = site.write(entries, rejected, Path(out), title)
+    rejected, shown = [*rejected, *unshown], len(entries) - len(unshown)
+    for name, reason in rejected:
+        err.print(f"left out {name}: {reason}", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"saved    {out}  ({shown} runs, {len(rejected)} left out)", markup=False)
     return verifying.REJECTED if rejected else verifying.GOOD
 
 
@@ -66,7 +73,11 @@ def found(folder: str) -> list[Path]:
     place = Path(folder)
     if not place.is_dir():
         raise UsageError(f"there is no folder {folder}", "name the folder with the bundles")
-    bundles = sorted(p for p in place.iterdir() if p.suffix == ".zip" or p.is_dir())
+    everything = sorted(place.iterdir())
+    bundles = [path for path in everything if path.suffix.lower() == ".zip" or path.is_dir()]
+    if others := [path.name for path in everything if path not in bundles]:
+        said = f"skipped  {len(others)} files that are no .zip, such as {others[0]}"
+        err.print(said, markup=False, highlight=False)
     if not bundles:
         raise UsageError(f"{folder} has no bundles", "edit-harness submit RUN makes one")
     return bundles
@@ -76,6 +87,13 @@ def why(report: Report) -> str:
     """Return why a bundle is left out, in a line."""
     first = (report.failed or report.unchecked)[0]
     return f"check {first.check}, {first.name}: {first.text}"
+
+
+def _left_out(report: Report, name: str, first: str) -> str:
+    """Return why a bundle is left out; empty if it is not. ``first`` is the name of the first like it."""
+    if not report.good:
+        return why(report)
+    return "" if first == name else f"the same bundle as {first}"
 
 
 def _entry(
@@ -89,7 +107,16 @@ def _entry(
 
     evidence = verifying.unpacked(report, place, plugins, known)
     notes = [f"{finding.name}: {finding.text}" for finding in report.flags]
-    return Entry(evidence.run, evidence.submission, badge(replays.get(report.digest)), notes)
+    manifest = names.vouched(evidence)
+    run = Run(evidence.run.folder, evidence.metrics, manifest, evidence.everything)
+    said = {
+        f"{name}, as submitted": text
+        for source in (evidence.submission, names.claims(evidence.manifest))
+        for name, text in source.items()
+        if name in CLAIMED and text not in ("", manifest["label"], manifest["model"]["name"])
+    }
+    rest = {name: text for name, text in evidence.submission.items() if name not in CLAIMED}
+    return Entry(run, {**rest, **said}, badge(replays.get(report.digest)), notes, report.bundle)
 
 
 def badge(tally: dict[str, Any] | None) -> str:

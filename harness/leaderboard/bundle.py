@@ -19,11 +19,15 @@ from pathlib import Path
 from typing import IO
 
 from edit_harness.leaderboard.findings import Rejected, shown
-from edit_harness.leaderboard.limits import NAMES, Limits
+from edit_harness.leaderboard.limits import MEMBERS, NAMES, Limits
 
 PIECE = 1 << 16
 DATE = (1980, 1, 1, 0, 0, 0)
 """The date of all members, so that the same run gives the same bytes."""
+RUN = "lock"
+"""A file that the folder of a run has, and no bundle."""
+LITTER = {".DS_Store", "__MACOSX", "Thumbs.db", "desktop.ini"}
+"""What file managers leave behind."""
 BROKEN = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError,
     OverflowError, LookupError, OSError,
@@ -128,9 +132,20 @@ def _check_names(names: Iterable[str], limits: Limits) -> None:
     if len(names) > limits.members:
         raise Rejected(f"more than {limits.members} members")
     if wrong := [name for name in names if name not in NAMES]:
-        raise Rejected(f"a member that no bundle has: {shown(wrong[0])}")
+        raise Rejected(f"a member that no bundle has: {shown(wrong[0])}{_hint(names, wrong)}")
     if twice := [name for name in names if names.count(name) > 1]:
         raise Rejected(f"two members have the name {twice[0]}")
+
+
+def _hint(names: list[str], wrong: list[str]) -> str:
+    """Return what has probably happened to somebody who meant no harm; empty if that is not known."""
+    if RUN in names:
+        return "; this is a run's folder: `edit-harness submit RUN` makes a bundle of it"
+    if any(LITTER & {*name.split("/")} for name in wrong):
+        return ", of a file manager; `edit-harness submit RUN` makes the archive without it"
+    if {name.rpartition("/")[2] for name in names} & {*MEMBERS}:
+        return "; pack the files themselves, without their folder, as `edit-harness submit` does"
+    return ""
 
 
 def _check_member(info: zipfile.ZipInfo) -> None:
@@ -140,7 +155,9 @@ def _check_member(info: zipfile.ZipInfo) -> None:
     if info.flag_bits & 1:
         raise Rejected(f"{info.filename} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise Rejected(f"{info.filename} is compressed in another way than deflate")
+        raise Rejected(
+            f"{info.filename} is compressed in another way than deflate, which `edit-harness submit` uses"
+        )
 
 
 def _reader(member: IO[bytes], info: zipfile.ZipInfo, ratio: int) -> Callable[[int], bytes]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from edit_harness.errors import HarnessError
 from edit_harness.leaderboard import consistency, data, doubts, form, numbers
 from edit_harness.leaderboard.evidence import Evidence
-from edit_harness.leaderboard.findings import Check, Finding, Rejected, Remark, shown
+from edit_harness.leaderboard.findings import Check, Finding, Rejected, Remark, Unchecked, shown
 
 CHECKS: tuple[Check, ...] = (
     *form.CHECKS, *data.CHECKS, *numbers.CHECKS, *consistency.CHECKS, *doubts.CHECKS,
@@ -43,6 +44,10 @@ def _made(check: Check, evidence: Evidence) -> Iterator[Finding]:
         remarks.append(str(error))
     except MemoryError:
         raise
+    except (
+        HarnessError
+    ) as error:  # a plugin that is here cannot make sense of it, and that is no proof
+        remarks.append(Unchecked(f"cannot be made: {shown(error.cause)}"))
     except Exception as error:  # a bundle may hold anything where numbers or texts should be
         remarks.append(f"cannot be read: {type(error).__name__}: {shown(str(error))}")
     yield from (Finding.of(check, remark) for remark in remarks)

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 
 from edit_harness import baselines
 from edit_harness.leaderboard.evidence import Evidence
-from edit_harness.leaderboard.findings import Check, Remark, Unchecked, shown
+from edit_harness.leaderboard.findings import Check, Flag, Remark, Unchecked, shown
 from edit_harness.leaderboard.rows import history, visit_of
 from edit_harness.log import MARK
 from edit_harness.records import INVALID, OK, STATUSES, cases_digest, fingerprint
 
-NO_BASELINE = "no baseline of this model, dtype and task is known here: --baseline FILE"
+NO_BASELINE = (
+    "no baseline of this model, dtype and task is known here: --baseline FILE, which "
+    "`edit-harness leaderboard baseline -m MODEL -t TASK --out FILE` makes"
+)
 
 
 def identity(evidence: Evidence) -> Iterator[Remark]:
@@ -118,11 +121,20 @@ def statuses(evidence: Evidence) -> Iterator[Remark]:
         if case and case.problem and record.status != INVALID:
             yield f"case {shown(record.case)!r} cannot be used, and has the status {shown(record.status)}"
             break
+    if doubted := {r.case for r in evidence.records if r.status == INVALID} & _usable(evidence):
+        yield Flag(
+            f"{len(doubted)} cases are told as invalid for their keys, such as "
+            f"{shown(min(doubted))!r}: a replay runs them all again"
+        )
     told = evidence.results.get("failed")
     final = {record.case: record.status for record in evidence.records}
     failed = {case: status for case, status in final.items() if status != OK}
     if told != failed:
         yield f"results.json does not tell the {len(failed)} cases that failed in the rows"
+
+
+def _usable(evidence: Evidence) -> set[str]:
+    return {case.id for case in evidence.cases if not case.problem}
 
 
 CHECKS = (

@@ -10,6 +10,7 @@ from scipy.stats import mannwhitneyu
 
 from edit_harness.cases import Scores
 from edit_harness.encoding import decode_answer, dumps
+from edit_harness.leaderboard import names
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Check, Flag, Remark, shown
 from edit_harness.records import INVALID, OK, Record
@@ -20,6 +21,8 @@ MANY = 100
 """Cases of which not all can have shared their forward passes, and so their times."""
 GRIDS = (1e-1, 1e-2, 1e-3, 1e-4)
 """Steps, in nats, that no measured value keeps to."""
+MEASURABLE = 1e6
+"""Nats beyond which a log-probability tells nothing of steps, whatever it is."""
 MANY_FAILED, MANY_UNMOVED = 0.05, 0.5
 """Shares of cases."""
 CHANCE = 1e-3
@@ -43,6 +46,7 @@ def times(evidence: Evidence) -> Iterator[Remark]:
 def grid(evidence: Evidence) -> Iterator[Remark]:
     """Check that log-probabilities after the edits are not rounded."""
     found = [part for record in _good(evidence) for part in _logprobs(record.after)]
+    found = [part for part in found if abs(part) < MEASURABLE]
     for step in GRIDS:
         if len(found) >= FEW and all(abs(v / step - round(v / step)) < 1e-6 for v in found):
             yield Flag(
@@ -77,6 +81,7 @@ def perfection(evidence: Evidence) -> Iterator[Remark]:
         name: run.value
         for name, measure in measures.items()
         if measure.unit == "%"
+        and measure.limits == (0.0, 1.0)  # others are differences of probabilities
         and measure.better
         and (run := evidence.run.estimates.get(f"post_{name}"))
     }
@@ -110,17 +115,20 @@ def retries(evidence: Evidence) -> Iterator[Remark]:
 
 
 def declared(evidence: Evidence) -> Iterator[Remark]:
-    """Check that the submission speaks of the editor and the model that the run had."""
-    for name in ("editor", "model"):
-        ours = (
-            evidence.manifest["label"]
-            if name == "editor"
-            else evidence.manifest["model"].get("name")
-        )
-        if evidence.submission[name] != ours:
-            yield Flag(
-                f"submission.json names {name} {shown(evidence.submission[name])}, the run {shown(ours)}"
-            )
+    """Check that editor and model are called what they are, by the submission and the manifest."""
+    name, weights = evidence.identity["editor"]["name"], names.model(evidence)
+    said = (
+        ("submission.json", "editor", evidence.submission["editor"], name),
+        ("manifest.json", "editor", evidence.manifest["label"], name),
+        ("submission.json", "model", evidence.submission["model"], weights),
+        ("manifest.json", "model", evidence.manifest["model"]["name"], weights),
+    )
+    for file, what, text, own in said:
+        bare = text.partition("[")[0] if what == "editor" else text
+        if bare != own:
+            yield Flag(f"{file} calls the {what} {shown(text)}; it is {shown(own)}")
+    if name not in {component.name for component in evidence.plugins.of_kind("editor")}:
+        yield Flag(f"editor {shown(name)} is not bundled: what it is shows in a replay only")
 
 
 def _good(evidence: Evidence) -> list[Record]:

@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from edit_harness import durable
+from edit_harness import durable, manifests
+from edit_harness.errors import UsageError
+from edit_harness.interfaces import Regime
 from edit_harness.leaderboard import bundle
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Check, Rejected, Remark, shown
-from edit_harness.leaderboard.limits import MEMBERS, SUMS
+from edit_harness.leaderboard.limits import MEMBERS, SUMS, Limits
 from edit_harness.outcome import MANIFEST
 from edit_harness.records import fingerprint
 
 SUBMISSION = ("contact", "editor", "fingerprint", "licence", "model", "source", "tuned_on")
 IDENTITY: Mapping[str, Any] = {
-    "schema": int, "editor": dict, "task": dict, "metrics": list, "model": dict, "regime": dict,
-    "seed": int, "code": list,
+    "schema": int, "metrics": list, "code": list, "model.digest": str, "model.config": str,
+    "model.tokenizer": str, "task.version": str, "task.data": str, "regime": dict,
 }  # fmt: skip
-TEXTS: Mapping[str, tuple[str, ...]] = {
-    "editor": ("name", "version"),
-    "task": ("name", "version", "data"),
-    "model": ("digest", "config", "tokenizer", "dtype"),
-}
-"""The texts that have to be in parts of the identity."""
-FIELDS: Mapping[str, Any] = {
-    "cases": list, "fingerprint": str, "identity": dict, "label": str, "metrics": list,
-    "model": dict, "preset": str, "visits": int,
-}  # fmt: skip
+"""What has to be in the identity besides what `manifests` asks for, by the names that lead there."""
+NAMES = (
+    "label", "fingerprint", "model.name", "model.revision", "identity.editor.name",
+    "identity.editor.version", "identity.task.name", "identity.task.version",
+    "identity.model.dtype", "identity.judge.name", "identity.judge.version",
+)  # fmt: skip
+"""What pages show as names, in places that are made for names."""
+NEEDED = (*manifests.NEEDED, *manifests.NUMBERED, *manifests.SHOWN, *MANIFEST - {"preview"})
+"""What has to be in a manifest; a preview has to be there too, and may be null."""
 
 
 def container(evidence: Evidence) -> Iterator[Remark]:
@@ -45,8 +46,11 @@ def members(evidence: Evidence) -> Iterator[Remark]:
 def checksums(evidence: Evidence) -> Iterator[Remark]:
     """Check that SHA256SUMS covers every file, and every file is as it says."""
     covered = {name: digest for name, digest in evidence.digests.items() if name != SUMS}
-    if (evidence.folder / SUMS).read_bytes() != bundle.listed(covered):
-        said = (evidence.folder / SUMS).read_bytes().decode("ascii", "replace")
+    raw = (evidence.folder / SUMS).read_bytes()
+    if b"\r" in raw and raw.replace(b"\r\n", b"\n") == bundle.listed(covered):
+        yield f"{SUMS} has the line ends of Windows, CRLF: it has to have LF, as submit writes it"
+    elif raw != bundle.listed(covered):
+        said = raw.decode("ascii", "replace")
         other = [name for name, digest in covered.items() if f"{digest}  {name}\n" not in said]
         yield f"{SUMS} does not say what {', '.join(other) or 'the files'} are"
 
@@ -71,38 +75,48 @@ def strictness(evidence: Evidence) -> Iterator[Remark]:
 
 def schema(evidence: Evidence) -> Iterator[Remark]:
     """Check that every file has the fields that it has to have, of their types."""
-    manifest, submission = evidence.manifest, evidence.submission
+    yield from _submission(evidence.submission, evidence.limits)
+    manifest = evidence.manifest
+    if absent := sorted({*MANIFEST, "fingerprint"} - manifest.keys()):
+        yield f"manifest.json has no {absent[0]!r}"
+        return
+    for name in dict.fromkeys(manifests.wrong(manifest, NEEDED)):
+        yield f"manifest.json: {name} is missing, or of another kind"
+    identity = manifest["identity"] if isinstance(manifest["identity"], dict) else {}
+    for name, kind in IDENTITY.items():
+        if type(manifests.at(identity, name)) is not kind:
+            yield f"the identity of manifest.json has no {kind.__name__} {name}"
+    yield from _names(manifest, evidence.limits)
+    if isinstance(identity.get("regime"), dict):
+        yield from _regime(identity["regime"])
+
+
+def _submission(submission: Mapping[str, Any], limits: Limits) -> Iterator[Remark]:
     if missing := [n for n in SUBMISSION if not isinstance(submission.get(n), str)]:
         yield f"submission.json has no text {missing[0]!r}"
     if unknown := [n for n in submission if n not in SUBMISSION and not n.startswith("x_")]:
         yield f"submission.json has a field {shown(unknown[0])!r}, which is none"
     if empty := [n for n in ("contact", "licence", "tuned_on") if submission.get(n) == ""]:
         yield f"submission.json has an empty {empty[0]!r}"
-    if absent := sorted(MANIFEST - manifest.keys()):
-        yield f"manifest.json has no {absent[0]!r}"
-        return
-    yield from _wrong("manifest.json", manifest, FIELDS)
-    if isinstance(manifest["identity"], dict):
-        yield from _identity(manifest["identity"])
-    for name in ("cases", "metrics"):
-        if not all(isinstance(item, str) for item in manifest[name]):
-            yield f"manifest.json: {name} are no texts"
+    for name in SUBMISSION:
+        most = limits.name if name in ("editor", "model") else limits.word
+        if len(str(submission.get(name, ""))) > most:
+            yield f"submission.json: {name} has more than {most:,} characters"
 
 
-def _identity(identity: Mapping[str, Any]) -> Iterator[Remark]:
-    yield from _wrong("the identity of manifest.json", identity, IDENTITY)
-    for part, names in TEXTS.items():
-        held = identity.get(part)
-        texts = held if isinstance(held, dict) else {}
-        for name in names:
-            if not isinstance(texts.get(name), str):
-                yield f"the identity of manifest.json has no text {part}.{name}"
+def _names(manifest: Mapping[str, Any], limits: Limits) -> Iterator[Remark]:
+    for name in NAMES:
+        if isinstance(text := manifests.at(manifest, name), str) and len(text) > limits.name:
+            yield f"manifest.json: {name} has more than {limits.name} characters"
 
 
-def _wrong(where: str, data: Mapping[str, Any], kinds: Mapping[str, Any]) -> Iterator[Remark]:
-    for name, kind in kinds.items():
-        if type(data.get(name)) is not kind:
-            yield f"{where}: {name} is {shown(data.get(name))}, no {kind.__name__}"
+def _regime(said: Mapping[str, Any]) -> Iterator[Remark]:
+    try:
+        Regime(**{**said, "checkpoints": tuple(said["checkpoints"])})
+    except UsageError as error:
+        yield f"the regime of the run is none: {shown(error.cause)}"
+    except (TypeError, KeyError):
+        yield f"the regime of the run is none: {shown(said)}"
 
 
 def digests(evidence: Evidence) -> Iterator[Remark]:

@@ -10,16 +10,15 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from edit_harness.discovery import BLOCK, FILES, FOLDERS, ONLY
 from edit_harness.hookspecs import DISTRIBUTION
+from edit_harness.leaderboard import apart
 from edit_harness.leaderboard.findings import Finding, Report
 from edit_harness.leaderboard.limits import Limits
 
@@ -51,32 +50,11 @@ def inspect(
         "limits": asdict(limits),
         "end": str(end),
     }
-    code = _run(task, folder, limits)
-    report = _written(end)
+    code = apart.run(__name__, task, folder, _environment(folder), WALL * limits.seconds)
+    report = apart.written(end)
     if report is None:
         report = Report(str(bundle), level, [Finding(*READER, "failed", _why(code, limits))])
     return replace(report, bundle=str(bundle))
-
-
-def _run(task: Mapping[str, Any], folder: Path, limits: Limits) -> int | None:
-    """Run the process, and return its exit code, None if it took too long."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__, json.dumps(task)],
-        cwd=folder,
-        env=_environment(folder),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=None if "EDIT_HARNESS_DEBUG" in os.environ else subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        return process.wait(WALL * limits.seconds)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -93,17 +71,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
-
-
-def _written(end: Path) -> Report | None:
-    """Return the report of the process; None if it came to none."""
-    try:
-        data = json.loads(end.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
-    return Report(**{**data, "findings": [Finding(**each) for each in data["findings"]]})
 
 
 def _why(code: int | None, limits: Limits) -> str:
@@ -112,8 +80,9 @@ def _why(code: int | None, limits: Limits) -> str:
         return f"reading it takes longer than {WALL * limits.seconds} s"
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
         return f"reading it takes more than {limits.seconds} s of processor time"
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"reading it ended the process ({how}), which may have {limits.memory:,} bytes"
+    return (
+        f"reading it ended the process ({apart.how(code)}), which may have {limits.memory:,} bytes"
+    )
 
 
 def main(task: Mapping[str, Any]) -> None:
@@ -143,7 +112,7 @@ def main(task: Mapping[str, Any]) -> None:
         findings.append(Finding(*READER, "failed", why))
     digest = evidence.digests.get("SHA256SUMS", "")
     report = Report(task["bundle"], task["level"], findings, digest)
-    Path(task["end"]).write_text(json.dumps(asdict(report)), encoding="ascii")
+    apart.write(Path(task["end"]), report)
 
 
 def _limit(what: int, most: int) -> None:

@@ -27,6 +27,10 @@ class Limits:
     rows: int = 1_100_000
     text: int = 64_000
     """Characters of a string."""
+    name: int = 100
+    """Characters of what pages show as a name."""
+    word: int = 1_000
+    """Characters of what a submitter says of one thing."""
     depth: int = 16
     number: int = 32
     """Characters of a number."""

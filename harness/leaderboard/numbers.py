@@ -14,7 +14,7 @@ from edit_harness.errors import HarnessError
 from edit_harness.interfaces import Task
 from edit_harness.leaderboard.data import NO_BASELINE
 from edit_harness.leaderboard.evidence import Evidence
-from edit_harness.leaderboard.findings import Check, Flag, Remark, Unchecked, shown
+from edit_harness.leaderboard.findings import Check, Remark, Unchecked, shown
 
 CLOSE = 1e-9
 """How far a number may be from the one that is computed here, absolutely and relatively."""
@@ -37,7 +37,7 @@ def metrics(evidence: Evidence) -> Iterator[Remark]:
         return
     factory: type[Task] = evidence.plugins.find("task", task).load()
     if left_out := [name for name in factory.metrics if name not in names]:
-        yield Flag(f"metrics of the task are left out: {', '.join(left_out)}")
+        yield f"metrics of the task are left out: {', '.join(left_out)}; run it without --metrics"
 
 
 def aggregates(evidence: Evidence) -> Iterator[Remark]:

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 from edit_harness import assembly, baselines, plan, runner
-from edit_harness.cases import Case, Divergence, Scores, Visit
-from edit_harness.components import Named, source_of
-from edit_harness.encoding import decode_answer, dumps
-from edit_harness.errors import PluginError
-from edit_harness.fields import settings
+from edit_harness.cases import Answer, Case, Visit
+from edit_harness.components import source_of
+from edit_harness.encoding import decode_answer
+from edit_harness.leaderboard import rebuilding
+from edit_harness.leaderboard.agreement import distance, reconciled, same_value
 from edit_harness.leaderboard.checks import REPLAY
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Check, Finding, Flag, Remark, Unchecked, shown
-from edit_harness.model import Model
+from edit_harness.outcome import values
 from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.records import INVALID, Record
@@ -32,7 +33,9 @@ from edit_harness.records import INVALID, Record
 LOOSER = 10
 """How many times the tolerance of a baseline an answer may be off: an edit adds to what machines differ by."""
 SHARE = 0.95
-"""How many of the probes of each role have to agree."""
+"""How many of the probes of each role, and of the values of each name, have to agree."""
+INVALIDITY = "told as invalid"
+"""What the cases are called that the rows call invalid, or that are found so here."""
 ALTERED = (0.01, 0.05)
 """Shares of altered cases of which it is said how likely one is drawn."""
 
@@ -41,28 +44,43 @@ ALTERED = (0.01, 0.05)
 class Tally:
     """What the cases that were run again came to."""
 
-    cases: int
+    beacon: str
+    asked: int
+    """How many cases were to be drawn."""
+    drawn: Sequence[str]
     of: int
-    roles: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
-    """Whether each probe agrees, by its role."""
+    more: Sequence[str] = ()
+    """Cases that were run again undrawn: the rows call them invalid."""
+    groups: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
+    """Whether each probe agrees, by its role, and each value, by its name."""
     others: set[str] = field(default_factory=set)
-    """The cases that have a probe which does not."""
+    """The cases that have a probe or a value which does not."""
     worst: float = 0.0
-    """The largest difference of a number, in nats."""
+    """The largest difference of a number of an answer, in nats."""
+
+    def note(self, group: str, case: str, agrees: bool) -> None:
+        """Count a comparison of a case."""
+        self.groups[group].append(agrees)
+        if not agrees:
+            self.others.add(case)
 
     @property
     def detection(self) -> dict[str, float]:
         """How likely a case is drawn that was altered, by the share of such cases in per cent."""
-        return {f"{100 * f:g}": 1 - (1 - f) ** self.cases for f in ALTERED}
+        return {f"{100 * f:g}": 1 - (1 - f) ** len(self.drawn) for f in ALTERED}
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON-ready data."""
         return {
-            "cases": self.cases,
+            "beacon": self.beacon,
+            "asked": self.asked,
+            "drawn": list(self.drawn),
+            "more": list(self.more),
+            "cases": len(self.drawn),
             "of": self.of,
-            "agree": self.cases - len(self.others),
+            "agree": len({*self.drawn} - self.others),
             "others": sorted(self.others),
-            "roles": {role: [sum(found), len(found)] for role, found in self.roles.items()},
+            "groups": {name: [sum(found), len(found)] for name, found in self.groups.items()},
             "worst": self.worst,
             "detection": self.detection,
         }
@@ -98,16 +116,32 @@ def _again(
     model = assembly.load(plugins, name, dtype=evidence.identity["model"]["dtype"])
     if model.digest != evidence.identity["model"]["digest"]:
         return [Unchecked(f"{name} has other weights than the run: --model NAME")], None
-    editor = _editor(evidence, plugins, model)
+    editor = rebuilding.editor(evidence, plugins, model)
     if isinstance(editor, Unchecked):
         return [editor], None
-    ids = [record.case for record in evidence.records if record.status != INVALID]
-    ids = list(dict.fromkeys(ids))
+    judge = rebuilding.judge(evidence, plugins)
+    lacking = [judge] if isinstance(judge, Unchecked) else []
+    ids, doubted = _drawable(evidence)
     chosen = drawn(beacon, evidence.digests["SHA256SUMS"], ids, number)
-    tally = Tally(len(chosen), len(ids))
-    for record in _run(evidence, model, editor, chosen):
-        _compare(evidence, record, tally)
-    return list(_said(tally)), tally
+    more = [] if lacking else doubted
+    tally = Tally(beacon, number, chosen, len(ids), more)
+    comparison = Comparison(evidence, tally, judged=not lacking)
+    planned = [case for case in evidence.cases if not case.problem]
+    steps = list(plan.steps(planned, evidence.regime))
+    steps = thinned(steps, {*chosen, *more}, evidence.regime.mode)
+    judging = None if isinstance(judge, Unchecked) else judge
+    for record in runner.run(model, editor.value, steps, {}, judge=judging):
+        comparison.add(record)
+    code = rebuilding.other_code(evidence, editor)
+    return [*_said(tally), *lacking, *([code] if code else [])], tally
+
+
+def _drawable(evidence: Evidence) -> tuple[list[str], list[str]]:
+    """Return the ids that cases are drawn from, and those of cases that the rows alone call invalid."""
+    final = {record.case: record.status for record in evidence.records}
+    usable = [name for name, status in final.items() if status != INVALID]
+    doubted = [name for name, status in final.items() if status == INVALID]
+    return usable, [name for name in doubted if not evidence.by_id[name].problem]
 
 
 def _bundled(evidence: Evidence, plugins: Plugins) -> str:
@@ -118,39 +152,6 @@ def _bundled(evidence: Evidence, plugins: Plugins) -> str:
         if any(baselines.header_of(file)["model"] == digest for file in files):
             return component.name
     return ""
-
-
-def _editor(evidence: Evidence, plugins: Plugins, model: Model) -> Named | Unchecked:
-    """Return the editor as it was in the run, or why it is not here."""
-    said = evidence.identity["editor"]
-    try:
-        found = plugins.find("editor", said["name"])
-    except PluginError:
-        return Unchecked(
-            f"editor {shown(said['name'])} is not installed: it is in {shown(said['version'])}"
-        )
-    if found.origin != said["version"]:
-        return Unchecked(
-            f"editor {found.name} is here of {found.origin}, and was of {shown(said['version'])}"
-        )
-    fields = {key: tuple(v) if isinstance(v, list) else v for key, v in said["fields"].items()}
-    editor, _ = assembly.make_editor(
-        plugins, model, found.qualified, fields, evidence.identity["seed"]
-    )
-    ours = {"fields": settings(editor.value), "provenance": dict(editor.value.provenance)}
-    for part, values in json.loads(dumps(ours)).items():
-        if values != said[part]:
-            return Unchecked(f"the {part} of editor {found.name} are others here than in the run")
-    return editor
-
-
-def _run(
-    evidence: Evidence, model: Model, editor: Named, chosen: Collection[str]
-) -> Iterator[Record]:
-    """Yield what the chosen cases come to: with the whole of their batch, or the sequence before them."""
-    planned = [case for case in evidence.cases if not case.problem]
-    steps = thinned(list(plan.steps(planned, evidence.regime)), set(chosen), evidence.regime.mode)
-    yield from runner.run(model, editor.value, steps, {})
 
 
 def thinned(steps: Sequence[Step], chosen: Collection[str], mode: str) -> list[Step]:
@@ -170,55 +171,73 @@ def thinned(steps: Sequence[Step], chosen: Collection[str], mode: str) -> list[S
     ]
 
 
-def _compare(evidence: Evidence, again: Record, tally: Tally) -> None:
-    """Add to the tally which probes of a record agree with those of the bundle."""
-    claimed = _by_visit(evidence)[again.visit]
-    tolerance = LOOSER * baselines.TOLERANCE.get(evidence.identity["model"]["dtype"], 0.0)
-    whole = claimed.status == again.status and len(claimed.after) == len(again.after)
-    probes = evidence.by_id[again.case].probes
-    for number, probe in enumerate(probes):
-        off = math.inf
-        if whole:
-            pair = ((side[number] if side else None) for side in (claimed.after, again.after))
-            off = distance(*pair)
-        tally.roles[probe.role].append(off <= tolerance)
-        if math.isfinite(off):
-            tally.worst = max(tally.worst, off)
-        if off > tolerance:
-            tally.others.add(again.case)
+@dataclass
+class Comparison:
+    """Adds records that were made here to a tally, each beside that of the bundle."""
 
+    evidence: Evidence
+    tally: Tally
+    judged: bool
+    """Whether texts were judged here, too."""
 
-def _by_visit(evidence: Evidence) -> Mapping[Visit, Record]:
-    return {record.visit: record for record in evidence.records}
+    @cached_property
+    def _claimed(self) -> dict[Visit, Record]:
+        return {record.visit: record for record in self.evidence.records}
 
+    @property
+    def _tolerance(self) -> float:
+        dtype = self.evidence.identity["model"]["dtype"]
+        return LOOSER * baselines.TOLERANCE.get(dtype, 0.0)
 
-def distance(claimed: Any, again: Any) -> float:
-    """Return how far two stored answers are apart, in nats; infinity for another text or token."""
-    one, two = decode_answer(claimed), decode_answer(again)
-    if isinstance(one, Scores) and isinstance(two, Scores) and one.tokens == two.tokens:
-        sides = [[_sum(part) for part in answer.logprobs] for answer in (one, two)]
-        return max(abs(x - y) if x != y else 0.0 for x, y in zip(*sides, strict=True))
-    if isinstance(one, Divergence) and isinstance(two, Divergence):
-        pairs = ((one.forward, two.forward), (one.reverse, two.reverse))
-        return max(0.0 if x == y else _difference(x, y) for x, y in pairs)
-    same = getattr(one, "text", one) == getattr(two, "text", two)
-    return 0.0 if same else math.inf
+    def add(self, again: Record) -> None:
+        """Compare the answers of a record, and the values that follow from them."""
+        claimed = self._claimed[again.visit]
+        if INVALID in (claimed.status, again.status):
+            self.tally.note(INVALIDITY, again.case, claimed.status == again.status)
+            return
+        sides = (self._side(claimed, again, "before"), self._side(claimed, again, "after"))
+        self._answers(claimed, again, sides[1])
+        self._values(claimed, again, (sides[0], sides[1]))
 
+    def _side(self, claimed: Record, again: Record, name: str) -> list[Answer | None]:
+        """Return the answers of a side, as they were measured here, with what rounding decides as claimed."""
+        pairs = zip_longest(getattr(claimed, name), getattr(again, name))
+        found = [
+            reconciled(decode_answer(one), decode_answer(two), self._tolerance, judged=self.judged)
+            for one, two in pairs
+        ]
+        return found[: len(getattr(again, name))]
 
-def _sum(logprobs: Sequence[float | None]) -> float:
-    return -math.inf if None in logprobs else math.fsum(logprobs)  # type: ignore[arg-type]
+    def _answers(self, claimed: Record, again: Record, side: Sequence[Answer | None]) -> None:
+        probes = self.evidence.by_id[again.case].probes
+        whole = claimed.status == again.status and len(claimed.after) == len(side)
+        for number, probe in enumerate(probes):
+            off = math.inf
+            if whole:
+                off = distance(decode_answer(claimed.after[number]), side[number]) if side else 0.0
+            if math.isfinite(off):
+                self.tally.worst = max(self.tally.worst, off)
+            self.tally.note(probe.role, again.case, off <= self._tolerance)
 
-
-def _difference(one: float | None, two: float | None) -> float:
-    return math.inf if one is None or two is None else abs(one - two)
+    def _values(self, claimed: Record, again: Record, sides: Any) -> None:
+        """Compare what the metrics make of the answers here with the values that are claimed."""
+        case = self.evidence.by_id[again.case]
+        ours = values(case, sides, self.evidence.metrics, again.status)
+        for metric, found in ours.items():
+            theirs = claimed.values.get(metric, {})
+            for name in sorted({*found, *theirs}):
+                pair = theirs.get(name), found.get(name)
+                good = None not in pair and same_value(*pair, self._tolerance)  # type: ignore[arg-type]
+                self.tally.note(f"{metric}, {name}", again.case, good)
 
 
 def _said(tally: Tally) -> Iterator[Remark]:
-    for role, found in tally.roles.items():
+    for name, found in tally.groups.items():
         if sum(found) < SHARE * len(found):
-            yield f"{shown(role)}: {sum(found)} of {len(found)} probes come out as submitted"
+            yield f"{shown(name)}: {sum(found)} of {len(found)} come out as submitted"
     if tally.others:
+        run = len(tally.drawn) + len(tally.more)
         yield Flag(
-            f"{len(tally.others)} of {tally.cases} cases do not come out as submitted, such as "
+            f"{len(tally.others)} of {run} cases do not come out as submitted, such as "
             f"{shown(min(tally.others))!r}"
         )

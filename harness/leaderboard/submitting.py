@@ -14,6 +14,7 @@ from edit_harness import durable
 from edit_harness.console import err, out
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
 from edit_harness.leaderboard import bundle, verifying
+from edit_harness.leaderboard.data import NO_BASELINE
 from edit_harness.leaderboard.findings import Report
 from edit_harness.leaderboard.inspecting import inspect
 from edit_harness.outcome import Run
@@ -67,8 +68,8 @@ def submit(plugins: Plugins, flags: Flags) -> int:
     except OSError as error:
         raise ResourceError(f"{path} cannot be written: {error.strerror}", "--out FILE") from None
     _tell(path, content, run)
-    report = _verified(path, flags)
-    return verifying.REJECTED if report.failed else verifying.GOOD
+    report = _verified(path, flags, run)
+    return verifying.GOOD if report.good else verifying.REJECTED
 
 
 def check(run: Run) -> None:
@@ -152,15 +153,31 @@ def _tell(path: Path, content: Mapping[str, bytes], run: Run) -> None:
         err.print(f"note     {len(run.failures)} cases failed, and count as failures")
 
 
-def _verified(path: Path, flags: Flags) -> Report:
+def _verified(path: Path, flags: Flags, run: Run) -> Report:
     """Check the bundle as a board does, and print what it comes to and the command that does it."""
     with tempfile.TemporaryDirectory(prefix="edit-harness-") as folder:
         report = inspect(path, LEVEL, Path(folder), verifying.existing(flags.baseline))
     for finding in (*report.failed, *report.unchecked):
         said = f"{finding.outcome}: check {finding.check}, {finding.name}: {finding.text}"
         err.print(said, markup=False, highlight=False, soft_wrap=True)
-    command = " ".join(
-        ["edit-harness verify", str(path), *(f"--baseline {b}" for b in flags.baseline)]
-    )
+    given = list(flags.baseline)
+    if NO_BASELINE in [finding.text for finding in report.unchecked]:
+        given.append(_baseline(path, run))
+    command = " ".join(["edit-harness verify", str(path), *(f"--baseline {b}" for b in given)])
     out.print(command, markup=False, highlight=False, soft_wrap=True)
     return report
+
+
+def _baseline(path: Path, run: Run) -> str:
+    """Say how the baseline is made that is missing, and return the name of its file."""
+    identity = run.manifest["identity"]
+    file = str(path.with_suffix(".baseline.jsonl"))
+    model, task = run.manifest["model"]["path"], identity["task"]["name"]
+    err.print(
+        "note     nobody can check it in full without the values of the unedited model; make them,\n"
+        "         and send them along (with --task-args and --model-args as the run had them):\n"
+        f"         edit-harness leaderboard baseline -m {model} -t {task} "
+        f"--dtype {identity['model']['dtype']} --out {file}",
+        markup=False, highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    return file

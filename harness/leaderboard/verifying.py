@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edit_harness.console import out
-from edit_harness.errors import HarnessError, UsageError
-from edit_harness.leaderboard.checks import HIGHEST, REPLAY
+from edit_harness.errors import UsageError
+from edit_harness.leaderboard.checks import HIGHEST
 from edit_harness.leaderboard.evidence import Evidence
-from edit_harness.leaderboard.findings import Finding, Report
+from edit_harness.leaderboard.findings import Report, shown
 from edit_harness.leaderboard.inspecting import inspect
 from edit_harness.leaderboard.limits import SUMS, Limits
+from edit_harness.leaderboard.replaying import Draw, replay
 from edit_harness.plugins import Plugins
 
 GOOD, REJECTED = 0, 6
@@ -30,8 +31,14 @@ class Flags:
     beacon: str
     number: int
     model: str
+    seconds: float
     as_json: bool
     debug: bool
+
+    @property
+    def draw(self) -> Draw:
+        """How cases are drawn, and run again."""
+        return Draw(beacon=self.beacon, number=self.number, model=self.model, seconds=self.seconds)
 
 
 def verify(flags: Flags) -> int:
@@ -41,6 +48,11 @@ def verify(flags: Flags) -> int:
             "--level 4 draws cases by a beacon",
             "--beacon TEXT: what nobody knew before the submission, such as a public random number",
         )
+    for bundle in flags.bundles:
+        if not Path(bundle).exists():
+            raise UsageError(
+                f"there is no bundle {bundle}", "name a .zip, or a folder of its files"
+            )
     known = existing(flags.baseline)
     reports = []
     for bundle in flags.bundles:
@@ -70,24 +82,8 @@ def checked(bundle: Path, flags: Flags, known: Sequence[Path] = ()) -> Report:
         if flags.level > HIGHEST:
             report = replace(report, level=flags.level)
             if not report.failed:
-                report = _replayed(report, folder, flags, known)
+                report = replay(report, folder, known, flags.draw)
         return report
-
-
-def _replayed(report: Report, folder: Path, flags: Flags, known: Sequence[Path]) -> Report:
-    """Return the report with what comes of running cases again."""
-    from edit_harness.leaderboard import replay
-
-    plugins = Plugins.installed()
-    evidence = unpacked(report, folder, plugins, known)
-    try:
-        findings, tally = replay.replayed(
-            evidence, plugins, flags.model, flags.beacon, flags.number
-        )
-    except HarnessError as error:
-        why = f"{error.cause}; {error.remedy}" if error.remedy else error.cause
-        findings, tally = [Finding(REPLAY, "replay", "unchecked", why)], {}
-    return replace(report, findings=[*report.findings, *findings], replay=tally)
 
 
 def unpacked(
@@ -118,6 +114,12 @@ def _conclusion(report: Report) -> list[str]:
             f"replay   {tally['agree']} of {tally['cases']} cases come out as submitted, of "
             f"{tally['of']} in all; largest difference {tally['worst']:.2g} nats"
         )
+        lines.append(
+            f"         drawn by the beacon {shown(tally['beacon'])!r}, {tally['asked']} asked for; "
+            "--json names the cases"
+        )
+        if tally["more"]:
+            lines.append(f"         and {len(tally['more'])} that the rows call invalid")
         for share, chance in tally["detection"].items():
             sure = 1.0 if tally["cases"] >= tally["of"] else chance
             lines.append(

@@ -131,6 +131,11 @@ def model_of(run: Run) -> str:
     return f"{model['name']}@{revision}" if revision else str(model["name"])
 
 
+def weights_of(run: Run) -> str:
+    """Return what tells models apart, whatever they are called: the digest of the weights."""
+    return str(run.manifest["identity"]["model"]["digest"])
+
+
 def _board(protocol: Protocol, entrants: Sequence[Entrant]) -> Board:
     by_run = [
         {line.name: line for line in e.run.lines if not line.measure.detail} for e in entrants
@@ -142,10 +147,11 @@ def _board(protocol: Protocol, entrants: Sequence[Entrant]) -> Board:
     return Board(protocol, list(columns.items()), rows, [entrants[i] for i in order])
 
 
-def _place(entrant: Entrant) -> tuple[str, bool, str, str]:
+def _place(entrant: Entrant) -> tuple[str, str, bool, str, str]:
     """Return what rows are sorted by at first: model, the unedited one first, editor."""
     run = entrant.run
-    return model_of(run), not unedited(run), run.label, str(run.manifest.get("fingerprint", ""))
+    name, mark = model_of(run), str(run.manifest.get("fingerprint", ""))
+    return name, weights_of(run), not unedited(run), run.label, mark
 
 
 def _best(
@@ -161,7 +167,7 @@ def _best(
             if better and line.after is not None and not math.isnan(line.after.value):
                 value = line.after.value if better == "higher" else -line.after.value
                 said = value, report.show(line.after, line)
-                found.setdefault((model_of(entrant.run), name), []).append(said)
+                found.setdefault((weights_of(entrant.run), name), []).append(said)
     return {key: max(several)[1] for key, several in found.items() if len(several) > 1}
 
 
@@ -179,7 +185,10 @@ def _row(
     counts = {status.name: status.count for status in statuses(entrant.run)}
     invalid = counts.get(INVALID, 0)
     cells = [
-        _cell(lines.get(name), best.get((model, name)) if _competes(entrant) else None)
+        _cell(
+            lines.get(name),
+            best.get((weights_of(entrant.run), name)) if _competes(entrant) else None,
+        )
         for name in columns
     ]
     n = len(entrant.run.records)
@@ -258,7 +267,7 @@ def _undominated(one: Placed, others: Sequence[Placed], signs: Sequence[int]) ->
     for entrant, *estimates in others:
         theirs = [sign * estimate.value for sign, estimate in zip(signs, estimates, strict=True)]
         as_good = all(t >= m for t, m in zip(theirs, mine, strict=True))
-        if model_of(entrant.run) == model_of(one[0].run) and as_good and theirs != mine:
+        if weights_of(entrant.run) == weights_of(one[0].run) and as_good and theirs != mine:
             return False
     return True
 

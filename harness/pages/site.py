@@ -45,18 +45,25 @@ class Entry:
     """How the numbers were checked: ``recomputed``, ``replayed k/n`` or ``reproduced``."""
     notes: Sequence[str]
     """What the checks found odd, a line each."""
+    bundle: str = ""
+    """Where it came from, to name it if it cannot be shown."""
 
 
 def write(
     entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], out: Path, title: str
-) -> None:
+) -> list[tuple[str, str]]:
     """Write the site. ``rejected`` has the name of each bundle that did not pass, and why.
+
+    Returns the same of entries that cannot be shown, whatever a stranger put there; the site has the others.
 
     Raises `UsageError` if there is a folder of other files, and `ResourceError` if the disk does
     not take the site; what was there stays as it was.
     """
     out = out.resolve()
     _check_ours(out)
+    tried = [(entry, _unshowable(entry, title)) for entry in entries]
+    unshown = [(Path(entry.bundle).name, why) for entry, why in tried if why]
+    entries, rejected = [entry for entry, why in tried if not why], [*rejected, *unshown]
     fresh, old = (out.with_name(f".{out.name}.{os.getpid()}.{kind}") for kind in ("new", "old"))
     try:
         for name, text in _files(entries, rejected, title):
@@ -75,6 +82,17 @@ def write(
     finally:
         for left in (fresh, old):
             shutil.rmtree(left, ignore_errors=True)
+    return unshown
+
+
+def _unshowable(entry: Entry, title: str) -> str:
+    """Return why no page can be made of an entry, found by making one; empty if one can."""
+    try:
+        for _ in _files([entry], (), title):
+            pass
+    except Exception as error:  # a bundle that passed may still hold what nobody thought of
+        return f"it cannot be shown: {type(error).__name__}: {str(error)[:80]!r}"
+    return ""
 
 
 def _check_ours(out: Path) -> None:

@@ -1,0 +1,87 @@
+"""The editor and the judge of a bundle's run, made here from what it states, or why they cannot be.
+
+Their code is of what is installed here; the bundle gives names, and numbers to run them with.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from edit_harness import assembly
+from edit_harness.components import Named, described, make_judge
+from edit_harness.encoding import dumps
+from edit_harness.errors import HarnessError, PluginError
+from edit_harness.fields import settings
+from edit_harness.hookspecs import DISTRIBUTION
+from edit_harness.interfaces import Judge
+from edit_harness.leaderboard.evidence import Evidence
+from edit_harness.leaderboard.findings import Flag, Unchecked, shown
+from edit_harness.leaderboard.stated import given, strange
+from edit_harness.model import Model
+from edit_harness.plugins import Component, Plugins
+
+
+def editor(evidence: Evidence, plugins: Plugins, model: Model) -> Named | Unchecked:
+    """Return the editor as it was in the run, or why it is not here. Raises `HarnessError`."""
+    said = evidence.identity["editor"]
+    found = _component(plugins, "editor", said)
+    if isinstance(found, Unchecked):
+        return found
+    made, _ = assembly.make_editor(
+        plugins, model, found.qualified, given(said["fields"]), evidence.identity["seed"]
+    )
+    ours = {"fields": settings(made.value), "provenance": dict(made.value.provenance)}
+    for part, values in json.loads(dumps(ours)).items():
+        if values != said[part]:
+            return Unchecked(f"the {part} of editor {found.name} are others here than in the run")
+    return made
+
+
+def judge(evidence: Evidence, plugins: Plugins) -> Judge | Unchecked | None:
+    """Return what judges the texts again, None if there is nothing to judge, or why nothing can here."""
+    if not any(probe.key for case in evidence.cases for probe in case.probes):
+        return None
+    said = evidence.identity["judge"] or evidence.manifest.get("judged_by")
+    if not said:
+        return Unchecked("the verdicts on texts are nobody's that is named")
+    if isinstance(found := _component(plugins, "judge", said, versioned=False), Unchecked):
+        return found
+    if found.distribution != DISTRIBUTION or found.load().practical:  # type: ignore[attr-defined]
+        return Unchecked(
+            f"the verdicts of judge {found.name} are not made again: it is no bundled rule"
+        )
+    try:
+        made = make_judge(found, given(said["fields"]), evidence.identity["seed"])
+        ours = json.loads(dumps(described(made)))
+    except HarnessError as error:
+        return Unchecked(f"judge {found.name} cannot be made here: {error.cause}")
+    if other := [p for p in ("version", "fields", "provenance") if ours[p] != said[p]]:
+        return Unchecked(f"the {other[0]} of judge {found.name} is another here than in the run")
+    judging: Judge = made.value
+    return judging
+
+
+def _component(
+    plugins: Plugins, kind: str, said: Any, *, versioned: bool = True
+) -> Component | Unchecked:
+    """Return what a bundle names, if it is here, and may be given the settings that the bundle states."""
+    name, version = said["name"], shown(said["version"])
+    try:
+        found = plugins.find(kind, name)
+    except PluginError:
+        where = f"it is in {version}, to be installed, or given by --plugin FILE"
+        return Unchecked(f"{kind} {shown(name)} is not here: {where}")
+    if versioned and found.origin != said["version"]:
+        return Unchecked(f"{kind} {found.name} is here of {found.origin}, and was of {version}")
+    if why := strange(found.load(), said["fields"]):
+        return Unchecked(f"{kind} {found.name} is not made here: {why}")
+    return found
+
+
+def other_code(evidence: Evidence, made: Named) -> Flag | None:
+    """Return a remark if the editor's code is another here than the run says it was."""
+    package = made.package
+    if package is None or [package.name, package.digest] in evidence.identity["code"]:
+        return None
+    return Flag(f"the code of {package.name} is another here than in the run, by its digest")
