@@ -67,7 +67,7 @@ class Asker:
         with process.restored(self._note):
             found = self._together(todo)
         if spoilt := [name for name in self._changed if name in process.NUMERIC]:
-            raise LeakError(f"while it was asked, {spoilt[0]}")
+            raise LeakError(f"{spoilt[0]}, while it was asked")
         if not (times := model.halved - halved):
             return found
         self.tell(f"memory did not suffice: batches are of {model.batch_tokens} tokens from now on")

@@ -226,13 +226,13 @@ def run_beside(
                     advance(evaluation, its.known[visit])
         try:
             _go_on(rows, advance, care)
+            _compare_before(rows)
         except BaseException:
             with suppress(HarnessError):  # what is told is why it ended
                 _summed(rows)
             raise
         for evaluation, its in rows.items():
             accounts.check(evaluation.visits, its.folder, its.known)
-            _compare_before(evaluation, its)
         return _summed(rows)
 
 
@@ -240,7 +240,7 @@ def _go_on(
     rows: Mapping[Evaluation, Rows], advance: Callable[[Evaluation, Record], None], care: Care
 ) -> None:
     """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
-    # Closed when something ends it, so that the last rows are verified while they can be withdrawn.
+    # Closed when something ends it, so that an editor at work ends now, and not some time later.
     with closing(beside.turns(rows, care)) as fresh:
         for evaluation, record in fresh:
             advance(evaluation, record)
@@ -251,19 +251,32 @@ def _go_on(
                 )
 
 
-def _compare_before(evaluation: Evaluation, its: Rows) -> None:
-    """Raise `RunFolderError` if the unedited model did not answer as is published of it."""
-    cases = {case.id: case for case in evaluation.cases}
-    answered = (
-        (cases[name], [decode_answer(answer) for answer in record.before])
-        for (name, _), record in its.known.items()
-        if name != control.ID
-    )
-    if how := baselines.mismatch(evaluation.model.source, evaluation.identity, answered):
+def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:
+    """Raise `RunFolderError` if the unedited model did not answer as is published of it.
+
+    Then no row that was written now counts any more: another model was at work.
+    """
+    found = [
+        f"{its.folder.path}: {how}" + "; the new rows were withdrawn" * its.withdraw(how)
+        for evaluation, its in rows.items()
+        if (how := _mismatch(evaluation, its))
+    ]
+    if found:
         raise RunFolderError(
-            f"{its.folder.path}: {how}",
+            found[0],
             "another model, prompt or device setting is at work: try --batch-size 1 and --device cpu",
         )
+
+
+def _mismatch(evaluation: Evaluation, its: Rows) -> str:
+    """Say how the answers before the edits of the planned cases are not those that are published."""
+    planned = {case.id: case for case in evaluation.cases}
+    answered = (
+        (planned[name], [decode_answer(answer) for answer in record.before])
+        for (name, _), record in its.known.items()
+        if name in planned
+    )
+    return baselines.mismatch(evaluation.model.source, evaluation.identity, answered)
 
 
 def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:

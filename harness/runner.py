@@ -2,7 +2,7 @@
 
 A chunk is a fixed part of the plan, so that a run that goes on after an interruption computes the
 same batches. One case that fails does not take the others of its chunk with it. No row leaves here
-before it is sure that the model is as it was, bit for bit.
+before it is sure that the model is as it was: bit for bit, and in what it answers to fixed texts.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class _Loop:
         before = self.asker.before
         before.turn_to(number)
         measured = self.asker.ask([(case, edited[i]) for case, i in piece.todo])
-        before.witness.check()
+        before.witness.verify()
         return self.asker.records([measured[n] for n in piece.missing])
 
 

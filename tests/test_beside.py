@@ -7,10 +7,10 @@ import pytest
 import torch
 from saboteurs import Honest
 
-from edit_harness import Case, Choose, Probe, Request, evaluation, runner
+from edit_harness import Case, Choose, Probe, Request, baselines, evaluation, runner
 from edit_harness.assembly import make_benchmark
 from edit_harness.beside import Care
-from edit_harness.errors import CaseError, ResourceError
+from edit_harness.errors import CaseError, ResourceError, RunFolderError
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.plugins import Plugins
 from edit_harness.testing import tiny_model
@@ -160,3 +160,36 @@ def test_a_finished_run_loads_nothing_and_asks_nothing(assembled, monkeypatch):
     first = run(made, folder)
     monkeypatch.setattr(type(made.model), "logits", None)
     assert run(made, folder).estimates == first.estimates
+
+
+def test_a_finished_run_is_read_back_for_fewer_cases(assembled, monkeypatch):
+    """The rows of the others stay, and are compared with nothing."""
+    made, folder, _ = assembled()
+    run(made, folder)
+    made.cases = made.cases[:2]
+    del made.steps
+    compared = []
+    monkeypatch.setattr(baselines, "mismatch", lambda s, i, answered: compared.extend(answered))
+    assert [r.case for r in run(made, folder).records] == ["Ada", "Bob"]
+    assert [case.id for case, _ in compared] == ["Ada", "Bob"]
+
+
+def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatch):
+    """Those of this process: the ones of before had been compared."""
+    made, folder, editor = assembled("Rome")
+    with pytest.raises(CaseError):
+        run(made, folder, stop=True)
+    before = rows(folder)
+    editor.fails.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(baselines, "mismatch", lambda *_: "9 of 9 values are others")
+        with pytest.raises(RunFolderError, match="9 of 9 values are others; the new rows were with"):
+            run(made, folder, retry=True)
+    assert [row["withdraws"] for row in rows(folder) if "withdraws" in row] == [
+        [len(before), len(before)]
+    ]
+    assert {r.case: r.status for r in folder.records()}["Rome"] == "edit_failed"
+    assert folder.results()["failed"] == {"Rome": "edit_failed"}
+    editor.edited.clear()
+    assert run(made, folder, retry=True).failures == []
+    assert editor.edited == [["Rome"]]

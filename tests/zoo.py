@@ -139,7 +139,7 @@ class TestLeaksAForwardHook(StateChecks, RunChecks):
     caught = {
         ALONE: "hooks (forward_hooks of the model)",
         "test_leaves_the_model_as_it_was_when_interrupted": "hooks (forward_hooks of the model)",
-        RUN: "hooks (forward_hooks of the model) is not as it was",
+        RUN: "not as before: hooks (forward_hooks of the model)",
         APART: "hooks (forward_hooks of the model) is not as it was",
         HOPELESS: "hooks (forward_hooks of the model) is not as it was",
     }
