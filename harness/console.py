@@ -6,6 +6,7 @@ Results go to stdout, everything else to stderr. Texts from data are never read 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
@@ -119,9 +120,24 @@ def note_stopped(judge: Named | None, codes: list[int]) -> None:
         err.print("       mend it; `edit-harness score RUN` asks it for the rest")
 
 
-def note_read_back(folder: RunFolder) -> None:
-    """Say that a run is there already, with its failures, if it has any."""
+def note_read_back(folder: RunFolder, again: Counter[str]) -> None:
+    """Say that a run is there already, and how cases run again that may not fail again, by status."""
     _line("note", f"nothing is run: {folder.path} has it all; --new runs it again")
+    if again:
+        how = "--retry-failed --reload-on-leak" if again["leak"] else "--retry-failed"
+        what = ", ".join(f"{number} {status}" for status, number in again.items())
+        _line("note", f"{what}: {how} runs {'it' if again.total() == 1 else 'them'} again")
+
+
+def note_kept(evaluation: Evaluation, folder: RunFolder) -> None:
+    """Say how much of a run that ended early there is; what leaked is lost."""
+    planned = evaluation.visits
+    there = {record.visit for record in folder.records() if record.status != "leak"}
+    what = "cases" if evaluation.regime.mode == "single" else "visits of cases"
+    err.print(
+        f"kept: {len(there.intersection(planned))} of {len(planned)} {what} in "
+        f"{folder.path}; continue with the same command"
+    )
 
 
 def note_pending(run: Run) -> None:

@@ -75,8 +75,18 @@ def chunks(
     time = allowance or Allowance()
     maker = Maker(model, editor, time, tell)
     asker = Asker(before, editor, metrics, judge, maker.ledger, time, tell)
+    loop = _Loop(maker, asker, set(done)).run(list(_grouped(steps, size)), size)
+    try:
+        yield from _timed(loop, time)
+    finally:
+        for setback in (maker.setback, asker.setback):
+            setback.tell(tell)
+
+
+def _timed(loop: Iterator[list[Record]], time: Allowance) -> Iterator[list[Record]]:
+    """Pass records on, note what they took, and end where memory holds too little."""
     in_a_row = 0
-    for records in _Loop(maker, asker, set(done)).run(list(_grouped(steps, size)), size):
+    for records in loop:
         yield records
         for record in records:
             time.took(sum(record.seconds.values()))

@@ -1,15 +1,19 @@
 """Tries of what failed, and the rows that editors beside each other write; leaks are in test_saboteurs."""
 
 import json
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from saboteurs import Honest
 
-from edit_harness import Case, Choose, Probe, Request, baselines, evaluation, runner
+from edit_harness import Case, Choose, Probe, Request, baselines, evaluation, guard, runner
+from edit_harness.asking import unchanged
 from edit_harness.assembly import make_benchmark
 from edit_harness.beside import Care
+from edit_harness.cases import Scores, Text
+from edit_harness.edits import Dense, Edit
 from edit_harness.errors import CaseError, ResourceError, RunFolderError
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.plugins import Plugins
@@ -192,4 +196,80 @@ def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatc
     assert folder.results()["failed"] == {"Rome": "edit_failed"}
     editor.edited.clear()
     assert run(made, folder, retry=True).failures == []
-    assert editor.edited == [["Rome"]]
+    assert editor.edited == [["Paris"], ["Rome"]]
+
+
+@dataclass
+class Odd(Honest):
+    """Does something else than editing at one subject."""
+
+    def __post_init__(self):
+        self.do = None
+
+    def edit(self, model, requests):
+        edit = super().edit(model, requests)
+        return (self.do(edit) or edit) if requests[0].subject == "Ann" else edit
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """Run an editor that does something odd at one case."""
+    plugins = Plugins.installed()
+    benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
+
+    def odd(do):
+        editor = Odd()
+        editor.do = do
+        made = evaluation.assemble(plugins, tiny_model(), benchmark, editor=editor, editor_args={})
+        folder = made.open(tmp_path)
+        run(made, folder)
+        return {r.case: r for r in folder.records()}, folder
+
+    return odd
+
+
+@pytest.mark.parametrize("info", [{"x": object()}, {"x": {(1, 2): 3}}, {1: 2}, {"x": {3, 4}}])
+def test_what_an_editor_says_of_its_edit_and_is_no_json_is_its_failure(odd, info):
+    records, _ = odd(lambda edit: replace(edit, info=info))
+    assert records["Ann"].status == "plugin_error"
+    assert f"the editor's info is no JSON: key {next(iter(info))}" in records["Ann"].message
+    assert {r.status for r in records.values() if r.case != "Ann"} == {"ok"}
+
+
+def test_who_would_end_the_program_fails_alone(odd):
+    with guard.measuring():
+        records, _ = odd(lambda edit: os._exit(0))
+    assert records["Ann"].status == "edit_failed"
+    assert "os._exit(0) was called, which would have ended the whole run" in records["Ann"].message
+    assert {r.status for r in records.values() if r.case != "Ann"} == {"ok"}
+
+
+def test_an_edit_of_zeros_is_a_no_op(odd):
+    """In another batch its last bits may be other ones."""
+
+    def zeros(edit):
+        ((name, change),) = edit.changes.items()
+        rows, columns = change.left.shape[0], change.right.shape[1]
+        return Edit({name: Dense(torch.zeros(rows, columns))})
+
+    records, _ = odd(zeros)
+    assert [r.case for r in records.values() if r.noop] == ["Ann"]
+
+
+def test_answers_that_differ_by_rounding_are_the_same():
+    def scores(value, argmax=3):
+        return [Scores(((5,),), ((value,),), ((argmax,),))]
+
+    assert unchanged(scores(-1.0), scores(-1.0 + 5e-6))
+    assert not unchanged(scores(-1.0), scores(-1.0 + 5e-5))
+    assert not unchanged(scores(-1.0), scores(-1.0, 4))
+    assert not unchanged([Text("a")], [Text("b")])
+
+
+def test_that_editing_together_failed_is_told_once(assembled, monkeypatch):
+    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 3),))
+    made, folder, _ = assembled("Bob", "Rome")
+    run(made, folder)
+    (told,) = (note for note in folder.notes if "together" in note)
+    assert told.startswith("editing 3 cases together failed: ValueError: no edit (test_beside.py:")
+    assert told.endswith("(and 3 more times); they were edited in smaller groups")
