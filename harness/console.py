@@ -26,14 +26,15 @@ from rich.text import Text
 
 from edit_harness import report
 from edit_harness.components import Named
-from edit_harness.control import COLLAPSE
+from edit_harness.control import COLLAPSE, ID
 from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.escapes import one_line
 from edit_harness.fields import defaults, settings
 from edit_harness.interfaces import Measure
-from edit_harness.outcome import LEVEL, UNPARSED, Run
+from edit_harness.outcome import LEVEL, UNPARSED, Run, usable
 from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.terminal import Terminal, plain
+from edit_harness.wording import counted
 
 if TYPE_CHECKING:
     from edit_harness.evaluation import Evaluation
@@ -42,6 +43,8 @@ SHOWN_FAILURES, SHOWN_CASES = 5, 3
 """Reasons why cases failed that are listed, and cases that are named for each."""
 NONFINITE = 0.05
 """The share of edits that break the model from which on a banner says so."""
+ENOUGH = 20
+"""Cases below which a share says nothing."""
 LIVE = 3
 """Measures in the line of progress."""
 
@@ -143,7 +146,7 @@ def note_kept(evaluation: Evaluation, folder: RunFolder) -> None:
 def note_pending(run: Run) -> None:
     """Say in one line how many texts wait for a judge, and why, where nothing else is said."""
     if run.pending:
-        text = f"pending  {run.pending} texts in {run.folder.path}: {run.why_pending}"
+        text = f"pending  {counted(run.pending, 'text')} in {run.folder.path}: {run.why_pending}"
         err.print(" ".join(text.split("\n")), soft_wrap=True)
 
 
@@ -221,6 +224,20 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
     """Print the tables of a run, its failures and where it lies; ``named`` says of which editor."""
     if named:
         out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
+    numbers = any(record.status == OK for record in run.everything if record.case != ID)
+    if numbers or not usable(run.records):
+        _tables(run, verbose=verbose)
+    else:
+        out.print("every case failed: there are no numbers")
+    if not quiet:
+        more = len(shown_tables(run, verbose=True)) - len(shown_tables(run, verbose=verbose))
+        if more and numbers:
+            _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
+        for label, text in remarks(run):
+            _line(label, text)
+
+
+def _tables(run: Run, *, verbose: bool) -> None:
     rows = [row for row in run.lines if verbose or not row.measure.detail] or run.lines
     out.print(report.single(rows, LEVEL))
     if not rows:
@@ -232,12 +249,6 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
     for title, contents in shown_tables(run, verbose=verbose):
         out.print()
         out.print(report.listed(title, contents))
-    if not quiet:
-        more = len(shown_tables(run, verbose=True)) - len(shown_tables(run, verbose=verbose))
-        if more:
-            _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
-        for label, text in remarks(run):
-            _line(label, text)
 
 
 def shown_tables(run: Run, *, verbose: bool) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
@@ -265,18 +276,18 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
         ("invalid", invalid, "their records cannot be used, and they count nowhere"),
     ):
         if records:
-            yield label, f"{len(records)} of {len(run.records)} cases; {what}"
+            yield label, f"{len(records)} of {counted(len(run.records), 'case')}; {what}"
         for line in list(_reasons(records))[:SHOWN_FAILURES]:
             yield "", line[: 3 * err.width]
     broken = sum(record.status == "nonfinite" for record in run.records)
-    if broken > NONFINITE * len(run.records):
+    if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
         yield "BROKEN", f"{broken / len(run.records):.0%} of the edited models answer with NaN or "
         yield "", "infinity: the numbers say little of an editor that works"
     for doubt in run.doubts:
         yield "note", doubt
     yield from _of_judge(run)
     if noop := sum(record.noop for record in run.records):
-        yield "no-op", f"{noop} edits changed no answer"
+        yield "no-op", f"{counted(noop, 'edit')} changed no answer"
     yield "saved", f"{run.folder.path}/"
 
 
@@ -296,12 +307,12 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
     """Yield who judged, and what has no verdict that counts."""
     if run.pending:
         who = "" if run.judge else " --judge NAME"
-        yield "pending", f"{run.pending} texts: edit-harness score {run.folder.path}{who}"
+        yield "pending", f"{counted(run.pending, 'text')}: edit-harness score {run.folder.path}{who}"
         yield "", run.why_pending
     if run.judge and run.judged:
         by = f"{run.judge['name']} {run.judge['version']}"
         served = f" ({', '.join(run.served)})" if run.served else ""
-        yield "judged", f"{run.judged} texts by {by}{served}  {run.judge.get('note', '')}".rstrip()
+        yield "judged", f"{counted(run.judged, 'text')} by {by}{served}  {run.judge.get('note', '')}".rstrip()
     if len(run.served) > 1:
         yield "", "more than one model judged: its server has changed"
     if undecided := run.undecided:

@@ -164,6 +164,7 @@ class Evaluation:
         if self.preview:
             parts.append(self.preview.precision)
         folder = RunFolder.open(output, "-".join(map(slug, parts)), self.identity, new=new)
+        folder.notes += folder.oddities()
         if not folder.has_cases([case.id for case in self.cases]):
             folder.write_cases(self.cases)
         folder.write_manifest(

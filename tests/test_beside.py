@@ -248,7 +248,7 @@ def test_an_edit_of_zeros_is_a_no_op(odd):
     """In another batch its last bits may be other ones."""
 
     def zeros(edit):
-        ((name, change),) = edit.changes.items()
+        ((name, change),) = edit.weights.items()
         rows, columns = change.left.shape[0], change.right.shape[1]
         return Edit({name: Dense(torch.zeros(rows, columns))})
 
@@ -273,3 +273,32 @@ def test_that_editing_together_failed_is_told_once(assembled, monkeypatch):
     (told,) = (note for note in folder.notes if "together" in note)
     assert told.startswith("editing 3 cases together failed: ValueError: no edit (test_beside.py:")
     assert told.endswith("(and 3 more times); they were edited in smaller groups")
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda path: (path / "cases.jsonl").unlink(), "cases.jsonl was missing: it was written"),
+        (
+            lambda path: (path / "cases.jsonl").write_text("{}\n"),
+            "cases.jsonl was changed after it was written: it was written again",
+        ),
+        (lambda path: (path / "manifest.json").unlink(), "manifest.json was missing: it was written"),
+        (
+            lambda path: (path / "samples.jsonl").unlink(),
+            "results.json is of 6 cases whose rows are gone: what they were of runs again",
+        ),
+        (
+            lambda path: os.truncate(path / "samples.jsonl", (path / "samples.jsonl").stat().st_size - 9),
+            "9 bytes of rows are gone since results.json was written",
+        ),
+    ],
+)
+def test_what_is_written_or_run_again_is_said(assembled, harm, told):
+    made, folder, _ = assembled()
+    whole = run(made, folder).estimates
+    harm(folder.path)
+    again = made.open(folder.path.parent)
+    assert [note for note in again.notes if told in note]
+    assert run(made, again).estimates == whole
+    assert made.open(folder.path.parent).notes == []
