@@ -218,7 +218,9 @@ class Session:
         steps = _steps_of(culprit, leak.visits)
         if self.care.reload and len(steps) > 1 and all(step.fresh for step in steps):
             its.suspects = set(leak.visits)
-            its.tell(f"{counted(len(leak.visits), 'case')} of a chunk that leaked are run one by one")
+            its.tell(
+                f"{counted(len(leak.visits), 'case')} of a chunk that leaked are run one by one"
+            )
             return
         message = self.named(leak).cause
         for name, state in leak.visits:

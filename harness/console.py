@@ -307,12 +307,18 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
     """Yield who judged, and what has no verdict that counts."""
     if run.pending:
         who = "" if run.judge else " --judge NAME"
-        yield "pending", f"{counted(run.pending, 'text')}: edit-harness score {run.folder.path}{who}"
+        yield (
+            "pending",
+            f"{counted(run.pending, 'text')}: edit-harness score {run.folder.path}{who}",
+        )
         yield "", run.why_pending
     if run.judge and run.judged:
         by = f"{run.judge['name']} {run.judge['version']}"
         served = f" ({', '.join(run.served)})" if run.served else ""
-        yield "judged", f"{counted(run.judged, 'text')} by {by}{served}  {run.judge.get('note', '')}".rstrip()
+        yield (
+            "judged",
+            f"{counted(run.judged, 'text')} by {by}{served}  {run.judge.get('note', '')}".rstrip(),
+        )
     if len(run.served) > 1:
         yield "", "more than one model judged: its server has changed"
     if undecided := run.undecided:

@@ -22,6 +22,7 @@ from edit_harness import (
     beside,
     control,
     digests,
+    guard,
     judging,
     plan,
     precision,
@@ -216,6 +217,7 @@ def run_beside(
     """
     known = {e: {r.visit: r for r in folder.records()} for e, folder in folders.items()}
     with ExitStack() as stack:
+        stack.enter_context(guard.staying())
         rows = {}
         for evaluation, folder in folders.items():
             again = beside.retried(evaluation, known[evaluation]) if care.retry else set()

@@ -1,5 +1,6 @@
-"""Import and run strangers' code so that an accident stays one: what it prints is kept from the result, what
-an import changes is put back, and nothing ends the program from within.
+"""Import and run strangers' code so that an accident stays one.
+
+What it prints is kept from the result, what an import changes is put back, and nothing ends the program from within.
 
 This is against accidents, not against malice: a plugin is code with the rights of who runs it.
 """

@@ -6,14 +6,11 @@ checked by who measures (`edit_harness.runner`).
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
-
-import torch
 
 from edit_harness import failures, process
 from edit_harness.allowance import Allowance, Expired
@@ -93,9 +90,7 @@ class Maker:
     allowance: Allowance
     tell: Tell
     ledger: Ledger = field(default_factory=Ledger)
-    setback: Setback = field(
-        default_factory=lambda: Setback("editing", "edited in smaller groups")
-    )
+    setback: Setback = field(default_factory=lambda: Setback("editing", "edited in smaller groups"))
 
     def edit(self, group: Sequence[Step], last: Edit) -> list[Edited]:
         """Edit together what is independent, and the rest step by step; ``last`` is the edit before.
@@ -161,10 +156,7 @@ class Maker:
         except BaseException as error:
             if not failures.out_of_memory(error):
                 raise
-        # Out here the exception is gone, and with it the tensors that its frames hold.
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        failures.free_memory()
         return self._called([step], make)
 
     def _called(self, group: Sequence[Step], make: Callable[[], list[Edit]]) -> list[Edit]:

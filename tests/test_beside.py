@@ -8,7 +8,7 @@ import pytest
 import torch
 from saboteurs import Honest
 
-from edit_harness import Case, Choose, Probe, Request, baselines, evaluation, guard, runner
+from edit_harness import Case, Choose, Probe, Request, baselines, evaluation, runner
 from edit_harness.asking import unchanged
 from edit_harness.assembly import make_benchmark
 from edit_harness.beside import Care
@@ -187,7 +187,9 @@ def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatc
     editor.fails.clear()
     with monkeypatch.context() as patch:
         patch.setattr(baselines, "mismatch", lambda *_: "9 of 9 values are others")
-        with pytest.raises(RunFolderError, match="9 of 9 values are others; the new rows were with"):
+        with pytest.raises(
+            RunFolderError, match="9 of 9 values are others; the new rows were with"
+        ):
             run(made, folder, retry=True)
     assert [row["withdraws"] for row in rows(folder) if "withdraws" in row] == [
         [len(before), len(before)]
@@ -237,8 +239,7 @@ def test_what_an_editor_says_of_its_edit_and_is_no_json_is_its_failure(odd, info
 
 
 def test_who_would_end_the_program_fails_alone(odd):
-    with guard.measuring():
-        records, _ = odd(lambda edit: os._exit(0))
+    records, _ = odd(lambda edit: os._exit(0))
     assert records["Ann"].status == "edit_failed"
     assert "os._exit(0) was called, which would have ended the whole run" in records["Ann"].message
     assert {r.status for r in records.values() if r.case != "Ann"} == {"ok"}
@@ -283,13 +284,18 @@ def test_that_editing_together_failed_is_told_once(assembled, monkeypatch):
             lambda path: (path / "cases.jsonl").write_text("{}\n"),
             "cases.jsonl was changed after it was written: it was written again",
         ),
-        (lambda path: (path / "manifest.json").unlink(), "manifest.json was missing: it was written"),
+        (
+            lambda path: (path / "manifest.json").unlink(),
+            "manifest.json was missing: it was written",
+        ),
         (
             lambda path: (path / "samples.jsonl").unlink(),
             "results.json is of 6 cases whose rows are gone: what they were of runs again",
         ),
         (
-            lambda path: os.truncate(path / "samples.jsonl", (path / "samples.jsonl").stat().st_size - 9),
+            lambda path: os.truncate(
+                path / "samples.jsonl", (path / "samples.jsonl").stat().st_size - 9
+            ),
             "9 bytes of rows are gone since results.json was written",
         ),
     ],

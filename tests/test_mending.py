@@ -117,7 +117,9 @@ def test_damaged_lines_at_the_end_are_moved_aside_too(run):
     done = repaired(run)
     assert "2 damaged lines in samples.bad.jsonl" in done.output
     assert (run / "samples.bad.jsonl").read_bytes() == damaged + b"nonsense\n"
-    assert b"".join(lines(run)) == b"".join(most) or len(lines(run)) == len(RunFolder(run).records())
+    assert b"".join(lines(run)) == b"".join(most) or len(lines(run)) == len(
+        RunFolder(run).records()
+    )
     assert repaired(run).output == f"nothing to repair in {run}\n"
 
 

@@ -119,7 +119,9 @@ def test_what_no_reading_finds_is_shown_by_the_answers(assembled, clean):
     assert [name for name, status in statuses(folder).items() if status == "leak"] == LEAKED
     assert all(answers(folder)[name] == clean[name] for name in "0123")
     rows = [json.loads(line) for line in folder.samples.read_text().splitlines()]
-    assert [row["status"] for row in rows] == ["ok"] * 4 + ["leak"] * 2, "nothing unverified was there"
+    assert [row["status"] for row in rows] == ["ok"] * 4 + ["leak"] * 2, (
+        "nothing unverified was there"
+    )
     assert any(event.get("cases") == 2 for event in events(folder))
 
 
