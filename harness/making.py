@@ -117,7 +117,8 @@ class Maker:
         except BaseException as error:
             failures.check_device(error)
             LOG.debug("editing %d steps together failed", len(group), exc_info=True)
-            self.setback.add(sum(len(step.edit) for step in group), error, self.editor)
+            if not isinstance(error, MeddlingError):  # what was put back is told already
+                self.setback.add(sum(len(step.edit) for step in group), error, self.editor)
             late = isinstance(error, Expired | MeddlingError)
         else:
             seconds = (perf_counter() - start) / len(group)

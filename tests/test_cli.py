@@ -272,7 +272,7 @@ def test_one_damaged_folder_does_not_take_the_other_editors_with_it(tell, folder
     other.write_text("")
     result = tell("-e", "ft,none", "--editor-args", "layer=0", *args)
     assert result.exit_code == 7
-    assert "line 1 of" in result.stderr
+    assert "row 0 of" in result.stderr
     assert len(other.read_text().splitlines()) == len(whole.splitlines()) == 3
     assert samples.read_text().startswith("{\n")
 
