@@ -19,11 +19,14 @@ from edit_harness.encoding import encode_answer
 from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.interfaces import Editor, Judge, Metric
 from edit_harness.judging import judged_apart
-from edit_harness.making import Edited, Ledger, Tell
+from edit_harness.making import Edited, Ledger, Setback, Tell
 from edit_harness.outcome import values
 from edit_harness.records import OK, Record
+from edit_harness.selftest import distance
 
 LOG = logging.getLogger(__name__)
+NOOP = 1e-5
+"""What an edit that changes nothing may change a log-probability by, in nats."""
 ROUNDING = 1e-6
 """What a log-probability may be above 0, and a divergence below it, in nats."""
 
@@ -53,6 +56,7 @@ class Asker:
     ledger: Ledger
     allowance: Allowance
     tell: Tell
+    setback: Setback = field(default_factory=lambda: Setback("asking", "asked one by one"))
     _changed: list[str] = field(default_factory=list)
 
     def ask(self, todo: Sequence[tuple[Case, Edited]]) -> list[Measured]:
@@ -67,7 +71,7 @@ class Asker:
         with process.restored(self._note):
             found = self._together(todo)
         if spoilt := [name for name in self._changed if name in process.NUMERIC]:
-            raise LeakError(f"while it was asked, {spoilt[0]}")
+            raise LeakError(f"{spoilt[0]}, while it was asked")
         if not (times := model.halved - halved):
             return found
         self.tell(f"memory did not suffice: batches are of {model.batch_tokens} tokens from now on")
@@ -87,6 +91,8 @@ class Asker:
         except BaseException as error:
             failures.check_device(error)
             LOG.debug("asking %d cases together failed", len(todo), exc_info=True)
+            if len(todo) > 1:
+                self.setback.add(len(todo), error, self.editor)
         return [self._alone(case, edited) for case, edited in todo]
 
     def _alone(self, case: Case, edited: Edited) -> Measured:
@@ -153,7 +159,6 @@ class Asker:
         case, edited = measured.case, measured.edited
         status, message = self._status(measured)
         before, after = answers
-        given, got = (list(map(encode_answer, m)) for m in (measured.before, measured.after))
         seconds = {
             "edit": self.ledger.seconds.get(case.id, 0.0),
             "evaluate": measured.seconds,
@@ -166,7 +171,7 @@ class Asker:
             before=[encode_answer(answer) for answer in before],
             after=[encode_answer(answer) for answer in after],
             edit=dict(self.ledger.edits.get(case.id, {})),
-            noop=status == OK and given == got,
+            noop=status == OK and unchanged(measured.before, measured.after),
             seconds=seconds,
             message=message or measured.note,
         )
@@ -179,6 +184,18 @@ class Asker:
         if not all(map(is_finite, measured.after)):
             return "nonfinite", "the edited model answers with NaN or infinity"
         return OK, ""
+
+
+def unchanged(before: Sequence[Answer], after: Sequence[Answer]) -> bool:
+    """Tell whether two rounds of answers are the same but for what another batch makes of the last bits."""
+    return all(
+        distance(one, other) <= NOOP and _argmax(one) == _argmax(other)
+        for one, other in zip(before, after, strict=True)
+    )
+
+
+def _argmax(answer: Answer) -> object:
+    return answer.argmax if isinstance(answer, Scores) else None
 
 
 def failed(

@@ -1,14 +1,14 @@
-"""Editors that take turns on one model, and their rows: written once verified, withdrawn if that fails.
+"""Editors that take turns on one model, and their rows: each chunk is verified before it is written.
 
-The editors share the model, so what one of them leaves in it may spoil the rows of all. What a leak
-is, is told by `edit_harness.witness`; the order of cases is `edit_harness.runner`'s matter.
+The editors share the model, so what one of them leaves in it would spoil the rows of all; whose turn
+it was is to blame. What a leak is, is told by `edit_harness.witness`; the order of cases, and that
+nothing unverified comes here, is `edit_harness.runner`'s matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,18 +18,19 @@ from edit_harness.asking import failed
 from edit_harness.before import Before
 from edit_harness.cases import Case, Visit
 from edit_harness.control import ID
-from edit_harness.errors import HarnessError, LeakError
+from edit_harness.errors import LeakError
 from edit_harness.failures import RETRIED
 from edit_harness.files import cache_folder
 from edit_harness.model import Model
+from edit_harness.plan import Step
 from edit_harness.records import Record, RunFolder
+from edit_harness.wording import counted
 
 if TYPE_CHECKING:
     from edit_harness.evaluation import Evaluation
     from edit_harness.records import Writer
 
 Turn = tuple["Evaluation", Record]
-MANY_EDITORS = "run them one by one to see which it is"
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,12 @@ class Rows:
     known: dict[Visit, Record]
     again: AbstractSet[Visit] = frozenset()
     """Those that are there and tried once more."""
-    _unsure: dict[Visit, Record | None] = field(default_factory=dict)
-    """What the rows since the last verification stand in the place of."""
-    _first: int = 0
+    suspects: AbstractSet[Visit] = frozenset()
+    """Those of a chunk that leaked, of which nobody knows yet which it was."""
     _told: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._first = self.write.seq
 
     @property
     def done(self) -> set[Visit]:
@@ -71,30 +74,18 @@ class Rows:
         """Write a record, and return it as it was written: with the number of its try."""
         before = self.known.get(record.visit)
         record = replace(record, attempt=before.attempt + 1) if before else record
-        seq = self.write(record)
-        if not self._unsure:
-            self._first = seq
-        self._unsure[record.visit] = before
+        self.write(record)
         self.known[record.visit] = record
         self.again = self.again - {record.visit}
+        self.suspects = self.suspects - {record.visit}
         return record
 
-    def verified(self) -> None:
-        """Be sure of all that is written."""
-        self._unsure.clear()
-
-    def withdraw(self, why: str) -> list[Visit]:
-        """Let the rows that are not verified count no more, and return their visits."""
-        visits = list(self._unsure)
-        if visits:
-            self.write.withdraw(self._first, why)
-        for visit, before in self._unsure.items():
-            del self.known[visit]
-            if before:
-                self.known[visit] = before
-                self.again = self.again | {visit}
-        self._unsure.clear()
-        return visits
+    def withdraw(self, why: str) -> bool:
+        """Let no row count that this process wrote, and tell whether there is any."""
+        written = self.write.seq > self._first
+        self.write.withdraw(self._first, why)
+        self.known = {record.visit: record for record in self.folder.records()}
+        return written
 
     def tell(self, line: str) -> None:
         """Note something about the run, once."""
@@ -119,9 +110,8 @@ def turns(rows: Mapping[Evaluation, Rows], care: Care) -> Generator[Turn]:
         try:
             yield from session.turns()
         except LeakError as leak:
-            made = list(session.leaked(leak))
-            yield from made
-            if not (care.reload and made):
+            yield from session.leaked(leak)
+            if not (care.reload and leak.visits):
                 raise session.named(leak) from None
             _load_anew(rows, care.reload)
         first = first or before
@@ -142,47 +132,33 @@ class Session:
     rows: Mapping[Evaluation, Rows]
     care: Care
     before: Before
-    _at_work: dict[Evaluation, None] = field(default_factory=dict)
-    """Those that may have changed the model since it was verified; the last one is at work."""
+    _at_work: Evaluation | None = None
+    """Whose leak it is if there is one: all is verified before the next one's turn."""
 
     def turns(self) -> Iterator[Turn]:
-        """Yield the records, chunk by chunk; the model is verified now and then, and at the end."""
+        """Yield the records, chunk by chunk."""
         yield from self._of_no_use()
         if case := self._trial():
             selftest.check(self.before, case)
             self._selfcheck()
-        streams = {e: self._stream(e, its) for e, its in self.rows.items()}
-        try:
-            while streams:
-                for evaluation in list(streams):
-                    yield from self._next(evaluation, streams)
-            self._verify()
-        except LeakError:
-            raise
-        except BaseException:
-            self._last_look()
-            raise
-
-    def _last_look(self) -> None:
-        """Keep no row that a leak may have spoilt, though the run ends for another reason."""
-        # A device or a disk that failed says no more, and is what the run ends for.
-        with suppress(HarnessError, RuntimeError, OSError):
-            try:
-                self._verify()
-            except LeakError as leak:
-                list(self.leaked(leak))
+        for evaluation, its in self.rows.items():
+            yield from self._one_by_one(evaluation, its)
+        streams = {e: self._stream(e, its, e.steps) for e, its in self.rows.items()}
+        while streams:
+            for evaluation in list(streams):
+                yield from self._next(evaluation, streams)
 
     def _selfcheck(self) -> None:
         for evaluation, its in self.rows.items() if self.care.selfcheck else ():
+            self._at_work = evaluation
             selfcheck.check(evaluation, its.tell)
-        self.before.witness.verify()
+            self.before.witness.verify()
 
     def _of_no_use(self) -> Iterator[Turn]:
         for evaluation, its in self.rows.items():
             for case in evaluation.cases:
                 if case.problem and (case.id, 0) not in its.known:
                     yield evaluation, its.add(Record.of_no_use(case.id, case.problem))
-            its.verified()
 
     def _trial(self) -> Case | None:
         """Return a case to try the model with; None if nothing is left to be asked."""
@@ -195,15 +171,27 @@ class Session:
         )
         return next(todo, None)
 
-    def _stream(self, evaluation: Evaluation, its: Rows) -> Iterator[list[Record]]:
+    def _one_by_one(self, evaluation: Evaluation, its: Rows) -> Iterator[Turn]:
+        """Yield the records of suspects, each in a chunk of its own, so that the guilty show."""
+        if its.suspects:
+            alone = _steps_of(evaluation, its.suspects)
+            streams = {evaluation: self._stream(evaluation, its, alone, chunk=1)}
+            while streams:
+                yield from self._next(evaluation, streams)
+            self.before.turn_to(-1)  # its chunks were none that others share
+
+    def _stream(
+        self, evaluation: Evaluation, its: Rows, steps: Sequence[Step], chunk: int | None = None
+    ) -> Iterator[list[Record]]:
         return runner.chunks(
             evaluation.model,
             evaluation.editor.value,
-            evaluation.steps,
+            steps,
             evaluation.metrics,
             self.before,
             judge=evaluation.judge.value if evaluation.judge else None,
             done=its.done,
+            chunk=chunk,
             allowance=Allowance(self.care.case_timeout),
             tell=its.tell,
         )
@@ -212,50 +200,46 @@ class Session:
         self, evaluation: Evaluation, streams: dict[Evaluation, Iterator[list[Record]]]
     ) -> Iterator[Turn]:
         """Let one editor do its next chunk."""
-        self._at_work.pop(evaluation, None)
-        self._at_work[evaluation] = None
+        self._at_work = evaluation
         records = next(streams[evaluation], None)
         if records is None:
             del streams[evaluation]
             return
         for record in records:
             yield evaluation, self.rows[evaluation].add(record)
-        self.before.witness.unseen += len(records)
-        if self.before.witness.due:
-            self._verify()
-
-    def _verify(self) -> None:
-        """Be sure of all rows so far. Raises `LeakError`."""
-        self.before.witness.verify()
-        for its in self.rows.values():
-            its.verified()
-        self._at_work.clear()
 
     def leaked(self, leak: LeakError) -> Iterator[Turn]:
-        """Withdraw what is not verified, and yield a failure for each visit of who is to blame."""
-        culprit = self._culprit(leak)
-        for evaluation, its in self.rows.items():
-            visits = its.withdraw(str(self.named(leak)))
-            its.folder.event("leak", what=leak.what, withdrawn=len(visits))
-            if evaluation is culprit:
-                message = self.named(leak).cause
-                for name, state in [*visits, *leak.visits]:
-                    case = evaluation.case(name)
-                    record = failed(case, state, "leak", message, evaluation.metrics)
-                    yield evaluation, its.add(record)
-            its.verified()
-
-    def _culprit(self, leak: LeakError) -> Evaluation | None:
-        """Return whose leak it is: who was at work when the bits were found changed, or the only one."""
-        suspects = list(self._at_work)
-        return suspects[-1] if suspects and (leak.visits or len(suspects) == 1) else None
+        """Yield a failure for each visit that was at work, or leave them to be run one by one."""
+        culprit = self._at_work
+        if culprit is None:
+            return
+        its = self.rows[culprit]
+        its.folder.event("leak", what=leak.what, cases=len(leak.visits))
+        steps = _steps_of(culprit, leak.visits)
+        if self.care.reload and len(steps) > 1 and all(step.fresh for step in steps):
+            its.suspects = set(leak.visits)
+            its.tell(
+                f"{counted(len(leak.visits), 'case')} of a chunk that leaked are run one by one"
+            )
+            return
+        message = self.named(leak).cause
+        for name, state in leak.visits:
+            record = failed(culprit.case(name), state, "leak", message, culprit.metrics)
+            yield culprit, its.add(record)
 
     def named(self, leak: LeakError) -> LeakError:
-        """Return the error with the name of the editor, or of all that it may be."""
-        if culprit := self._culprit(leak):
-            return LeakError(leak.what, editor=f"editor {culprit.label}", remedy=leak.remedy)
-        names = ", ".join(e.label for e in self._at_work) or "something else"
-        return LeakError(leak.what, editor=f"one of {names}", remedy=MANY_EDITORS)
+        """Return the error with the name of the editor, and of the case if it was one alone."""
+        if self._at_work is None:
+            return leak
+        cases = {name for name, _ in leak.visits} - {ID}
+        where = f", at case {min(cases)}" if len(cases) == 1 else ""
+        editor = f"editor {self._at_work.label}"
+        return LeakError(leak.what, leak.visits, editor=editor, where=where, remedy=leak.remedy)
+
+
+def _steps_of(evaluation: Evaluation, visits: Collection[Visit]) -> list[Step]:
+    """Return the steps of the plan that some visits belong to."""
+    return [step for step in evaluation.steps if not set(visits).isdisjoint(step.visits)]
 
 
 def retried(evaluation: Evaluation, known: Mapping[Visit, str]) -> set[Visit]:

@@ -6,6 +6,7 @@ Results go to stdout, everything else to stderr. Texts from data are never read 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
@@ -26,13 +27,15 @@ from rich.text import Text
 from edit_harness import remarks as about
 from edit_harness import report
 from edit_harness.components import Named
+from edit_harness.control import ID
 from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.escapes import one_line
 from edit_harness.fields import defaults, settings
 from edit_harness.interfaces import Measure
-from edit_harness.outcome import LEVEL, Run
+from edit_harness.outcome import LEVEL, Run, usable
 from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.terminal import Terminal, plain
+from edit_harness.wording import counted
 
 if TYPE_CHECKING:
     from edit_harness.evaluation import Evaluation
@@ -117,15 +120,30 @@ def note_stopped(judge: Named | None, codes: list[int]) -> None:
         err.print("       mend it; `edit-harness score RUN` asks it for the rest")
 
 
-def note_read_back(folder: RunFolder) -> None:
-    """Say that a run is there already, with its failures, if it has any."""
+def note_read_back(folder: RunFolder, again: Counter[str]) -> None:
+    """Say that a run is there already, and how cases run again that may not fail again, by status."""
     _line("note", f"nothing is run: {folder.path} has it all; --new runs it again")
+    if again:
+        how = "--retry-failed --reload-on-leak" if again["leak"] else "--retry-failed"
+        what = ", ".join(f"{number} {status}" for status, number in again.items())
+        _line("note", f"{what}: {how} runs {'it' if again.total() == 1 else 'them'} again")
+
+
+def note_kept(evaluation: Evaluation, folder: RunFolder) -> None:
+    """Say how much of a run that ended early there is; what leaked is lost."""
+    planned = evaluation.visits
+    there = {record.visit for record in folder.records() if record.status != "leak"}
+    what = "cases" if evaluation.regime.mode == "single" else "visits of cases"
+    err.print(
+        f"kept: {len(there.intersection(planned))} of {len(planned)} {what} in "
+        f"{folder.path}; continue with the same command"
+    )
 
 
 def note_pending(run: Run) -> None:
     """Say in one line how many texts wait for a judge, and why, where nothing else is said."""
     if run.pending:
-        text = f"pending  {run.pending} texts in {run.folder.path}: {run.why_pending}"
+        text = f"pending  {counted(run.pending, 'text')} in {run.folder.path}: {run.why_pending}"
         err.print(" ".join(text.split("\n")), soft_wrap=True)
 
 
@@ -203,6 +221,20 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
     """Print the tables of a run, its failures and where it lies; ``named`` says of which editor."""
     if named:
         out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
+    numbers = any(record.status == OK for record in run.everything if record.case != ID)
+    if numbers or not usable(run.records):
+        _tables(run, verbose=verbose)
+    else:
+        out.print("every case failed: there are no numbers")
+    if not quiet:
+        more = len(shown_tables(run, verbose=True)) - len(shown_tables(run, verbose=verbose))
+        if more and numbers:
+            _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
+        for label, text in remarks(run):
+            _line(label, text)
+
+
+def _tables(run: Run, *, verbose: bool) -> None:
     rows = [row for row in run.lines if verbose or not row.measure.detail] or run.lines
     out.print(report.single(rows, LEVEL))
     if not rows:
@@ -214,12 +246,6 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
     for title, contents in shown_tables(run, verbose=verbose):
         out.print()
         out.print(report.listed(title, contents))
-    if not quiet:
-        more = len(shown_tables(run, verbose=True)) - len(shown_tables(run, verbose=verbose))
-        if more:
-            _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
-        for label, text in remarks(run):
-            _line(label, text)
 
 
 def shown_tables(run: Run, *, verbose: bool) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
@@ -244,7 +270,7 @@ def _failures(run: Run) -> Iterator[tuple[str, str]]:
         ("invalid", invalid, "their records cannot be used, and they count nowhere"),
     ):
         if records:
-            yield label, f"{len(records)} of {len(run.records)} cases; {what}"
+            yield label, f"{len(records)} of {counted(len(run.records), 'case')}; {what}"
         for line in list(_reasons(records))[:SHOWN_FAILURES]:
             yield "", line[: 3 * err.width]
 
@@ -270,7 +296,10 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
     if run.judge and run.judged:
         by = f"{run.judge['name']} {run.judge['version']}"
         served = f" ({', '.join(run.served)})" if run.served else ""
-        yield "judged", f"{run.judged} texts by {by}{served}  {run.judge.get('note', '')}".rstrip()
+        yield (
+            "judged",
+            f"{counted(run.judged, 'text')} by {by}{served}  {run.judge.get('note', '')}".rstrip(),
+        )
 
 
 def summary(runs: Sequence[Run]) -> Iterator[Table]:

@@ -7,7 +7,8 @@ error that says which command makes it again. The rows that results are of stand
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from edit_harness.cases import Case
 from edit_harness.encoding import dumps, encode_case
 from edit_harness.errors import ResourceError, RunFolderError
 from edit_harness.stored import Cases
+from edit_harness.wording import counted
 
 AGAIN = "the command that made the run writes it again"
 
@@ -62,6 +64,28 @@ class Documents:
         """Tell whether the folder has these cases, in this order, as they were written."""
         same = self.manifest().get("cases") == list(ids) and self._cases.exists()
         return same and self._stored_digest() == durable.digest_of(self._cases)
+
+    def oddities(self) -> Iterator[str]:
+        """Yield what of the run is gone or changed, and written or run again by the next command.
+
+        A manifest that is damaged was put aside before. Raises `RunFolderError` for one of another format.
+        """
+        size = self.samples.stat().st_size if self.samples.exists() else 0
+        aside = self.path / "manifest.bad.json"
+        if self.manifest():
+            if not self._cases.exists():
+                yield f"{self._cases.name} was missing: it was written again"
+            elif self._stored_digest() != durable.digest_of(self._cases):
+                yield f"{self._cases.name} was changed after it was written: it was written again"
+        elif size and not aside.exists():
+            yield "manifest.json was missing: it was written again"
+        with suppress(RunFolderError, TypeError, KeyError):
+            results = self._document("results.json", AGAIN)
+            if results and not size and results["cases"]:
+                cases = counted(results["cases"], "case")
+                yield f"results.json is of {cases} whose rows are gone: what they were of runs again"
+            elif results and (lost := results["samples"]["bytes"] - size) > 0:
+                yield f"{counted(lost, 'byte')} of rows are gone since results.json was written"
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Put the manifest into place, with the fingerprint and the digest of the cases."""

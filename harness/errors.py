@@ -42,7 +42,7 @@ class PluginError(HarnessError):
 
 
 class LeakError(PluginError):
-    """Editors changed the model itself, or how it computes, so that nothing can go on with it.
+    """An editor changed the model itself, or how it computes, so that nothing can go on with it.
 
     ``what`` is not as it was; ``visits`` are those whose rows were at work and are not written.
     """
@@ -53,9 +53,10 @@ class LeakError(PluginError):
         visits: Collection[tuple[str, int]] = (),
         *,
         editor: str = "the editor",
-        remedy: str = "an edit is returned as data: put back what is changed for a while",
+        where: str = "",
+        remedy: str = "put back what is changed for a while; then: --retry-failed --reload-on-leak",
     ) -> None:
-        super().__init__(f"{editor} changed the model itself: {what} is not as it was", remedy)
+        super().__init__(f"{editor} changed the model itself{where}; not as before: {what}", remedy)
         self.what, self.visits = what, visits
 
 

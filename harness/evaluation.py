@@ -22,6 +22,7 @@ from edit_harness import (
     beside,
     control,
     digests,
+    guard,
     judging,
     plan,
     precision,
@@ -164,6 +165,7 @@ class Evaluation:
         if self.preview:
             parts.append(self.preview.precision)
         folder = RunFolder.open(output, "-".join(map(slug, parts)), self.identity, new=new)
+        folder.notes += folder.oddities()
         if not folder.has_cases([case.id for case in self.cases]):
             folder.write_cases(self.cases)
         folder.write_manifest(
@@ -215,6 +217,7 @@ def run_beside(
     """
     known = {e: {r.visit: r for r in folder.records()} for e, folder in folders.items()}
     with ExitStack() as stack:
+        stack.enter_context(guard.staying())
         rows = {}
         for evaluation, folder in folders.items():
             statuses = {visit: record.status for visit, record in known[evaluation].items()}
@@ -227,13 +230,13 @@ def run_beside(
                     advance(evaluation, its.known[visit])
         try:
             _go_on(rows, advance, care)
+            _compare_before(rows)
         except BaseException:
             with suppress(HarnessError):  # what is told is why it ended
                 _summed(rows)
             raise
         for evaluation, its in rows.items():
             accounts.check(evaluation.visits, its.folder, its.known)
-            _compare_before(evaluation, its)
         return _summed(rows)
 
 
@@ -241,7 +244,7 @@ def _go_on(
     rows: Mapping[Evaluation, Rows], advance: Callable[[Evaluation, Record], None], care: Care
 ) -> None:
     """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
-    # Closed when something ends it, so that the last rows are verified while they can be withdrawn.
+    # Closed when something ends it, so that an editor at work ends now, and not some time later.
     with closing(beside.turns(rows, care)) as fresh:
         for evaluation, record in fresh:
             advance(evaluation, record)
@@ -252,19 +255,32 @@ def _go_on(
                 )
 
 
-def _compare_before(evaluation: Evaluation, its: Rows) -> None:
-    """Raise `RunFolderError` if the unedited model did not answer as is published of it."""
-    cases = {case.id: case for case in evaluation.cases}
-    answered = (
-        (cases[name], [decode_answer(answer) for answer in record.before])
-        for (name, _), record in its.known.items()
-        if name != control.ID
-    )
-    if how := baselines.mismatch(evaluation.model.source, evaluation.identity, answered):
+def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:
+    """Raise `RunFolderError` if the unedited model did not answer as is published of it.
+
+    Then no row that was written now counts any more: another model was at work.
+    """
+    found = [
+        f"{its.folder.path}: {how}" + "; the new rows were withdrawn" * its.withdraw(how)
+        for evaluation, its in rows.items()
+        if (how := _mismatch(evaluation, its))
+    ]
+    if found:
         raise RunFolderError(
-            f"{its.folder.path}: {how}",
+            found[0],
             "another model, prompt or device setting is at work: try --batch-size 1 and --device cpu",
         )
+
+
+def _mismatch(evaluation: Evaluation, its: Rows) -> str:
+    """Say how the answers before the edits of the planned cases are not those that are published."""
+    planned = {case.id: case for case in evaluation.cases}
+    answered = (
+        (planned[name], [decode_answer(answer) for answer in record.before])
+        for (name, _), record in its.known.items()
+        if name in planned
+    )
+    return baselines.mismatch(evaluation.model.source, evaluation.identity, answered)
 
 
 def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:

@@ -1,4 +1,6 @@
-"""Import strangers' code so that an accident stays one: what it prints is caught, what it changes put back.
+"""Import and run strangers' code so that an accident stays one.
+
+What it prints is kept from the result, what an import changes is put back, and nothing ends the program from within.
 
 This is against accidents, not against malice: a plugin is code with the rights of who runs it.
 """
@@ -17,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from edit_harness import process
 
@@ -100,6 +102,30 @@ def importing(limit: float = math.inf) -> Iterator[Import]:
         if gone := [folder for folder in path if folder not in sys.path]:
             sys.path[:0] = gone
             went.changed.append("sys.path")
+
+
+@contextmanager
+def measuring() -> Iterator[None]:
+    """Let what plugins print go where messages go, and let none of them end the program."""
+    with _result_apart(), redirect_stdout(sys.stderr), staying():
+        yield
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """Make ``os._exit`` raise `SystemExit` in this process; those that it starts may end as they like."""
+    ours, real = os.getpid(), os._exit
+
+    def stay(status: int) -> NoReturn:
+        if os.getpid() != ours:
+            real(status)
+        raise SystemExit(f"os._exit({status}) was called, which would have ended the whole run")
+
+    os._exit = stay
+    try:
+        yield
+    finally:
+        os._exit = real
 
 
 @contextmanager

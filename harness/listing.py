@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from edit_harness import cards, fields, inventory
+from edit_harness.control import ID as CONTROL
 from edit_harness.errors import RunFolderError
 from edit_harness.plugins import Plugins
 from edit_harness.terminal import Terminal, plain
@@ -18,6 +21,11 @@ out = Terminal()
 err = Terminal(stderr=True)
 
 Row = Mapping[str, Any]
+VISIT = re.compile(
+    rb'\{"v": \d+, "seq": (\d+), "fp": "\w+", "case": ("(?:[^"\\]|\\.)*"), "state": (\d+)'
+)
+"""The beginning of a row: its number, and whose it is."""
+WITHDRAWAL = re.compile(rb'.{,80}?"withdraws": \[(\d+), (\d+)\]')
 
 
 def show_kinds(plugins: Plugins, kinds: Sequence[str], results: Path, as_json: bool) -> None:
@@ -58,12 +66,30 @@ def _runs(results: Path) -> Iterable[Row]:
         except (RunFolderError, TypeError, ValueError) as error:
             yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue
-        samples, finished = path.with_name("samples.jsonl"), path.with_name("results.json")
-        lines = samples.read_bytes().count(b"\n") if samples.exists() else 0
-        # A later line may replace an earlier one, so that it takes the results to be sure.
-        whole = lines >= visits and finished.exists()
-        done = planned if whole else min(lines, visits - 1) * planned // max(visits, 1)
+        there = _counting(path.with_name("samples.jsonl"), set(manifest.get("cases", ())))
+        # Each case may be asked in several states of the model.
+        done = planned if there >= visits else there * planned // max(visits, 1)
         yield {"name": str(path.parent), "cases": f"{done}/{planned}"}
+
+
+def _counting(samples: Path, planned: set[str]) -> int:
+    """Return how many visits of planned cases have a row that counts; no answer is read."""
+    rows: list[tuple[int, bytes, bytes]] = []
+    withdrawn: list[tuple[int, int]] = []
+    with suppress(FileNotFoundError), open(samples, "rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):  # another process may be writing it
+                break
+            if found := VISIT.match(line):
+                rows.append((int(found[1]), found[2], found[3]))
+            elif found := WITHDRAWAL.match(line):
+                withdrawn.append((int(found[1]), int(found[2])))
+    known = {
+        (json.loads(case), state)
+        for seq, case, state in rows
+        if not any(first <= seq <= last for first, last in withdrawn)
+    }
+    return sum(case in planned or case == CONTROL for case, _ in known)
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:

@@ -6,27 +6,47 @@ checked by who measures (`edit_harness.runner`).
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-import torch
-
 from edit_harness import failures, process
 from edit_harness.allowance import Allowance, Expired
-from edit_harness.blame import PASSING
+from edit_harness.blame import PASSING, said
 from edit_harness.edits import UNEDITED, Edit
+from edit_harness.encoding import dumps
 from edit_harness.failures import NoEditError
 from edit_harness.interfaces import Editor
 from edit_harness.model import Model
 from edit_harness.plan import Step
+from edit_harness.wording import counted
 
 LOG = logging.getLogger(__name__)
 Tell = Callable[[str], None]
 """Takes a line that readers of the run should know."""
+
+
+@dataclass
+class Setback:
+    """Work on several cases at once that failed and was done in another way: told once, at the end."""
+
+    doing: str
+    instead: str
+    times: int = 0
+    first: str = ""
+
+    def add(self, cases: int, error: BaseException, of: object) -> None:
+        """Count one; the first says how many cases it was of, and why."""
+        self.times += 1
+        self.first = self.first or f"{self.doing} {cases} cases together failed: {said(error, of)}"
+
+    def tell(self, tell: Tell) -> None:
+        """Tell of it, if it came to that."""
+        if self.times:
+            more = f" (and {counted(self.times - 1, 'more time')})" if self.times > 1 else ""
+            tell(f"{self.first}{more}; they were {self.instead}")
 
 
 class MeddlingError(Exception):
@@ -70,6 +90,7 @@ class Maker:
     allowance: Allowance
     tell: Tell
     ledger: Ledger = field(default_factory=Ledger)
+    setback: Setback = field(default_factory=lambda: Setback("editing", "edited in smaller groups"))
 
     def edit(self, group: Sequence[Step], last: Edit) -> list[Edited]:
         """Edit together what is independent, and the rest step by step; ``last`` is the edit before.
@@ -96,6 +117,8 @@ class Maker:
         except BaseException as error:
             failures.check_device(error)
             LOG.debug("editing %d steps together failed", len(group), exc_info=True)
+            if not isinstance(error, MeddlingError):  # what was put back is told already
+                self.setback.add(sum(len(step.edit) for step in group), error, self.editor)
             late = isinstance(error, Expired | MeddlingError)
         else:
             seconds = (perf_counter() - start) / len(group)
@@ -134,10 +157,7 @@ class Maker:
         except BaseException as error:
             if not failures.out_of_memory(error):
                 raise
-        # Out here the exception is gone, and with it the tensors that its frames hold.
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        failures.free_memory()
         return self._called([step], make)
 
     def _called(self, group: Sequence[Step], make: Callable[[], list[Edit]]) -> list[Edit]:
@@ -153,13 +173,13 @@ class Maker:
         with self.allowance.spent_on(cases), process.restored(note):
             edits = make()
         if len(group) > 1 and not process.NUMERIC.isdisjoint(changed):
-            raise MeddlingError
+            raise MeddlingError(f"{changed[0]} was changed between the edits")
         _check(edits, len(group))
         return edits
 
 
 def _check(edits: Sequence[Edit], count: int) -> None:
-    """Raise `NoEditError` if an editor returned something else than so many edits."""
+    """Raise `NoEditError` if an editor returned something else than so many edits to be stored."""
     try:
         wrong = [type(edit).__name__ for edit in edits if not isinstance(edit, Edit)]
         found = len(edits)
@@ -167,3 +187,17 @@ def _check(edits: Sequence[Edit], count: int) -> None:
         wrong, found = [type(edits).__name__], 0
     if wrong or found != count:
         raise NoEditError(f"the editor returned {wrong[0] if wrong else found}, not an Edit")
+    for edit in edits:
+        if not isinstance(edit.info, Mapping):
+            raise NoEditError(f"the editor's info is a {type(edit.info).__name__}, not a mapping")
+        for key, value in edit.info.items():
+            if not (isinstance(key, str) and _storable(value)):
+                raise NoEditError(f"the editor's info is no JSON: key {key!s:.60}")
+
+
+def _storable(value: Any) -> bool:
+    try:
+        dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

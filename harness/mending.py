@@ -18,7 +18,9 @@ from edit_harness import durable, lock, log
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
 from edit_harness.log import BOM, HEAD, Line
 from edit_harness.records import FRAME, Record, RunFolder
+from edit_harness.regular import check_regular
 from edit_harness.rows import Rows
+from edit_harness.wording import counted
 
 DONE = 0
 IN_USE = "wait until it has ended"
@@ -41,11 +43,13 @@ class Found:
 def repair(run: str) -> int:
     """Repair what can be repaired, say what was done, and return the exit code.
 
-    Raises `RunFolderError` for a manifest or cases that do not fit: no row says what they were.
+    Raises `RunFolderError` for a manifest or cases that do not fit, since no row says what they were;
+    for one of another run, before anything is touched.
     """
     path = Path(run).expanduser()
     if not (path / "samples.jsonl").is_file():
         raise UsageError(f"{run} is no run folder: it has no samples.jsonl", "name one")
+    check_regular(path)
     folder = RunFolder(path, _belongs(path))
     try:
         with lock.held(path, IN_USE):
@@ -67,13 +71,20 @@ def repair(run: str) -> int:
 
 def _belongs(path: Path) -> str:
     """Return what the rows of a folder have to bear; if its manifest is damaged, the first's."""
+    with open(path / "samples.jsonl", "rb") as file:
+        marks = dict.fromkeys(_mark(line) for data in file if (line := _unchanged(data)))
     try:
-        return RunFolder(path).mark
+        known = RunFolder(path).mark
     except RunFolderError as error:
         if "log format" in error.cause:
             raise
-    with open(path / "samples.jsonl", "rb") as file:
-        return next((_mark(line) for data in file if (line := _unchanged(data))), "")
+        known = ""
+    if known and marks and known not in marks:
+        raise RunFolderError(
+            f"{path / 'manifest.json'} is of another run than all rows are ({known}, not {min(marks)})",
+            "nothing was changed; put the run's own manifest.json and cases.jsonl back",
+        )
+    return known or next(iter(marks), "")
 
 
 def _events(folder: RunFolder) -> Iterator[str]:
@@ -106,15 +117,28 @@ def _samples(folder: RunFolder) -> Iterator[str]:
         if "log format" in error.cause:
             raise
     else:
-        return
+        if not (torn := _torn(folder)).endswith(b"\n"):
+            if torn:
+                yield f"the next run removes {counted(len(torn), 'byte')} of an unfinished row"
+            return
     found = _found(folder)
     kept, conflicting = _counting(found)
     bad = [*found.bad, *(line.data for line in conflicting)]
     lines = [log.encoded(seq, folder.mark, _content(line)) for seq, line in enumerate(kept)]
     durable.put(folder.path / "samples.bad.jsonl", b"".join(bad))
     durable.put(folder.samples, b"".join(lines))
-    yield f"kept {len(kept)} rows; {len(bad)} damaged lines are in samples.bad.jsonl"
+    yield f"kept {counted(len(kept), 'row')}; {counted(len(bad), 'damaged line')} in samples.bad.jsonl"
     yield from _again(bad, kept)
+
+
+def _torn(folder: RunFolder) -> bytes:
+    """Return what stands behind the last sound row: the start of one, or lines that are damaged."""
+    end = log.End()
+    for _ in log.scan(folder.samples, folder.mark, end):
+        pass
+    with open(folder.samples, "rb") as file:
+        file.seek(end.size)
+        return file.read()
 
 
 def _again(bad: Sequence[bytes], kept: Sequence[Line]) -> Iterator[str]:

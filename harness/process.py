@@ -254,9 +254,10 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 def _difference(before: Any, after: Any) -> str:
     if isinstance(before, Mapping):
         keys = sorted(str(k) for k in before.keys() | after.keys() if before.get(k) != after.get(k))
-        return f" ({', '.join(keys[:5])})"
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        return f" ({keys[0]}{more})"
     said = [str(value) for value in (before, after)]
-    return f" (was {said[0]}, is {said[1]})" if max(map(len, said)) < 80 else ""
+    return f" (was {said[0]}, is {said[1]})" if max(map(len, said)) < 40 else ""
 
 
 @contextmanager

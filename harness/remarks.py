@@ -9,9 +9,12 @@ from collections.abc import Iterator
 
 from edit_harness.control import COLLAPSE
 from edit_harness.outcome import UNPARSED, Run
+from edit_harness.wording import counted
 
 NONFINITE = 0.05
 """The share of edits that break the model from which on that is said."""
+ENOUGH = 20
+"""Cases below which a share says nothing."""
 
 
 def remarks(run: Run) -> Iterator[tuple[str, str]]:
@@ -27,21 +30,24 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
         first = min(run.collapsed)
         yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
     broken = sum(record.status == "nonfinite" for record in run.records)
-    if broken > NONFINITE * len(run.records):
+    if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
         share = f"{broken / len(run.records):.0%} of the edited models answer with NaN or infinity"
         yield "BROKEN", f"{share}: the numbers say little of an editor that works"
     for doubt in run.doubts:
         yield "note", doubt
     yield from _of_judge(run)
     if noop := sum(record.noop for record in run.records):
-        yield "no-op", f"{noop} of {len(run.records)} edits changed no answer"
+        yield "no-op", f"{noop} of {counted(len(run.records), 'edit')} changed no answer"
 
 
 def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
     if not run.judge and not any(probe.key for case in run.cases for probe in case.probes):
         return  # nothing was to be judged; to count verdicts takes a walk over all answers
     if run.pending:
-        yield "pending", f"{run.pending} texts wait for a judge, and count nowhere until then"
+        yield (
+            "pending",
+            f"{counted(run.pending, 'text')} without a judge's word so far: counted nowhere",
+        )
     if len(run.served) > 1:
         yield "judged", "more than one model judged: its server has changed"
     if run.undecided:

@@ -2,7 +2,7 @@
 
 A chunk is a fixed part of the plan, so that a run that goes on after an interruption computes the
 same batches. One case that fails does not take the others of its chunk with it. No row leaves here
-before it is sure that the model is as it was, bit for bit.
+before it is sure that the model is as it was: bit for bit, and in what it answers to fixed texts.
 """
 
 from __future__ import annotations
@@ -75,8 +75,18 @@ def chunks(
     time = allowance or Allowance()
     maker = Maker(model, editor, time, tell)
     asker = Asker(before, editor, metrics, judge, maker.ledger, time, tell)
+    loop = _Loop(maker, asker, set(done)).run(list(_grouped(steps, size)), size)
+    try:
+        yield from _timed(loop, time)
+    finally:
+        for setback in (maker.setback, asker.setback):
+            setback.tell(tell)
+
+
+def _timed(loop: Iterator[list[Record]], time: Allowance) -> Iterator[list[Record]]:
+    """Pass records on, note what they took, and end where memory holds too little."""
     in_a_row = 0
-    for records in _Loop(maker, asker, set(done)).run(list(_grouped(steps, size)), size):
+    for records in loop:
         yield records
         for record in records:
             time.took(sum(record.seconds.values()))
@@ -146,7 +156,7 @@ class _Loop:
         before = self.asker.before
         before.turn_to(number)
         measured = self.asker.ask([(case, edited[i]) for case, i in piece.todo])
-        before.witness.check()
+        before.witness.verify()
         return self.asker.records([measured[n] for n in piece.missing])
 
 

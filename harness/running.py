@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +11,11 @@ from itertools import product
 from pathlib import Path
 from statistics import fmean
 
-from edit_harness import assembly, console, evaluation, fields, records
+from edit_harness import assembly, console, evaluation, fields, guard, records
 from edit_harness.beside import Care
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.evaluation import Evaluation
+from edit_harness.failures import RETRIED
 from edit_harness.flags import EditingFlags, regime, whole_number
 from edit_harness.interfaces import Regime
 from edit_harness.model import Model
@@ -117,32 +119,35 @@ def run_model(
     source = assembly.checked_source(
         plugins, name, options.get("revision"), options["trust_remote_code"]
     )
-    benchmarks = [
-        (seed, assembly.make_benchmark(plugins, task.qualified, settings, source, seed))
-        for (task, settings), seed in product(todo.tasks.items(), todo.seeds)
-    ]
+    with guard.measuring():
+        benchmarks = [
+            (seed, assembly.make_benchmark(plugins, task.qualified, settings, source, seed))
+            for (task, settings), seed in product(todo.tasks.items(), todo.seeds)
+        ]
     given = flags.edit_mode, flags.edit_batch_size, flags.eval_at
     regimes = {b.task.name: regime(b.task.value.regime, *given) for _, b in benchmarks}
     load = partial(assembly.load, plugins, name, **options)
-    model = load()
+    with guard.measuring():
+        model = load()
     for seed, benchmark in benchmarks:
         beside = []
         for editor, settings in todo.editors.items():
             with console.tolerated(codes, todo.several):
-                assembled = evaluation.assemble(
-                    plugins,
-                    model,
-                    benchmark,
-                    editor=editor.qualified,
-                    editor_args=settings,
-                    metrics=flags.metrics,
-                    judge=flags.judge,
-                    judge_args=fields.parse(flags.judge_args),
-                    regime=regimes[benchmark.task.name],
-                    limit=flags.limit,
-                    samples=flags.samples,
-                    seed=seed,
-                )
+                with guard.measuring():
+                    assembled = evaluation.assemble(
+                        plugins,
+                        model,
+                        benchmark,
+                        editor=editor.qualified,
+                        editor_args=settings,
+                        metrics=flags.metrics,
+                        judge=flags.judge,
+                        judge_args=fields.parse(flags.judge_args),
+                        regime=regimes[benchmark.task.name],
+                        limit=flags.limit,
+                        samples=flags.samples,
+                        seed=seed,
+                    )
                 if flags.dry_run:
                     rehearse(assembled)
                 else:
@@ -162,24 +167,23 @@ def run_beside(
         with console.tolerated(codes, len(assembled) > 1):
             folder = which.open(Path(flags.output_path), new=flags.new)
             if not flags.quiet and which.lacks_nothing(folder, retry=flags.retry_failed):
-                console.note_read_back(folder)
+                statuses = Counter(record.status for record in folder.records())
+                again = {s: number for s, number in statuses.items() if s in RETRIED}
+                console.note_read_back(folder, Counter(again))
             folders[which] = folder
     if not folders:
         return []
     try:
-        with console.progress(list(folders), quiet=flags.quiet) as advance:
+        with (
+            guard.measuring(),
+            console.progress(list(folders), quiet=flags.quiet) as advance,
+        ):
             finished = evaluation.run_beside(folders, advance, flags.care(load))
     except RunFolderError:
         raise
     except BaseException:
         for which, folder in folders.items():
-            kept = {record.visit for record in folder.records()}
-            planned = which.visits
-            what = "cases" if which.regime.mode == "single" else "visits of cases"
-            console.err.print(
-                f"kept: {len(kept.intersection(planned))} of {len(planned)} {what} in "
-                f"{folder.path}; continue with the same command"
-            )
+            console.note_kept(which, folder)
         raise
     for which in folders:
         console.note_stopped(which.judge, codes)

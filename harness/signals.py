@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from os import _exit  # while plugins are at work, theirs is another: see guard.staying
 from types import FrameType
 from typing import NoReturn
 
@@ -37,4 +38,4 @@ def install() -> None:
 def _at_once(code: int) -> NoReturn:
     if sys.stderr.isatty():  # the bar of progress hides it
         os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
-    os._exit(code)
+    _exit(code)

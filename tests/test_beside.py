@@ -1,16 +1,20 @@
 """Tries of what failed, and the rows that editors beside each other write; leaks are in test_saboteurs."""
 
 import json
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from saboteurs import Honest
 
-from edit_harness import Case, Choose, Probe, Request, evaluation, runner
+from edit_harness import Case, Choose, Probe, Request, baselines, evaluation, runner
+from edit_harness.asking import unchanged
 from edit_harness.assembly import make_benchmark
 from edit_harness.beside import Care
-from edit_harness.errors import CaseError, ResourceError
+from edit_harness.cases import Scores, Text
+from edit_harness.edits import Dense, Edit
+from edit_harness.errors import CaseError, ResourceError, RunFolderError
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.plugins import Plugins
 from edit_harness.testing import tiny_model
@@ -160,3 +164,147 @@ def test_a_finished_run_loads_nothing_and_asks_nothing(assembled, monkeypatch):
     first = run(made, folder)
     monkeypatch.setattr(type(made.model), "logits", None)
     assert run(made, folder).estimates == first.estimates
+
+
+def test_a_finished_run_is_read_back_for_fewer_cases(assembled, monkeypatch):
+    """The rows of the others stay, and are compared with nothing."""
+    made, folder, _ = assembled()
+    run(made, folder)
+    made.cases = made.cases[:2]
+    del made.steps
+    compared = []
+    monkeypatch.setattr(baselines, "mismatch", lambda s, i, answered: compared.extend(answered))
+    assert [r.case for r in run(made, folder).records] == ["Ada", "Bob"]
+    assert [case.id for case, _ in compared] == ["Ada", "Bob"]
+
+
+def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatch):
+    """Those of this process: the ones of before had been compared."""
+    made, folder, editor = assembled("Rome")
+    with pytest.raises(CaseError):
+        run(made, folder, stop=True)
+    before = rows(folder)
+    editor.fails.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(baselines, "mismatch", lambda *_: "9 of 9 values are others")
+        with pytest.raises(
+            RunFolderError, match="9 of 9 values are others; the new rows were with"
+        ):
+            run(made, folder, retry=True)
+    assert [row["withdraws"] for row in rows(folder) if "withdraws" in row] == [
+        [len(before), len(before)]
+    ]
+    assert {r.case: r.status for r in folder.records()}["Rome"] == "edit_failed"
+    assert folder.results()["failed"] == {"Rome": "edit_failed"}
+    editor.edited.clear()
+    assert run(made, folder, retry=True).failures == []
+    assert editor.edited == [["Paris"], ["Rome"]]
+
+
+@dataclass
+class Odd(Honest):
+    """Does something else than editing at one subject."""
+
+    def __post_init__(self):
+        self.do = None
+
+    def edit(self, model, requests):
+        edit = super().edit(model, requests)
+        return (self.do(edit) or edit) if requests[0].subject == "Ann" else edit
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """Run an editor that does something odd at one case."""
+    plugins = Plugins.installed()
+    benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
+
+    def odd(do):
+        editor = Odd()
+        editor.do = do
+        made = evaluation.assemble(plugins, tiny_model(), benchmark, editor=editor, editor_args={})
+        folder = made.open(tmp_path)
+        run(made, folder)
+        return {r.case: r for r in folder.records()}, folder
+
+    return odd
+
+
+@pytest.mark.parametrize("info", [{"x": object()}, {"x": {(1, 2): 3}}, {1: 2}, {"x": {3, 4}}])
+def test_what_an_editor_says_of_its_edit_and_is_no_json_is_its_failure(odd, info):
+    records, _ = odd(lambda edit: replace(edit, info=info))
+    assert records["Ann"].status == "plugin_error"
+    assert f"the editor's info is no JSON: key {next(iter(info))}" in records["Ann"].message
+    assert {r.status for r in records.values() if r.case != "Ann"} == {"ok"}
+
+
+def test_who_would_end_the_program_fails_alone(odd):
+    records, _ = odd(lambda edit: os._exit(0))
+    assert records["Ann"].status == "edit_failed"
+    assert "os._exit(0) was called, which would have ended the whole run" in records["Ann"].message
+    assert {r.status for r in records.values() if r.case != "Ann"} == {"ok"}
+
+
+def test_an_edit_of_zeros_is_a_no_op(odd):
+    """In another batch its last bits may be other ones."""
+
+    def zeros(edit):
+        ((name, change),) = edit.weights.items()
+        rows, columns = change.left.shape[0], change.right.shape[1]
+        return Edit({name: Dense(torch.zeros(rows, columns))})
+
+    records, _ = odd(zeros)
+    assert [r.case for r in records.values() if r.noop] == ["Ann"]
+
+
+def test_answers_that_differ_by_rounding_are_the_same():
+    def scores(value, argmax=3):
+        return [Scores(((5,),), ((value,),), ((argmax,),))]
+
+    assert unchanged(scores(-1.0), scores(-1.0 + 5e-6))
+    assert not unchanged(scores(-1.0), scores(-1.0 + 5e-5))
+    assert not unchanged(scores(-1.0), scores(-1.0, 4))
+    assert not unchanged([Text("a")], [Text("b")])
+
+
+def test_that_editing_together_failed_is_told_once(assembled, monkeypatch):
+    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 3),))
+    made, folder, _ = assembled("Bob", "Rome")
+    run(made, folder)
+    (told,) = (note for note in folder.notes if "together" in note)
+    assert told.startswith("editing 3 cases together failed: ValueError: no edit (test_beside.py:")
+    assert told.endswith("(and 3 more times); they were edited in smaller groups")
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda path: (path / "cases.jsonl").unlink(), "cases.jsonl was missing: it was written"),
+        (
+            lambda path: (path / "cases.jsonl").write_text("{}\n"),
+            "cases.jsonl was changed after it was written: it was written again",
+        ),
+        (
+            lambda path: (path / "manifest.json").unlink(),
+            "manifest.json was missing: it was written",
+        ),
+        (
+            lambda path: (path / "samples.jsonl").unlink(),
+            "results.json is of 6 cases whose rows are gone: what they were of runs again",
+        ),
+        (
+            lambda path: os.truncate(
+                path / "samples.jsonl", (path / "samples.jsonl").stat().st_size - 9
+            ),
+            "9 bytes of rows are gone since results.json was written",
+        ),
+    ],
+)
+def test_what_is_written_or_run_again_is_said(assembled, harm, told):
+    made, folder, _ = assembled()
+    whole = run(made, folder).estimates
+    harm(folder.path)
+    again = made.open(folder.path.parent)
+    assert [note for note in again.notes if told in note]
+    assert run(made, again).estimates == whole
+    assert made.open(folder.path.parent).notes == []

@@ -185,3 +185,13 @@ def test_rich_is_not_held_against_a_plugin():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_only_a_child_may_end_at_once():
+    with guard.staying():
+        with pytest.raises(SystemExit, match=r"os\._exit\(3\) was called"):
+            os._exit(3)
+        if (child := os.fork()) == 0:
+            os._exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert os._exit.__module__ == "posix"

@@ -36,7 +36,7 @@ def test_a_damaged_row_is_moved_aside_and_its_case_runs_again(run):
     (run / "samples.jsonl").write_bytes(b"".join(rows).replace(b'"case 0"', b'"case 7"', 1))
     done = repaired(run)
     assert done.exit_code == 0, done.output
-    assert "kept 6 rows; 1 damaged lines are in samples.bad.jsonl" in done.output
+    assert "kept 6 rows; 1 damaged line in samples.bad.jsonl" in done.output
     assert "runs again: case 7" in done.output
     assert "results.json is of other rows: it was removed" in done.output
     folder = RunFolder(run)
@@ -107,3 +107,45 @@ def test_no_run_folder_is_said(tmp_path):
     done = repaired(tmp_path)
     assert done.exit_code == 2
     assert "is no run folder" in done.output
+
+
+def test_damaged_lines_at_the_end_are_moved_aside_too(run):
+    """No sound row follows, so that the log alone takes them for what a crash left."""
+    *most, last = lines(run)
+    damaged = last.replace(b'"status"', b'"stauts"')
+    (run / "samples.jsonl").write_bytes(b"".join([*most, damaged, b"nonsense\n"]))
+    done = repaired(run)
+    assert "2 damaged lines in samples.bad.jsonl" in done.output
+    assert (run / "samples.bad.jsonl").read_bytes() == damaged + b"nonsense\n"
+    assert b"".join(lines(run)) == b"".join(most) or len(lines(run)) == len(
+        RunFolder(run).records()
+    )
+    assert repaired(run).output == f"nothing to repair in {run}\n"
+
+
+def test_of_an_unfinished_row_it_says_what_the_next_run_does(run):
+    before = (run / "samples.jsonl").read_bytes()
+    (run / "samples.jsonl").write_bytes(before + b'{"v": 4, "seq"')
+    assert "the next run removes 14 bytes of an unfinished row" in repaired(run).output
+    assert (run / "samples.jsonl").read_bytes() == before + b'{"v": 4, "seq"'
+
+
+def test_a_link_is_not_followed(run, tmp_path):
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    (run / "samples.jsonl").rename(elsewhere)
+    (run / "samples.jsonl").symlink_to(elsewhere)
+    done = repaired(run)
+    assert (done.exit_code, "is a link" in done.output) == (7, True)
+
+
+def test_the_documents_of_another_run_are_said_and_no_row_moved(run, tmp_path):
+    other = RunFolder.open(tmp_path, "other", {"schema": 4}, new=False)
+    other.write_cases([])
+    other.write_manifest({"identity": {"schema": 4}, "cases": [], "visits": 0})
+    before = (run / "samples.jsonl").read_bytes()
+    for name in ("manifest.json", "cases.jsonl"):
+        (run / name).write_bytes((other.path / name).read_bytes())
+    done = repaired(run)
+    assert done.exit_code == 7
+    assert "manifest.json is of another run than all rows are" in done.output
+    assert (run / "samples.jsonl").read_bytes() == before

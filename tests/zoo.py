@@ -139,9 +139,9 @@ class TestLeaksAForwardHook(StateChecks, RunChecks):
     caught = {
         ALONE: "hooks (forward_hooks of the model)",
         "test_leaves_the_model_as_it_was_when_interrupted": "hooks (forward_hooks of the model)",
-        RUN: "hooks (forward_hooks of the model) is not as it was",
-        APART: "hooks (forward_hooks of the model) is not as it was",
-        HOPELESS: "hooks (forward_hooks of the model) is not as it was",
+        RUN: "not as before: hooks (forward_hooks of the model)",
+        APART: "not as before: hooks (forward_hooks of the model)",
+        HOPELESS: "not as before: hooks (forward_hooks of the model)",
     }
 
 
@@ -169,8 +169,8 @@ class TestLeavesAHookWhenInterrupted(StateChecks, RunChecks):
     editor = LeavesAHookWhenInterrupted()
     caught = {
         "test_leaves_the_model_as_it_was_when_interrupted": "put back in a `finally`",
-        APART: "hooks (forward_hooks of the model) is not as it was",
-        HOPELESS: "hooks (forward_hooks of the model) is not as it was",
+        APART: "not as before: hooks (forward_hooks of the model)",
+        HOPELESS: "not as before: hooks (forward_hooks of the model)",
     }
 
 

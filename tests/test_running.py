@@ -1,0 +1,107 @@
+"""``run`` with editors that do what none should: what it prints, and what it says next."""
+
+import json
+from pathlib import Path
+
+import pytest
+from builders import record
+from click.testing import CliRunner
+
+from edit_harness import Case, listing
+from edit_harness.cli import main
+from edit_harness.log import encoded
+from edit_harness.records import Record, RunFolder
+from edit_harness.testing import tiny_model
+
+EDITORS = """
+import os
+from edit_harness import Editor, hookimpl
+from edit_harness.edits import Edit
+
+class Loud(Editor):
+    def edit(self, model, requests):
+        print("I print")
+        os.write(1, b"I write")
+        return Edit()
+
+class Leaky(Editor):
+    def edit(self, model, requests):
+        next(model.module.parameters()).data[0, 0] += 1
+        return Edit()
+
+class Never(Editor):
+    def edit(self, model, requests):
+        raise ValueError("no")
+
+@hookimpl
+def edit_harness_register_editors(register):
+    for kind in (Loud, Leaky, Never):
+        register(kind.__name__.lower(), kind, "Odd")
+"""
+
+
+@pytest.fixture
+def tell(monkeypatch, tmp_path):
+    """Run a command in a folder that has a tiny model, three records and odd editors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+    Path("odd.py").write_text(EDITORS)
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(tmp_path / "odd.py"))
+    model = tiny_model()
+    model.module.save_pretrained("tiny")
+    model.tokens.tokenizer.save_pretrained("tiny")
+    names = ("Ada", "Bob", "Ann")
+    facts = [record(i, subject=name) for i, name in enumerate(names)]
+    Path("facts.json").write_text(json.dumps(facts))
+    task = ("-t", "counterfact", "--task-args", "data=facts.json", "--metrics", "success")
+
+    def tell(editor, *args):
+        shown = CliRunner().invoke(main, ["-e", editor, "-m", "tiny", *task, *args])
+        return shown, " ".join(shown.stderr.split())
+
+    return tell
+
+
+def test_stdout_has_the_result_alone(tell, capfd):
+    shown, told = tell("loud", "--json")
+    assert shown.exit_code == 0, told
+    assert json.loads(shown.stdout)["cases"] == 3
+    assert "I print" in told
+    out, err = capfd.readouterr()
+    assert ("I write" in err, "I write" in out) == (True, False)
+
+
+def test_where_every_case_failed_there_are_no_numbers(tell):
+    shown, told = tell("never")
+    assert shown.exit_code == 1
+    assert shown.stdout == "every case failed: there are no numbers\n"
+    assert "3 of 3 cases; they count as failures" in told
+    assert "editing 3 cases together failed: ValueError: no" in told
+    assert "3 edit_failed: --retry-failed runs them again" in tell("never")[1]
+
+
+def test_after_a_leak_it_is_said_what_is_kept_and_how_to_go_on(tell):
+    shown, told = tell("leaky")
+    assert shown.exit_code == 3
+    assert "kept: 0 of 3 cases" in told
+    assert "--retry-failed --reload-on-leak" in told
+    shown, told = tell("leaky")
+    assert "3 leak: --retry-failed --reload-on-leak runs them again" in told
+    assert shown.stdout == "every case failed: there are no numbers\n"
+
+
+def test_listed_runs_count_what_counts(tmp_path):
+    """A case that was tried twice is one, what was withdrawn is none, nor is what is not planned."""
+    folder = RunFolder.open(tmp_path, "run", {}, new=False)
+    folder.write_cases([Case("a", (), ()), Case('b"', (), ()), Case("c", (), ())])
+    folder.write_manifest({"identity": {}, "cases": ["a", 'b"', "c"], "visits": 3})
+    with folder.writing() as write:
+        write(Record("a", "oom", {}))
+        write(Record("a", "ok", {}, attempt=2))
+        write(Record("elsewhere", "ok", {}))
+        write.withdraw(write(Record("c", "ok", {})), "another model")
+        write(Record('b"', "ok", {}))
+    with open(folder.samples, "ab") as file:
+        file.write(encoded(6, folder.mark, Record("c", "ok", {}).row)[:-40])
+    (row,) = listing._runs(tmp_path)
+    assert row["cases"] == "2/3"
