@@ -28,6 +28,7 @@ from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.stats import Estimate
 from edit_harness.stored import ById, Cases, Chosen
 from edit_harness.tables import Table
+from edit_harness.wording import counted
 
 LEVEL = 0.99
 LEAVE_OUT = "leave it out with --metrics, or ask its author"
@@ -78,7 +79,7 @@ class Run:
         """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""
         if missing := self.missing:
             raise RunFolderError(
-                f"{self.folder.path} is not finished: {missing} answers are missing",
+                f"{self.folder.path} is not finished: {counted(missing, 'record')} missing",
                 "finish it with the command that began it",
             )
 

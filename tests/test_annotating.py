@@ -277,7 +277,7 @@ def test_runs_without_texts_and_unfinished_ones(tell, tmp_path):
     lines = Path("run/samples.jsonl").read_text().splitlines(keepends=True)
     Path("run/samples.jsonl").write_text("".join(lines[:-1]))
     told = tell("export", "run", "--out", "x", code=7).stderr
-    assert "run is not finished: 1 answers are missing" in told
+    assert "run is not finished: 1 record missing" in told
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_metrics_that_fit_no_case(tell, runs):
 def test_a_run_that_is_not_finished(tell, runs, folder):
     run = made(folder, "prompt", count=3)
     run.folder.write_manifest({**run.folder.manifest(), "visits": 5})
-    failed(tell(runs[0], run.folder.path), 7, "is not finished: 2 answers are missing")
+    failed(tell(runs[0], run.folder.path), 7, "is not finished: 2 records missing")
 
 
 def test_what_is_no_run(tell, runs, tmp_path):

@@ -213,7 +213,7 @@ def test_a_file_that_cannot_be_written(tell, runs):
 def test_a_run_that_is_not_finished(tell, folder):
     run = made(folder, "prompt", count=3)
     run.folder.write_manifest({**run.folder.manifest(), "visits": 5})
-    failed(tell(run.folder.path), 7, "is not finished: 2 answers are missing")
+    failed(tell(run.folder.path), 7, "is not finished: 2 records missing")
 
 
 def test_what_is_no_run(tell, tmp_path):

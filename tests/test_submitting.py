@@ -96,7 +96,7 @@ def test_a_run_that_is_not_finished(made, tmp_path):
     run, _ = made
     code, printed = edit_harness("submit", changed(run, tmp_path, visits=99), *SAID)
     assert code == 7
-    assert "is not finished: 87 answers are missing" in printed
+    assert "is not finished: 87 records missing" in printed
 
 
 def test_a_preview(made, tmp_path):

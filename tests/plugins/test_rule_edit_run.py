@@ -191,7 +191,7 @@ def test_a_run_that_was_interrupted_has_no_numbers(tell, tmp_path):
         (folder / "samples.jsonl").write_text("".join(lines[:kept]))
         result = tell("score", folder)
         assert result.exit_code == 7
-        assert f"is not finished: {missing} answers are missing" in result.stderr
+        assert f"is not finished: {missing} records missing" in result.stderr
     (folder / "samples.jsonl").unlink()
     assert tell("score", folder).exit_code == 7
 
