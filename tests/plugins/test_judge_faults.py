@@ -123,7 +123,8 @@ SCENARIOS = {
     "nonsense, then well": Scenario(at_first(1, lambda h, *_: h.say("Right you are!"))),
     "another model": Scenario(lambda h, n, p: h.judge(p, model="cheap-0", system_fingerprint="fp1")),
     "mixed models": Scenario(
-        lambda h, n, p: h.judge(p, model=f"v{len(p) % 2}"), says="by openai 1 (v0, v1) more than one model judged"
+        lambda h, n, p: h.judge(p, model=f"v{len(p) % 2}"),
+        says="more than one model judged: its server has changed judged 20 texts by openai 1 (v0, v1)"
     ),
     "huge body": Scenario(
         always(lambda h: h.say("x" * 1_100_000)), "pending", 1, "more than 1,000,000 bytes"
@@ -513,7 +514,7 @@ def test_a_share_without_a_verdict_is_a_warning(score):
     assert told.exit_code == 1
     said = " ".join(told.stderr.split())
     assert "texts without a verdict; they count nowhere" in said
-    assert "the numbers are not to be trusted" in said
+    assert "the judged numbers are not to be trusted" in said
 
 
 def stranger(run, **settings):
