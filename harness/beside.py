@@ -58,6 +58,8 @@ class Rows:
     known: dict[Visit, Record]
     again: AbstractSet[Visit] = frozenset()
     """Those that are there and tried once more."""
+    others: AbstractSet[Visit] = frozenset()
+    """Those of the plan that are made elsewhere: other shards have them, or other workers."""
     suspects: AbstractSet[Visit] = frozenset()
     """Those of a chunk that leaked, of which nobody knows yet which it was."""
     _told: set[str] = field(default_factory=set)
@@ -67,8 +69,8 @@ class Rows:
 
     @property
     def done(self) -> set[Visit]:
-        """The visits that need nothing more."""
-        return self.known.keys() - self.again
+        """The visits that need nothing more here."""
+        return (self.known.keys() - self.again) | self.others
 
     def add(self, record: Record) -> Record:
         """Write a record, and return it as it was written: with the number of its try."""

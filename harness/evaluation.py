@@ -226,7 +226,7 @@ def run_beside(
             rows[evaluation] = Rows(folder, write, known[evaluation], again)
         for evaluation, its in rows.items():
             for visit in evaluation.visits:
-                if visit in its.done:
+                if visit in its.known and visit not in its.again:
                     advance(evaluation, its.known[visit])
         try:
             _go_on(rows, advance, care)

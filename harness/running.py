@@ -43,6 +43,11 @@ class Flags(EditingFlags):
     limit: int | None
     samples: Sequence[str]
     seed: Sequence[str]
+    shard: str | None
+    control: Sequence[str]
+    control_args: Sequence[str]
+    executor: str
+    executor_args: Sequence[str]
     output_path: str
     on_error: str
     retry_failed: bool

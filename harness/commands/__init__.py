@@ -2,7 +2,16 @@
 
 import click
 
-from edit_harness.commands import board, looking, making, measuring, people, results
+from edit_harness.commands import (
+    board,
+    looking,
+    making,
+    measuring,
+    people,
+    results,
+    scaling,
+    searching,
+)
 
 COMMANDS: tuple[click.Command, ...] = (
     board.leaderboard,
@@ -25,4 +34,9 @@ COMMANDS: tuple[click.Command, ...] = (
     results.diff,
     results.repair,
     results.report,
+    scaling.cluster_check,
+    scaling.merge,
+    searching.reproduce,
+    searching.sweep,
+    searching.trace,
 )

@@ -49,6 +49,14 @@ from edit_harness.plugins import Plugins
 @many("--samples", metavar="ID", help="These cases only.")
 @many("--seed", "seed", default=["0"], metavar="N", help="Seeds; one run for each.",
        show_default="0")  # fmt: skip
+@click.option("--shard", metavar="I/N", help="One of N parts of the cases; merge joins them.")
+@many("--control", metavar="NAME",
+       help="What else the edited model is asked: text, lm_eval:TASK.")  # fmt: skip
+@click.option("--control-args", multiple=True, metavar="K=V,…", help="Settings of controls.")
+@click.option("--executor", default="local", show_default=True, metavar="NAME",
+              help="Who runs the cases: local, ray.")  # fmt: skip
+@click.option("--executor-args", multiple=True, metavar="K=V,…",
+              help="address, num_workers, gpus_per_worker.")  # fmt: skip
 @click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
               help="Where run folders go.")  # fmt: skip
 @click.option("--on-error", type=click.Choice(["skip", "stop"]), default="skip",
