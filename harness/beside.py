@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edit_harness import runner, selfcheck, selftest
 from edit_harness.allowance import Allowance
@@ -47,6 +47,26 @@ class Care:
     """Loads the model anew, so that a run can go on after a leak."""
     selfcheck: bool = False
     """Try first whether cases come out the same again, and in another order."""
+
+
+class Keeping(Protocol):
+    """What keeps the rows of one editor: a run folder's, or what sends them to the one who has it."""
+
+    suspects: AbstractSet[Visit]
+    """Those that run one by one: of a chunk that failed as a whole, nobody knows which it was."""
+
+    @property
+    def done(self) -> AbstractSet[Visit]:
+        """The visits that need nothing more here."""
+
+    def add(self, record: Record) -> Record:
+        """Keep a record, and return it as it is kept."""
+
+    def tell(self, line: str) -> None:
+        """Note something that readers of the run should know, once."""
+
+    def event(self, kind: str, **details: Any) -> None:
+        """Note that something happened."""
 
 
 @dataclass
@@ -94,32 +114,68 @@ class Rows:
         if line not in self._told:
             self._told.add(line)
             self.folder.notes.append(line)
-            self.folder.event("note", text=line)
+            self.event("note", text=line)
+
+    def event(self, kind: str, **details: Any) -> None:
+        """Note in the folder that something happened."""
+        self.folder.event(kind, **details)
 
 
 def turns(rows: Mapping[Evaluation, Rows], care: Care) -> Generator[Turn]:
     """Yield the records that are still to be made, as they are written, the editors in turn.
 
-    Raises `LeakError` if the model did not stay as it was and cannot be loaded anew, and what
-    `runner.chunks` and `selftest.check` raise.
+    Raises what `Bench.turns` raises.
     """
-    first: Before | None = None
-    while any(not set(e.visits) <= r.done for e, r in rows.items()):
-        before = Before(next(iter(rows)).model, cache_folder() / "answers")
-        if first:
-            first.witness.resembles(before.witness)
-        session = Session(rows, care, before)
-        try:
-            yield from session.turns()
-        except LeakError as leak:
-            yield from session.leaked(leak)
-            if not (care.reload and leak.visits):
-                raise session.named(leak) from None
-            _load_anew(rows, care.reload)
-        first = first or before
+    yield from Bench(care).turns(rows)
 
 
-def _load_anew(rows: Mapping[Evaluation, Rows], load: Callable[[], Model]) -> None:
+def of_no_use(rows: Mapping[Evaluation, Keeping]) -> Iterator[Turn]:
+    """Yield the records of the cases that cannot be run, each with its reason."""
+    for evaluation, its in rows.items():
+        for case in evaluation.cases:
+            if case.problem and (case.id, 0) not in its.done:
+                yield evaluation, its.add(Record.of_no_use(case.id, case.problem))
+
+
+@dataclass
+class Bench:
+    """A loaded model that editors take turns on: tried once, however often they come back to it."""
+
+    care: Care
+    tried: bool = False
+    """Whether the model that is loaded now has passed its trial."""
+    _before: Before | None = None
+    _first: Before | None = None
+
+    def turns(self, rows: Mapping[Evaluation, Keeping]) -> Generator[Turn]:
+        """Yield the records that are still to be made, as they are kept, the editors in turn.
+
+        Raises `LeakError` if the model did not stay as it was and cannot be loaded anew, and what
+        `runner.chunks` and `selftest.check` raise.
+        """
+        while any(not set(e.visits) <= r.done for e, r in rows.items()):
+            session = Session(rows, self, self._ready(next(iter(rows)).model))
+            try:
+                yield from session.turns()
+            except LeakError as leak:
+                yield from session.leaked(leak)
+                if not (self.care.reload and leak.visits):
+                    raise session.named(leak) from None
+                self._before, self.tried = None, False
+                _load_anew(rows, self.care.reload)
+
+    def _ready(self, model: Model) -> Before:
+        """Return what the unedited model is asked with, at the beginning of its chunks."""
+        if self._before is None:
+            self._before = Before(model, cache_folder() / "answers")
+            if self._first:
+                self._first.witness.resembles(self._before.witness)
+            self._first = self._first or self._before
+        self._before.turn_to(-1)
+        return self._before
+
+
+def _load_anew(rows: Mapping[Evaluation, Keeping], load: Callable[[], Model]) -> None:
     """Give all editors a model that none of them has touched."""
     model = load()
     for evaluation, its in rows.items():
@@ -131,18 +187,19 @@ def _load_anew(rows: Mapping[Evaluation, Rows], load: Callable[[], Model]) -> No
 class Session:
     """Editors on one loaded model, until they are done or something leaks."""
 
-    rows: Mapping[Evaluation, Rows]
-    care: Care
+    rows: Mapping[Evaluation, Keeping]
+    bench: Bench
     before: Before
     _at_work: Evaluation | None = None
     """Whose leak it is if there is one: all is verified before the next one's turn."""
 
     def turns(self) -> Iterator[Turn]:
         """Yield the records, chunk by chunk."""
-        yield from self._of_no_use()
-        if case := self._trial():
+        yield from of_no_use(self.rows)
+        if not self.bench.tried and (case := self._trial()):
             selftest.check(self.before, case)
             self._selfcheck()
+            self.bench.tried = True
         for evaluation, its in self.rows.items():
             yield from self._one_by_one(evaluation, its)
         streams = {e: self._stream(e, its, e.steps) for e, its in self.rows.items()}
@@ -151,16 +208,10 @@ class Session:
                 yield from self._next(evaluation, streams)
 
     def _selfcheck(self) -> None:
-        for evaluation, its in self.rows.items() if self.care.selfcheck else ():
+        for evaluation, its in self.rows.items() if self.bench.care.selfcheck else ():
             self._at_work = evaluation
             selfcheck.check(evaluation, its.tell)
             self.before.witness.verify()
-
-    def _of_no_use(self) -> Iterator[Turn]:
-        for evaluation, its in self.rows.items():
-            for case in evaluation.cases:
-                if case.problem and (case.id, 0) not in its.known:
-                    yield evaluation, its.add(Record.of_no_use(case.id, case.problem))
 
     def _trial(self) -> Case | None:
         """Return a case to try the model with; None if nothing is left to be asked."""
@@ -173,7 +224,7 @@ class Session:
         )
         return next(todo, None)
 
-    def _one_by_one(self, evaluation: Evaluation, its: Rows) -> Iterator[Turn]:
+    def _one_by_one(self, evaluation: Evaluation, its: Keeping) -> Iterator[Turn]:
         """Yield the records of suspects, each in a chunk of its own, so that the guilty show."""
         if its.suspects:
             alone = _steps_of(evaluation, its.suspects)
@@ -183,7 +234,7 @@ class Session:
             self.before.turn_to(-1)  # its chunks were none that others share
 
     def _stream(
-        self, evaluation: Evaluation, its: Rows, steps: Sequence[Step], chunk: int | None = None
+        self, evaluation: Evaluation, its: Keeping, steps: Sequence[Step], chunk: int | None = None
     ) -> Iterator[list[Record]]:
         return runner.chunks(
             evaluation.model,
@@ -194,7 +245,7 @@ class Session:
             judge=evaluation.judge.value if evaluation.judge else None,
             done=its.done,
             chunk=chunk,
-            allowance=Allowance(self.care.case_timeout),
+            allowance=Allowance(self.bench.care.case_timeout),
             tell=its.tell,
         )
 
@@ -216,9 +267,9 @@ class Session:
         if culprit is None:
             return
         its = self.rows[culprit]
-        its.folder.event("leak", what=leak.what, cases=len(leak.visits))
+        its.event("leak", what=leak.what, cases=len(leak.visits))
         steps = _steps_of(culprit, leak.visits)
-        if self.care.reload and len(steps) > 1 and all(step.fresh for step in steps):
+        if self.bench.care.reload and len(steps) > 1 and all(step.fresh for step in steps):
             its.suspects = set(leak.visits)
             its.tell(
                 f"{counted(len(leak.visits), 'case')} of a chunk that leaked are run one by one"

@@ -6,7 +6,7 @@ The command line and the Python interface (`edit_harness.api`) both come through
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -29,7 +29,7 @@ from edit_harness import (
     records,
 )
 from edit_harness.assembly import Benchmark, make_editor
-from edit_harness.beside import Care, Rows
+from edit_harness.beside import Care, Rows, Turn
 from edit_harness.cases import Case, Visit
 from edit_harness.components import Named, described, make_judge, make_metrics
 from edit_harness.encoding import decode_answer
@@ -47,6 +47,8 @@ from edit_harness.tokens import TooLongError
 
 Advance = Callable[[Record], None]
 NO_CARE = Care()
+Turns = Callable[[Mapping["Evaluation", Rows], Care], Generator[Turn]]
+"""Makes the records that are missing, and yields them as they are written."""
 
 
 @dataclass(eq=False)
@@ -210,10 +212,12 @@ def run_beside(
     folders: Mapping[Evaluation, RunFolder],
     advance: Callable[[Evaluation, Record], None],
     care: Care = NO_CARE,
+    turns: Turns = beside.turns,
 ) -> list[Run]:
     """Run what the folders lack, chunk by chunk, one editor after the other on each.
 
-    The evaluations are of the same cases of the same model, whose clean passes they share.
+    The evaluations are of the same cases of the same model, whose clean passes they share. ``turns``
+    makes the records, here or elsewhere: see `edit_harness.executors`.
     """
     known = {e: {r.visit: r for r in folder.records()} for e, folder in folders.items()}
     with ExitStack() as stack:
@@ -229,7 +233,7 @@ def run_beside(
                 if visit in its.known and visit not in its.again:
                     advance(evaluation, its.known[visit])
         try:
-            _go_on(rows, advance, care)
+            _go_on(rows, advance, care, turns)
             _compare_before(rows)
         except BaseException:
             with suppress(HarnessError):  # what is told is why it ended
@@ -241,11 +245,14 @@ def run_beside(
 
 
 def _go_on(
-    rows: Mapping[Evaluation, Rows], advance: Callable[[Evaluation, Record], None], care: Care
+    rows: Mapping[Evaluation, Rows],
+    advance: Callable[[Evaluation, Record], None],
+    care: Care,
+    turns: Turns,
 ) -> None:
     """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
     # Closed when something ends it, so that an editor at work ends now, and not some time later.
-    with closing(beside.turns(rows, care)) as fresh:
+    with closing(turns(rows, care)) as fresh:
         for evaluation, record in fresh:
             advance(evaluation, record)
             if care.stop and record.status != OK and record.case != control.ID:

@@ -71,11 +71,11 @@ def chunks(
     and, after the rows of what was at work, `ResourceError` if a device fails or memory does not
     hold several cases in a row.
     """
-    size = chunk or _chunk_of(model)
+    size = chunk or chunk_of(model)
     time = allowance or Allowance()
     maker = Maker(model, editor, time, tell)
     asker = Asker(before, editor, metrics, judge, maker.ledger, time, tell)
-    loop = _Loop(maker, asker, set(done)).run(list(_grouped(steps, size)), size)
+    loop = _Loop(maker, asker, set(done)).run(list(grouped(steps, size)), size)
     try:
         yield from _timed(loop, time)
     finally:
@@ -172,14 +172,15 @@ def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[b
     return needed[::-1]
 
 
-def _chunk_of(model: Model) -> int:
+def chunk_of(model: Model) -> int:
+    """Return how many cases share forward passes on a model: by its size, and where it is."""
     size = sum(p.numel() for p in model.module.parameters())
     smallest = GPU_CHUNK if model.device.type != "cpu" else LARGE_CHUNK
     return next((chunk for most, chunk in CHUNKS if size < most), smallest)
 
 
-def _grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
-    """Yield groups of steps that are edited together, of at least so many cases but for the last."""
+def grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
+    """Yield the chunks of a plan: groups of steps that are edited together, of at least so many cases but for the last."""
     group: list[Step] = []
     for step in steps:
         group.append(step)

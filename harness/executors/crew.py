@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from edit_harness.cases import Visit
-from edit_harness.errors import HarnessError
+from edit_harness.errors import HarnessError, ResourceError
 from edit_harness.records import Record
 
 
@@ -24,6 +24,12 @@ class Unit:
     """What is to be made, by the evaluation's key: its place in the order as a text."""
     work: float
     """What there is to do, counted: see `edit_harness.executors.units`."""
+    alone: bool = False
+    """Whether each of its steps is a chunk of its own, since the chunk took workers down."""
+
+
+class DeviceError(ResourceError):
+    """A worker's device failed: the worker is of no use any more, and its unit goes to another."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,9 @@ Event = Ready | Came | Finished | Failed | Died
 
 class Crew(Protocol):
     """Workers that can be hired and sent units; what they do comes back as events."""
+
+    size: int
+    """How many workers there are to be at a time."""
 
     def hire(self) -> int:
         """Start another worker, and return its number, which is never used again."""
