@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from edit_harness.cases import Request
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError, ResourceError, UsageError
 from edit_harness.evaluation import Advance, assemble
+from edit_harness.executors.choosing import chosen
+from edit_harness.executors.worker import Order
 from edit_harness.interfaces import Editor, Regime, Task
 from edit_harness.model import Model
 from edit_harness.outcome import Run
@@ -40,6 +43,8 @@ def evaluate(
     output: str | Path = "results",
     new: bool = False,
     advance: Advance = lambda record: None,
+    executor: str = "local",
+    executor_args: Mapping[str, Any] | None = None,
     **model_args: Any,
 ) -> Run:
     """Edit case by case, ask before and after, and return the numbers.
@@ -48,7 +53,8 @@ def evaluate(
     `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows, chat_template,
     trust_remote_code, allow_pickle_weights).
     ``regime`` and ``judge``, with its settings, are the task's own if they are not given. A run that is in ``output``
-    already goes on, or is read back. Raises `HarnessError`.
+    already goes on, or is read back. ``executor``, with its settings, says who runs the cases: workers load a
+    model by its name. Raises `HarnessError`.
     """
     if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:
         raise UsageError(
@@ -61,22 +67,39 @@ def evaluate(
             "make one of it: eh.load_model(module, tokenizer)",
         )
     plugins = Plugins.installed()
-    loaded = model if isinstance(model, Model) else load(plugins, model, **model_args)
+    running = chosen(executor, executor_args or {})
+    if running.crew and isinstance(model, Model):
+        raise UsageError(
+            f"workers of {executor} cannot load a model that is in memory",
+            "give its name or folder: model='gpt2-xl'",
+        )
+    loaded = (
+        model if isinstance(model, Model) else load(plugins, model, **running.loading(model_args))
+    )
     benchmark = make_benchmark(plugins, task, task_args or {}, loaded.source, seed)
-    evaluation = assemble(
+    recipe: dict[str, Any] = {
+        "editor": editor,
+        "editor_args": editor_args or {},
+        "metrics": metrics,
+        "judge": judge,
+        "judge_args": judge_args,
+        "regime": regime,
+        "limit": limit,
+        "seed": seed,
+    }
+    evaluation = assemble(plugins, loaded, benchmark, **recipe)
+    ordering = partial(
+        Order.of,
         plugins,
-        loaded,
-        benchmark,
-        editor=editor,
-        editor_args=editor_args or {},
-        metrics=metrics,
-        judge=judge,
-        judge_args=judge_args,
-        regime=regime,
-        limit=limit,
+        {evaluation: recipe},
+        model=model,
+        options=model_args,
+        task=task,
+        task_args=task_args or {},
         seed=seed,
     )
-    return evaluation.run(evaluation.open(Path(output), new=new), advance)
+    folder = evaluation.open(Path(output), new=new)
+    return evaluation.run(folder, advance, running.turns(ordering))
 
 
 def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:

@@ -47,7 +47,7 @@ from edit_harness.tokens import TooLongError
 
 Advance = Callable[[Record], None]
 NO_CARE = Care()
-Turns = Callable[[Mapping["Evaluation", Rows], Care], Generator[Turn]]
+Turns = Callable[[Mapping["Evaluation", Rows], Care], Generator[Turn, None, None]]
 """Makes the records that are missing, and yields them as they are written."""
 
 
@@ -202,9 +202,16 @@ class Evaluation:
         )
         return folder
 
-    def run(self, folder: RunFolder, advance: Advance = lambda record: None) -> Run:
-        """Run what the folder lacks, and return the whole."""
-        (run,) = run_beside({self: folder}, lambda evaluation, record: advance(record))
+    def run(
+        self,
+        folder: RunFolder,
+        advance: Advance = lambda record: None,
+        turns: Turns = beside.turns,
+    ) -> Run:
+        """Run what the folder lacks, and return the whole; ``turns`` is as in `run_beside`."""
+        (run,) = run_beside(
+            {self: folder}, lambda evaluation, record: advance(record), NO_CARE, turns
+        )
         return run
 
 

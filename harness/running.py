@@ -10,11 +10,15 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from edit_harness import assembly, console, evaluation, fields, guard, records
+from edit_harness import assembly, beside, console, evaluation, fields, guard, records
 from edit_harness.beside import Care
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.evaluation import Evaluation
+from edit_harness.evaluation import Evaluation, Turns
+from edit_harness.executors import choosing
+from edit_harness.executors.choosing import Executor
+from edit_harness.executors.worker import Order
 from edit_harness.failures import RETRIED
 from edit_harness.flags import EditingFlags, regime, whole_number
 from edit_harness.interfaces import Regime
@@ -97,6 +101,7 @@ class Todo:
     """Editors with their settings."""
     tasks: Mapping[Component, Mapping[str, str]]
     seeds: Sequence[int]
+    executor: Executor
     several: bool
     """Whether there is more than one combination, models included."""
 
@@ -112,8 +117,9 @@ class Todo:
         for editor, settings in editor_args.items():
             assembly.build_component(editor, settings, seed=0)
         seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
+        executor = choosing.chosen(flags.executor, fields.parse(flags.executor_args))
         count = len(editors) * len(tasks) * len(seeds) * len(flags.model)
-        return cls(editor_args, task_args, seeds, several=count > 1)
+        return cls(editor_args, task_args, seeds, executor, several=count > 1)
 
 
 def run_model(
@@ -126,43 +132,56 @@ def run_model(
     )
     with guard.measuring():
         benchmarks = [
-            (seed, assembly.make_benchmark(plugins, task.qualified, settings, source, seed))
+            (seed, task, assembly.make_benchmark(plugins, task.qualified, settings, source, seed))
             for (task, settings), seed in product(todo.tasks.items(), todo.seeds)
         ]
     given = flags.edit_mode, flags.edit_batch_size, flags.eval_at
-    regimes = {b.task.name: regime(b.task.value.regime, *given) for _, b in benchmarks}
-    load = partial(assembly.load, plugins, name, **options)
+    regimes = {b.task.name: regime(b.task.value.regime, *given) for *_, b in benchmarks}
+    load = partial(assembly.load, plugins, name, **todo.executor.loading(options))
     with guard.measuring():
         model = load()
-    for seed, benchmark in benchmarks:
-        beside = []
+    for seed, task, benchmark in benchmarks:
+        recipes: dict[Evaluation, Mapping[str, Any]] = {}
         for editor, settings in todo.editors.items():
+            recipe = {
+                "editor": editor.qualified,
+                "editor_args": settings,
+                "metrics": flags.metrics,
+                "judge": flags.judge,
+                "judge_args": fields.parse(flags.judge_args),
+                "regime": regimes[benchmark.task.name],
+                "limit": flags.limit,
+                "samples": flags.samples,
+                "seed": seed,
+            }
             with console.tolerated(codes, todo.several):
                 with guard.measuring():
-                    assembled = evaluation.assemble(
-                        plugins,
-                        model,
-                        benchmark,
-                        editor=editor.qualified,
-                        editor_args=settings,
-                        metrics=flags.metrics,
-                        judge=flags.judge,
-                        judge_args=fields.parse(flags.judge_args),
-                        regime=regimes[benchmark.task.name],
-                        limit=flags.limit,
-                        samples=flags.samples,
-                        seed=seed,
-                    )
+                    assembled = evaluation.assemble(plugins, model, benchmark, **recipe)
                 if flags.dry_run:
                     rehearse(assembled)
                 else:
-                    beside.append(assembled)
+                    recipes[assembled] = recipe
+        ordering = partial(
+            Order.of,
+            plugins,
+            recipes,
+            model=name,
+            options=options,
+            task=task.qualified,
+            task_args=todo.tasks[task],
+            seed=seed,
+        )
         with console.tolerated(codes, todo.several):
-            yield from run_beside(beside, flags, codes, load)
+            turns = todo.executor.turns(ordering)
+            yield from run_beside(list(recipes), flags, codes, load, turns)
 
 
 def run_beside(
-    assembled: Sequence[Evaluation], flags: Flags, codes: list[int], load: Callable[[], Model]
+    assembled: Sequence[Evaluation],
+    flags: Flags,
+    codes: list[int],
+    load: Callable[[], Model],
+    turns: Turns = beside.turns,
 ) -> list[Run]:
     """Run editors on the same cases, with header, progress and tables; ``load`` loads their model."""
     if assembled and not flags.quiet:
@@ -183,7 +202,7 @@ def run_beside(
             guard.measuring(),
             console.progress(list(folders), quiet=flags.quiet) as advance,
         ):
-            finished = evaluation.run_beside(folders, advance, flags.care(load))
+            finished = evaluation.run_beside(folders, advance, flags.care(load), turns)
     except RunFolderError:
         raise
     except BaseException:

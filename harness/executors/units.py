@@ -1,0 +1,129 @@
+"""A plan in units of whole chunks, of about equal work, for workers to run.
+
+Chunks stay what they are in one process, so that the same texts share a forward pass wherever they
+are run. Work is counted, never timed: the same plan on as many workers gives the same units. They go
+out in the order of the plan, in which rows are read best; being of equal work, but for the last, they
+would end no sooner in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from edit_harness import runner
+from edit_harness.cases import Case, Choose, Generate, Query, Visit
+from edit_harness.evaluation import Evaluation
+from edit_harness.plan import Step
+
+EACH = 8
+"""Units that a worker gets of a whole plan, about: the last ones to end wait for little."""
+EDIT = 25
+"""What finding an edit counts, in passes over its request: a search has about as many steps."""
+TOKEN = 4
+"""Characters of a token, for what is generated, which nobody has read yet."""
+Wanted = Mapping[str, frozenset[Visit]]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What of one chunk is to be made."""
+
+    steps: Sequence[Wanted]
+    """Its steps that are wanted, one of one editor each."""
+    work: float
+    fresh: bool
+    """Whether it begins with an unedited model, so that it needs no chunk before it."""
+    apart: bool
+    """Whether each of its steps does, so that they can run alone."""
+
+    @property
+    def visits(self) -> Wanted:
+        """What is to be made, by the evaluation's key."""
+        return joined(self.steps)
+
+    def without(self, left: Mapping[str, Set[Visit]]) -> Chunk:
+        """Return it with those visits only that are left."""
+        steps = [
+            {key: rest}
+            for step in self.steps
+            for key, visits in step.items()
+            if (rest := visits & left.get(key, frozenset()))
+        ]
+        return replace(self, steps=steps)
+
+    def alone(self) -> list[Chunk]:
+        """Return a chunk for each step."""
+        return [
+            replace(self, steps=[step], work=self.work / len(self.steps)) for step in self.steps
+        ]
+
+
+def joined(parts: Sequence[Wanted]) -> Wanted:
+    """Return all that some parts want."""
+    keys = {key: None for part in parts for key in part}
+    return {key: frozenset().union(*(p.get(key, ()) for p in parts)) for key in keys}
+
+
+def chunks(done: Mapping[Evaluation, Set[Visit]], size: int) -> list[Chunk]:
+    """Return the chunks of a plan that all evaluations share, with what is not done of each."""
+    plans = [
+        [_part(str(key), group, done[each]) for group in runner.grouped(each.steps, size)]
+        for key, each in enumerate(done)
+    ]
+    return [_beside(parts) for parts in zip(*plans, strict=True)]
+
+
+def _part(key: str, group: Sequence[Step], done: Set[Visit]) -> Chunk:
+    """Return one editor's part of a chunk."""
+    wanted = [(step, frozenset(step.visits) - done) for step in group]
+    steps = [{key: visits} for _, visits in wanted if visits]
+    work = sum(_work(step, visits) for step, visits in wanted)
+    return Chunk(steps, work, group[0].fresh, all(step.fresh for step in group))
+
+
+def _beside(parts: Sequence[Chunk]) -> Chunk:
+    """Return what editors that run beside each other want of one chunk, whose clean pass they share."""
+    steps = [step for part in parts for step in part.steps]
+    work = sum(part.work for part in parts)
+    return replace(parts[0], steps=steps, work=work)
+
+
+def _work(step: Step, wanted: Set[Visit]) -> float:
+    """Count what a step takes: characters that are read to find its edit, and to ask its cases.
+
+    A step of a sequence is edited also where nothing of it is wanted.
+    """
+    if step.fresh and not wanted:
+        return 0.0
+    edit = EDIT * sum(len(r.text) + len(r.target_new) for r in step.requests)
+    return edit + sum(_asked(case) for case in step.measure if (case.id, step.state) in wanted)
+
+
+def _asked(case: Case) -> int:
+    return 2 * sum(_read(probe.query) for probe in case.probes)
+
+
+def _read(query: Query) -> int:
+    """Count the characters that a query has a model read."""
+    if isinstance(query, Choose):
+        return sum(len(query.prompt) + len(candidate) for candidate in query.candidates)
+    generated = TOKEN * query.max_new_tokens if isinstance(query, Generate) else 0
+    return len(query.prompt) + generated
+
+
+def units(plan: Sequence[Chunk], workers: int) -> Iterator[list[Chunk]]:
+    """Yield the chunks of each unit: as many as are about a worker's share; a sequence stays together.
+
+    A chunk of which nothing is wanted is in none, but within a sequence.
+    """
+    share = sum(chunk.work for chunk in plan) / (workers * EACH)
+    unit: list[Chunk] = []
+    for chunk in plan:
+        if unit and chunk.fresh and sum(each.work for each in unit) >= share:
+            yield unit
+            unit = []
+        if chunk.steps:
+            unit.append(chunk)
+    if unit:
+        yield unit
