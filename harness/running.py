@@ -143,7 +143,7 @@ def run_model(
     for seed, task, benchmark in benchmarks:
         recipes: dict[Evaluation, Mapping[str, Any]] = {}
         for editor, settings in todo.editors.items():
-            recipe = {
+            recipe: dict[str, Any] = {
                 "editor": editor.qualified,
                 "editor_args": settings,
                 "metrics": flags.metrics,

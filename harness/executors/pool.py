@@ -25,6 +25,7 @@ from edit_harness.executors import agreement, units
 from edit_harness.executors.crew import (
     Came,
     Crew,
+    DeviceError,
     Died,
     Event,
     Failed,
@@ -32,7 +33,6 @@ from edit_harness.executors.crew import (
     Ready,
     Unit,
 )
-from edit_harness.executors.crew import DeviceError
 from edit_harness.executors.units import Chunk
 
 LOG = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ would end no sooner in another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from edit_harness import runner
@@ -42,7 +43,7 @@ class Chunk:
         """What is to be made, by the evaluation's key."""
         return joined(self.steps)
 
-    def without(self, left: Mapping[str, Set[Visit]]) -> Chunk:
+    def without(self, left: Mapping[str, AbstractSet[Visit]]) -> Chunk:
         """Return it with those visits only that are left."""
         steps = [
             {key: rest}
@@ -65,7 +66,7 @@ def joined(parts: Sequence[Wanted]) -> Wanted:
     return {key: frozenset().union(*(p.get(key, ()) for p in parts)) for key in keys}
 
 
-def chunks(done: Mapping[Evaluation, Set[Visit]], size: int) -> list[Chunk]:
+def chunks(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Chunk]:
     """Return the chunks of a plan that all evaluations share, with what is not done of each."""
     plans = [
         [_part(str(key), group, done[each]) for group in runner.grouped(each.steps, size)]
@@ -74,7 +75,7 @@ def chunks(done: Mapping[Evaluation, Set[Visit]], size: int) -> list[Chunk]:
     return [_beside(parts) for parts in zip(*plans, strict=True)]
 
 
-def _part(key: str, group: Sequence[Step], done: Set[Visit]) -> Chunk:
+def _part(key: str, group: Sequence[Step], done: AbstractSet[Visit]) -> Chunk:
     """Return one editor's part of a chunk."""
     wanted = [(step, frozenset(step.visits) - done) for step in group]
     steps = [{key: visits} for _, visits in wanted if visits]
@@ -89,7 +90,7 @@ def _beside(parts: Sequence[Chunk]) -> Chunk:
     return replace(parts[0], steps=steps, work=work)
 
 
-def _work(step: Step, wanted: Set[Visit]) -> float:
+def _work(step: Step, wanted: AbstractSet[Visit]) -> float:
     """Count what a step takes: characters that are read to find its edit, and to ask its cases.
 
     A step of a sequence is edited also where nothing of it is wanted.
@@ -119,11 +120,13 @@ def units(plan: Sequence[Chunk], workers: int) -> Iterator[list[Chunk]]:
     """
     share = sum(chunk.work for chunk in plan) / (workers * EACH)
     unit: list[Chunk] = []
+    behind, begun = 0.0, 0.0
     for chunk in plan:
-        if unit and chunk.fresh and sum(each.work for each in unit) >= share:
+        if unit and chunk.fresh and behind // share > begun // share:
             yield unit
-            unit = []
+            unit, begun = [], behind
         if chunk.steps:
             unit.append(chunk)
+        behind += chunk.work
     if unit:
         yield unit

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import platform
 import socket
-from collections.abc import Generator, Iterator, Mapping, Sequence, Set
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -159,17 +160,17 @@ class Tray:
     """The rows of one editor that a unit wants, and what there is to tell of them."""
 
     evaluation: Evaluation
-    wanted: Set[Visit]
+    wanted: AbstractSet[Visit]
     alone: bool = False
     notes: list[str] = field(default_factory=list)
     events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.suspects: Set[Visit] = self.wanted if self.alone else frozenset()
+        self.suspects: AbstractSet[Visit] = self.wanted if self.alone else frozenset()
 
     @property
-    def done(self) -> Set[Visit]:
+    def done(self) -> AbstractSet[Visit]:
         """The visits that the unit does not want, or has."""
         return set(self.evaluation.visits) - self.wanted
 
@@ -284,6 +285,6 @@ def _errors_told() -> Generator[None]:
 def portable(error: HarnessError) -> HarnessError:
     """Return an error as the nearest kind of `edit_harness.errors`: a plugin's own may not travel."""
     kind = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
-    made: HarnessError = kind.__new__(kind, error.cause)
+    made = HarnessError.__new__(kind, error.cause)
     made.cause, made.remedy = error.cause, error.remedy
     return made

@@ -1,0 +1,392 @@
+"""Runs on workers, beside the same run in one process: what dies, disagrees or fails, and what is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pytest
+from crews import POISON, Leaking, Poison, Processes, Some, Together
+from saboteurs import Honest
+
+from edit_harness import evaluation, runner
+from edit_harness.assembly import load, make_benchmark
+from edit_harness.beside import Care
+from edit_harness.encoding import dumps
+from edit_harness.errors import (
+    CaseError,
+    DataError,
+    LeakError,
+    PluginError,
+    ResourceError,
+    Terminated,
+)
+from edit_harness.executors.choosing import Executor
+from edit_harness.executors.crew import DeviceError, Failed
+from edit_harness.executors.worker import Order
+from edit_harness.interfaces import ModelSource, Regime
+from edit_harness.plugins import Plugins
+from edit_harness.testing import tiny_model
+
+CHUNK = 2
+HONEST = Honest()
+TIMING = ("seconds", "seq", "crc")
+
+
+@dataclass
+class Other(Honest):
+    """The same under another name, to run beside it."""
+
+    variant = "other"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with a tiny model."""
+    path = tmp_path_factory.mktemp("models") / "tiny"
+    model = tiny_model()
+    model.module.save_pretrained(path)
+    model.tokens.tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def bench(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "CHUNKS", ((10**9, CHUNK),))
+    return Bench(folder, tmp_path)
+
+
+class Bench:
+    """Runs the same evaluations in one process, and on crews."""
+
+    def __init__(self, folder, output):
+        self.name, self.output, self.plugins = str(folder), output, Plugins.installed()
+        self.task = Some()
+        self.crew = None
+        self.last = ()
+
+    def run(self, crew=None, editors=(HONEST,), where="workers", regime=None, **care):
+        """Return the folders of a run on a crew, or in this process."""
+        model = load(self.plugins, self.name, device="cpu")
+        source = ModelSource(self.name)
+        benchmark = make_benchmark(self.plugins, self.task, {}, source)
+        recipes = {}
+        for editor in editors:
+            recipe = {"editor": editor, "editor_args": {}, "regime": regime}
+            recipes[evaluation.assemble(self.plugins, model, benchmark, **recipe)] = recipe
+        ordering = partial(
+            Order.of, self.plugins, recipes, model=self.name, options={"device": "cpu"},
+            task=self.task, task_args={}, seed=0,
+        )  # fmt: skip
+        self.last = folders = {each: each.open(self.output / where) for each in recipes}
+        evaluation.run_beside(folders, lambda e, r: None, Care(**care), self.turns(crew, ordering))
+        return list(folders.values())
+
+    def turns(self, crew, ordering):
+        def hired(order, settings):
+            self.crew = crew(order)
+            return self.crew
+
+        return Executor(None, hired if crew else None).turns(ordering)
+
+
+def together(size, dies=lambda *_: False):
+    return partial(Together, size=size, dies=dies)
+
+
+def rows(folder):
+    """Return what counts of each visit, as it stands in the file but for what a run's time makes."""
+    lines = map(json.loads, folder.samples.read_text().splitlines())
+    visits = {(row["case"], row["state"]): row for row in lines}
+    assert len(visits) == folder.samples.read_text().count("\n"), "a visit has two rows"
+    return {
+        visit: dumps({key: value for key, value in row.items() if key not in TIMING})
+        for visit, row in sorted(visits.items())
+    }
+
+
+def statuses(folder):
+    return {record.case: record.status for record in folder.records() if record.status != "ok"}
+
+
+@pytest.fixture
+def alone(bench):
+    """The rows of the same run in one process."""
+    (folder,) = bench.run(where="alone")
+    return rows(folder)
+
+
+INVALID = {"case 3": "invalid_case"}
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_workers_make_the_rows_that_one_process_makes(bench, alone, size):
+    (folder,) = bench.run(together(size))
+    assert rows(folder) == alone
+    assert len(bench.crew.sent) == 6
+    assert bench.crew.hired == size
+    assert bench.crew.closed
+
+
+def test_editors_run_beside_each_other_on_workers_too(bench):
+    editors = Honest(), Other()
+    expected = [rows(folder) for folder in bench.run(editors=editors, where="alone")]
+    assert [rows(folder) for folder in bench.run(together(2), editors)] == expected
+    assert all(set(unit.visits) == {"0", "1"} for unit in bench.crew.sent)
+
+
+@pytest.mark.parametrize("regime", [Regime("sequential", 3, checkpoints=(6,)), Regime("batch", 4)])
+def test_edits_that_share_a_model_stay_together(bench, regime):
+    (expected,) = bench.run(where="alone", regime=regime)
+    (folder,) = bench.run(together(2), regime=regime)
+    assert rows(folder) == rows(expected)
+    assert len(bench.crew.sent) == (3 if regime.mode == "batch" else 1)
+
+
+def test_a_run_goes_on_with_another_number_of_workers(bench, alone):
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(together(4, interrupts(KeyboardInterrupt, 5)))
+    assert bench.crew.closed
+    (folder,) = bench.last.values()
+    assert len(folder.records()) == 1 + 4
+    with pytest.raises(Terminated):
+        bench.run(together(1, interrupts(Terminated, 3)))
+    assert len(folder.records()) > 6
+    bench.run(together(2))
+    assert rows(folder) == alone
+    bench.crew = None
+    bench.run(together(2))
+    assert bench.crew is None, "what is finished needs no workers"
+
+
+def interrupts(error, at):
+    """Let a signal come to the driver after so many rows."""
+    seen = []
+
+    def dies(worker, unit, count):
+        seen.append(count > 0)
+        if sum(seen) == at:
+            raise error
+        return False
+
+    return dies
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3])
+@pytest.mark.parametrize("size", [1, 2])
+def test_the_work_of_the_dead_returns_whole(bench, alone, size, at):
+    """Each of the first workers dies once, before a row, in the middle of a chunk, or behind one."""
+    (folder,) = bench.run(
+        together(size, lambda w, unit, count: w <= size and count == at > -1 < unit)
+    )
+    assert rows(folder) == alone
+    assert bench.crew.hired >= 2 * size if at < 2 else True
+
+
+def test_who_dies_again_and_again_but_gets_further_costs_nothing(bench, alone):
+    (folder,) = bench.run(together(2, lambda worker, unit, count: count == 1))
+    assert rows(folder) == alone
+    assert bench.crew.hired > 10
+
+
+def poisonous(*cases):
+    """Let any worker die that is at one of these cases: before any row of its chunk, as an edit does."""
+
+    def crew(order):
+        made = Together(order, 2)
+
+        def dies(worker, number, count):
+            unit = next((unit for unit in made.sent if unit.number == number), None)
+            left = (
+                sorted(int(name.split()[1]) for name, _ in unit.visits["0"])[count:] if unit else []
+            )
+            chunk = [n for n in left if chunk_of(n) == chunk_of(left[0])] if left else []
+            return bool(set(cases) & set(chunk[:1] if unit and unit.alone else chunk))
+
+        made.dies = dies
+        return made
+
+    return crew
+
+
+def chunk_of(number):
+    return (number - (number > 3)) // CHUNK
+
+
+def test_only_the_case_fails_that_takes_workers_down(bench, alone):
+    (folder,) = bench.run(poisonous(7))
+    assert statuses(folder) == INVALID | {"case 7": "device_error"}
+    (record,) = (record for record in folder.records() if record.case == "case 7")
+    assert record.message == "2 workers died of it, the last of them: killed"
+    found = rows(folder)
+    assert {v for v in alone if found[v] != alone[v]} <= {
+        ("case 7", 0),
+        ("case 6", 0),
+        ("case 8", 0),
+    }
+    assert [unit.alone for unit in bench.crew.sent].count(True) == 3
+
+
+def test_what_failed_so_can_be_tried_again(bench, alone):
+    (folder,) = bench.run(poisonous(7))
+    bench.run(together(1), retry=True)
+    assert statuses(folder) == INVALID
+    assert {record.attempt for record in folder.records() if record.case == "case 7"} == {2}
+
+
+def test_several_such_cases_end_the_run(bench):
+    with pytest.raises(ResourceError, match="3 cases took down each worker that ran them"):
+        bench.run(poisonous(1, 5, 9))
+    (folder,) = bench.last.values()
+    assert list(statuses(folder).values()).count("device_error") == 3
+    assert bench.crew.closed
+
+
+def test_a_sequence_that_takes_workers_down_is_given_up_where_it_stands(bench):
+    regime = Regime("sequential", 3, checkpoints=(6,))
+
+    def dies(worker, unit, count):
+        return count == (8 if worker == 1 else 0) and unit >= 0
+
+    (folder,) = bench.run(together(1, dies), regime=regime)
+    found = {record.visit: record.status for record in folder.records()}
+    assert list(found.values()).count("ok") == 8, "what came stays"
+    assert set(found.values()) == {"ok", "device_error", "invalid_case"}
+
+
+def test_workers_that_do_not_start_end_the_run(bench):
+    with pytest.raises(
+        ResourceError, match=r"3 workers in a row died before .* no memory"
+    ) as error:
+        bench.run(together(2, lambda worker, unit, count: unit < 0))
+    assert "cluster-check" in error.value.remedy
+    (folder,) = bench.last.values()
+    assert set(statuses(folder)) == {"case 3"}
+
+
+def test_a_worker_that_does_not_start_is_replaced(bench, alone):
+    (folder,) = bench.run(together(2, lambda worker, unit, count: unit < 0 and worker == 1))
+    assert rows(folder) == alone
+    assert bench.crew.hired == 3
+
+
+def changed(**fields):
+    """Return a crew whose second worker says otherwise of itself."""
+
+    def crew(order):
+        made = Together(order, 2)
+        start = made._start
+
+        def lying(worker):
+            for event in start(worker):
+                card = dict(event.card)
+                if worker == 2:
+                    card |= {key: change(card[key]) for key, change in fields.items()}
+                yield replace(event, card=card)
+
+        made._start = lying
+        return made
+
+    return crew
+
+
+def model_of(digest):
+    return lambda found: [{**each, "model": {**each["model"], "digest": digest}} for each in found]
+
+
+def code_of(name):
+    return lambda found: [
+        {**e, "code": [[n, d + "0" * (n == name)] for n, d in e["code"]]} for e in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "told"),
+    [
+        ({"identities": model_of("x"), "host": lambda _: "node7"}, DataError,
+         r"the worker on node7 has another model \(digest\)"),
+        ({"identities": code_of("edit-harness"), "host": lambda _: "node7"}, PluginError,
+         "the worker on node7 has another edit-harness"),
+        ({"chunk": lambda chunk: chunk + 1, "host": lambda _: "node7"}, DataError,
+         "the worker on node7 computes on cpu, that on .* on cpu"),
+    ],
+)  # fmt: skip
+def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, fields, error, told):
+    with pytest.raises(error, match=told):
+        bench.run(changed(**fields))
+    (folder,) = bench.last.values()
+    assert set(statuses(folder)) == {"case 3"}
+    assert len(folder.records()) == 1
+    assert bench.crew.closed
+
+
+def test_a_leak_on_a_worker_ends_the_run_as_in_one_process(bench):
+    with pytest.raises(LeakError) as expected:
+        bench.run(editors=(Leaking(),), where="alone")
+    (one,) = bench.last.values()
+    with pytest.raises(LeakError) as error:
+        bench.run(together(1), editors=(Leaking(),))
+    (other,) = bench.last.values()
+    assert str(error.value) == str(expected.value)
+    assert rows(one) == rows(other)
+    assert '"leak"' in (other.path / "events.jsonl").read_text()
+
+
+def test_a_model_is_loaded_anew_on_the_worker_that_leaked(bench):
+    care = {"reload": lambda: load(bench.plugins, bench.name, device="cpu")}
+    (one,) = bench.run(editors=(Leaking(),), where="alone", **care)
+    (other,) = bench.run(together(2), editors=(Leaking(),), **care)
+    assert rows(one) == rows(other)
+    assert "the model was loaded anew after a leak" in other.notes
+
+
+def test_a_run_may_end_at_the_first_failure_of_a_worker(bench):
+    bench.task = Some(broken=-1)
+    with pytest.raises(CaseError):
+        bench.run(poisonous(7), stop=True)
+    assert bench.crew.closed
+
+
+def test_a_failed_device_is_a_dead_worker(bench, alone):
+    def crew(order):
+        made = Together(order, 2)
+        work = made._work
+
+        def failing(worker, unit):
+            if worker == 1:
+                return iter([Failed(worker, unit.number, DeviceError("the device failed: ECC"))])
+            return work(worker, unit)
+
+        made._work = failing
+        return made
+
+    (folder,) = bench.run(crew)
+    assert rows(folder) == alone
+    assert bench.crew.dismissed == [1]
+
+
+def test_the_folder_says_where_it_ran(bench):
+    (folder,) = bench.run(together(2))
+    assert folder.manifest()["environment"]["workers"] == "2"
+    events = (folder.path / "events.jsonl").read_text()
+    assert events.count('"event": "worker"') + events.count('"kind": "worker"') == 2
+
+
+def test_processes_that_are_killed_lose_and_double_nothing(bench):
+    """Real ones: one is killed between its rows, and an edit kills whoever makes it."""
+    killed = []
+
+    def before(crew, event):
+        if type(event).__name__ == "Came" and not killed:
+            killed.append(event.worker)
+            crew.processes[event.worker].kill()
+
+    bench.task = Some(9)
+    crew = partial(Processes, size=1, chunk=CHUNK, before=before)
+    (folder,) = bench.run(crew, editors=(Poison(),))
+    assert statuses(folder) == INVALID | {POISON.lower(): "device_error"}
+    assert len(rows(folder)) == 9
+    assert killed == [1]
+    assert bench.crew.hired in (5, 6)
+    assert not any(process.is_alive() for process in bench.crew.processes.values())
