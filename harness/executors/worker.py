@@ -285,6 +285,6 @@ def _errors_told() -> Generator[None]:
 def portable(error: HarnessError) -> HarnessError:
     """Return an error as the nearest kind of `edit_harness.errors`: a plugin's own may not travel."""
     kind = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
-    made = HarnessError.__new__(kind, error.cause)
+    made: HarnessError = HarnessError.__new__(kind, error.cause)
     made.cause, made.remedy = error.cause, error.remedy
     return made
