@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from edit_harness import assembly, beside, console, evaluation, fields, guard, records
+from edit_harness import assembly, console, evaluation, fields, guard, records
 from edit_harness.beside import Care
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.evaluation import Evaluation, Turns
+from edit_harness.evaluation import Evaluation
 from edit_harness.executors import choosing
-from edit_harness.executors.choosing import Executor
+from edit_harness.executors.choosing import Executor, Ordering
 from edit_harness.executors.worker import Order
 from edit_harness.failures import RETRIED
 from edit_harness.flags import EditingFlags, regime, whole_number
@@ -172,8 +172,7 @@ def run_model(
             seed=seed,
         )
         with console.tolerated(codes, todo.several):
-            turns = todo.executor.turns(ordering)
-            yield from run_beside(list(recipes), flags, codes, load, turns)
+            yield from run_beside(list(recipes), flags, codes, load, todo.executor, ordering)
 
 
 def run_beside(
@@ -181,11 +180,12 @@ def run_beside(
     flags: Flags,
     codes: list[int],
     load: Callable[[], Model],
-    turns: Turns = beside.turns,
+    executor: Executor,
+    ordering: Ordering,
 ) -> list[Run]:
     """Run editors on the same cases, with header, progress and tables; ``load`` loads their model."""
     if assembled and not flags.quiet:
-        console.header(assembled)
+        console.header(assembled, executor.where)
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
@@ -202,7 +202,9 @@ def run_beside(
             guard.measuring(),
             console.progress(list(folders), quiet=flags.quiet) as advance,
         ):
-            finished = evaluation.run_beside(folders, advance, flags.care(load), turns)
+            finished = evaluation.run_beside(
+                folders, advance, flags.care(load), executor.turns(ordering)
+            )
     except RunFolderError:
         raise
     except BaseException:

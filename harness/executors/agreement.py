@@ -56,11 +56,8 @@ def _disagreement(part: str, mine: Any, theirs: Any, host: str) -> HarnessError:
         names = sorted({name for name, _ in _distinct(mine, theirs)})
         return PluginError(f"the worker on {host} has another {names[0]}", INSTALL)
     if part in ("model", "task", "together"):
-        what = _field(mine, theirs) if part != "together" else "cases"
-        return DataError(
-            f"the worker on {host} has another {part} ({what})",
-            "give every worker the same files, and the same cache",
-        )
+        what = "other cases" if part == "together" else f"another {part} ({_field(mine, theirs)})"
+        return DataError(f"the worker on {host} has {what}", "give every worker the same files")
     return PluginError(f"the worker on {host} has another {part}: {_field(mine, theirs)}", INSTALL)
 
 

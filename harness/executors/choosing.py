@@ -40,6 +40,8 @@ class Executor:
     settings: Any
     crew: Callable[[Order, Any], Crew] | None = None
     """Makes the workers; None if there are none but this process."""
+    where: str = ""
+    """Where cases are run, for readers, if it is not here."""
 
     def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return how the driver itself loads the model, which it only identifies where others run it.
@@ -88,4 +90,6 @@ def chosen(name: str, settings: Mapping[str, Any]) -> Executor:
     if not EXECUTORS[name]:
         return Executor(fields.build(NoSettings, settings, what))
     module = import_module(EXECUTORS[name])
-    return Executor(fields.build(module.Settings, settings, what), module.crew)
+    return Executor(
+        fields.build(module.Settings, settings, what), module.crew, f"on workers of {name}"
+    )

@@ -1,0 +1,101 @@
+"""Executors by name, what they are told wrongly, and how a driver loads what others run."""
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+
+import pytest
+from crews import Together
+
+import edit_harness as eh
+from edit_harness import beside
+from edit_harness.errors import UsageError
+from edit_harness.executors import choosing
+from edit_harness.testing import tiny_model
+
+
+@pytest.fixture
+def other(monkeypatch):
+    """Register an executor whose workers are in this process."""
+    made = []
+
+    @dataclass
+    class Settings:
+        num_workers: int = 1
+
+    def crew(order, settings):
+        made.append(Together(order, settings.num_workers))
+        return made[-1]
+
+    module = ModuleType("crews_in_this_process")
+    module.Settings, module.crew = Settings, crew
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(choosing.EXECUTORS, "other", module.__name__)
+    return made
+
+
+def test_this_process_is_the_default():
+    local = choosing.chosen("local", {})
+    assert local.turns(None) is beside.turns
+    assert local.loading({"device": "cuda"}) == {"device": "cuda"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("rya", {}, "there is no executor 'rya'; did you mean ray?"),
+        ("local", {"num_workers": "2"}, "executor local has no field 'num_workers'"),
+        ("other", {"workers": "2"}, "executor other has no field 'workers'"),
+        ("other", {"num_workers": "x"}, "executor other: field num_workers='x' is not of type int"),
+    ],
+)
+def test_an_executor_that_there_is_not_and_settings_that_it_has_not(other, name, settings, told):
+    with pytest.raises(UsageError) as error:
+        choosing.chosen(name, settings)
+    assert error.value.cause.startswith(told)
+
+
+def test_a_driver_only_identifies_the_model(other):
+    executor = choosing.chosen("other", {})
+    given = {"device": "cuda", "device_map": "auto", "dtype": "bfloat16"}
+    assert executor.loading(given) == {**given, "device": "cpu", "device_map": None}
+    with pytest.raises(UsageError, match="tf32 is a precision of this process's own device"):
+        executor.loading({"dtype": "tf32"})
+
+
+def test_the_python_interface_runs_on_workers(other, tmp_path):
+    settings = {"task": "counterfactplus", "limit": 2, "editor": "ft"}
+    expected = eh.evaluate(**settings, output=tmp_path / "one")
+    found = eh.evaluate(
+        **settings, output=tmp_path / "two", executor="other", executor_args={"num_workers": 2}
+    )
+    assert found.estimates == expected.estimates
+    assert other[0].size == 2
+    assert other[0].closed
+
+
+def test_a_model_in_memory_cannot_go_to_workers(other, tmp_path):
+    with pytest.raises(UsageError, match="workers of other cannot load a model that is in memory"):
+        eh.evaluate(model=tiny_model(), executor="other", output=tmp_path)
+
+
+def test_the_command_runs_on_workers(other, tmp_path):
+    from edit_harness.cli import main
+
+    given = ["--editor", "ft", "--limit", "2", "-o", str(tmp_path), "--executor", "other"]
+    with pytest.raises(SystemExit) as ended:
+        main([*given, "--executor-args", "num_workers=2"])
+    assert ended.value.code == 0
+    assert other[0].size == 2
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "samples.jsonl").read_text().count("\n") == 2
+
+
+def test_a_wrong_executor_ends_before_a_model_is_loaded(tmp_path, capsys):
+    from edit_harness.cli import main
+
+    given = ["--editor", "ft", "-o", str(tmp_path), "--executor", "slurm", "--model", "nowhere"]
+    with pytest.raises(SystemExit) as ended:
+        main(given)
+    assert ended.value.code == 2
+    assert "error: there is no executor 'slurm'" in capsys.readouterr().err
