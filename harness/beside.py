@@ -291,8 +291,15 @@ class Session:
 
 
 def _steps_of(evaluation: Evaluation, visits: Collection[Visit]) -> list[Step]:
-    """Return the steps of the plan that some visits belong to."""
-    return [step for step in evaluation.steps if not set(visits).isdisjoint(step.visits)]
+    """Return the steps of the plan that some visits belong to, and those that these go on from."""
+    found: list[Step] = []
+    behind: list[Step] = []
+    for step in evaluation.steps:
+        behind = [step] if step.fresh else [*behind, step]
+        if not set(visits).isdisjoint(step.visits):
+            found += behind
+            behind = []
+    return found
 
 
 def retried(evaluation: Evaluation, known: Mapping[Visit, str]) -> set[Visit]:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, ClassVar
 
 from saboteurs import Honest, adds_in_place
 
 from edit_harness import Case, Choose, Generate, Probe, Request, runner
-from edit_harness.errors import HarnessError
+from edit_harness.errors import HarnessError, Terminated
 from edit_harness.executors.crew import Came, Died, Event, Failed, Finished, Ready, Unit
 from edit_harness.executors.worker import Order, Worker
 from edit_harness.interfaces import Task
@@ -31,6 +31,7 @@ class Some(Task):
 
     count: int = COUNT
     broken: int = 3
+    requests: int = 1
     metrics = ("success",)
 
     def cases(self) -> Iterator[Case]:
@@ -41,7 +42,23 @@ class Some(Task):
                 Probe("generation", Generate(request.text, max_new_tokens=3)),
             )
             problem = "it has no subject" if number == self.broken else ""
-            yield Case(f"case {number}", (request,), probes, problem=problem)
+            yield Case(f"case {number}", (request,) * self.requests, probes, problem=problem)
+
+
+class Killed(Terminated):
+    """Stands for the end of a worker's process: nothing in a run holds it up."""
+
+
+@dataclass
+class Mortal(Honest):
+    """Kills the worker, in this process, that edits one of the subjects in ``deadly``."""
+
+    deadly: ClassVar[set[int]] = set()
+
+    def edit(self, model: Any, requests: Any) -> Any:
+        if int(requests[0].subject.split()[1]) in self.deadly:
+            raise Killed
+        return super().edit(model, requests)
 
 
 @dataclass
@@ -116,6 +133,9 @@ class Together:
                 if self.dies(worker, unit.number, rows):
                     yield Died(worker, "killed")
                     return
+        except Killed:
+            yield Died(worker, "killed")
+            return
         except HarnessError as error:
             yield Failed(worker, unit.number, pickle.loads(pickle.dumps(error)))
             return

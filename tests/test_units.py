@@ -64,24 +64,25 @@ def test_a_sequence_is_one_unit(done):
     assert sorted(visits(unit)) == sorted(made.visits[done:])
 
 
-class Apart(Task):
-    """Two sets, which are edited into models of their own."""
+class Twofold(Task):
+    """Cases of two requests, which are written in turn."""
 
     metrics = ("success",)
 
     def cases(self):
         for number in range(12):
-            request = Request("{} lives in", f"Case {number}", "Paris", "Rome")
-            tags = {"set": str(number % 2)}
-            yield Case(f"case {number}", (request,), (Probe("efficacy", Drift("It")),), tags=tags)
+            requests = [Request("{} lives in", f"Case {number}", new) for new in ("Paris", "Rome")]
+            yield Case(f"case {number}", tuple(requests), (Probe("efficacy", Drift("It")),))
 
 
-def test_sequences_of_their_own_are_units_of_their_own():
-    made = planned(Regime("sequential", 2, apart="set"), Apart())
-    found = list(units.units(units.chunks({made: set()}, 2), 1))
-    assert [{name for name, _ in visits(unit) if "case" in name} for unit in found] == [
-        {f"case {number}" for number in range(start, 12, 2)} for start in (0, 1)
-    ]
+def test_a_unit_begins_with_an_unedited_model():
+    """Requests that are written in turn may be of two chunks."""
+    made = planned(Regime(in_turn=True), Twofold())
+    chunks = units.chunks({made: set()}, 3)
+    assert [chunk.fresh for chunk in chunks] == [True, False] * 4
+    found = list(units.units(chunks, 2))
+    assert len(found) == 4
+    assert all(unit[0].fresh for unit in found)
 
 
 def test_editors_beside_each_other_share_a_chunk():

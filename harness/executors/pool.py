@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count, takewhile
+from itertools import count
 from typing import Any
 
 from edit_harness.asking import failed
@@ -226,13 +226,12 @@ class Pool:
             self.queue.appendleft(task)
             return
         first, *others = task.rest()
-        sequence = [first, *takewhile(lambda chunk: not chunk.fresh, others)]
-        if rest := others[len(sequence) - 1 :]:
-            self.queue.appendleft(Task(rest))
-        if task.alone or len(sequence) > 1 or not first.apart:
-            yield from self._give_up(sequence, why)
-        else:
-            self.queue.extendleft(Task([step], alone=True) for step in reversed(first.alone()))
+        if task.alone or not first.apart:
+            yield from self._give_up([first, *others], why)
+            return
+        if others:
+            self.queue.appendleft(Task(others))
+        self.queue.extendleft(Task([step], alone=True) for step in reversed(first.alone()))
 
     def _give_up(self, chunks: Sequence[Chunk], why: str) -> Iterator[Turn]:
         """Yield failures for what no worker survives. Raises `ResourceError` if it is too much."""

@@ -36,7 +36,7 @@ class Chunk:
     fresh: bool
     """Whether it begins with an unedited model, so that it needs no chunk before it."""
     apart: bool
-    """Whether each of its steps does, so that they can run alone."""
+    """Whether its cases can run alone: they are none of a sequence."""
 
     @property
     def visits(self) -> Wanted:
@@ -69,18 +69,18 @@ def joined(parts: Sequence[Wanted]) -> Wanted:
 def chunks(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Chunk]:
     """Return the chunks of a plan that all evaluations share, with what is not done of each."""
     plans = [
-        [_part(str(key), group, done[each]) for group in runner.grouped(each.steps, size)]
+        [_part(str(key), each, group, done[each]) for group in runner.grouped(each.steps, size)]
         for key, each in enumerate(done)
     ]
     return [_beside(parts) for parts in zip(*plans, strict=True)]
 
 
-def _part(key: str, group: Sequence[Step], done: AbstractSet[Visit]) -> Chunk:
+def _part(key: str, of: Evaluation, group: Sequence[Step], done: AbstractSet[Visit]) -> Chunk:
     """Return one editor's part of a chunk."""
     wanted = [(step, frozenset(step.visits) - done) for step in group]
     steps = [{key: visits} for _, visits in wanted if visits]
     work = sum(_work(step, visits) for step, visits in wanted)
-    return Chunk(steps, work, group[0].fresh, all(step.fresh for step in group))
+    return Chunk(steps, work, group[0].fresh, of.regime.mode != "sequential")
 
 
 def _beside(parts: Sequence[Chunk]) -> Chunk:
