@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from edit_harness import assembly, console, evaluation, fields, guard, records
+from edit_harness.assembly import Benchmark
 from edit_harness.beside import Care
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.evaluation import Evaluation
@@ -137,30 +138,14 @@ def run_model(
         ]
     given = flags.edit_mode, flags.edit_batch_size, flags.eval_at
     regimes = {b.task.name: regime(b.task.value.regime, *given) for *_, b in benchmarks}
-    load = partial(assembly.load, plugins, name, **todo.executor.loading(options))
+    # A rehearsal is run here, whoever would run the rest.
+    loading = options if flags.dry_run else todo.executor.loading(options)
+    load = partial(assembly.load, plugins, name, **loading)
     with guard.measuring():
         model = load()
     for seed, task, benchmark in benchmarks:
-        recipes: dict[Evaluation, Mapping[str, Any]] = {}
-        for editor, settings in todo.editors.items():
-            recipe: dict[str, Any] = {
-                "editor": editor.qualified,
-                "editor_args": settings,
-                "metrics": flags.metrics,
-                "judge": flags.judge,
-                "judge_args": fields.parse(flags.judge_args),
-                "regime": regimes[benchmark.task.name],
-                "limit": flags.limit,
-                "samples": flags.samples,
-                "seed": seed,
-            }
-            with console.tolerated(codes, todo.several):
-                with guard.measuring():
-                    assembled = evaluation.assemble(plugins, model, benchmark, **recipe)
-                if flags.dry_run:
-                    rehearse(assembled)
-                else:
-                    recipes[assembled] = recipe
+        how = regimes[benchmark.task.name]
+        recipes = assembled(plugins, model, benchmark, flags, todo, how, seed, codes)
         ordering = partial(
             Order.of,
             plugins,
@@ -173,6 +158,43 @@ def run_model(
         )
         with console.tolerated(codes, todo.several):
             yield from run_beside(list(recipes), flags, codes, load, todo.executor, ordering)
+
+
+def assembled(
+    plugins: Plugins,
+    model: Model,
+    benchmark: Benchmark,
+    flags: Flags,
+    todo: Todo,
+    how: Regime,
+    seed: int,
+    codes: list[int],
+) -> dict[Evaluation, Mapping[str, Any]]:
+    """Return an evaluation for each editor, with the arguments that make it again elsewhere.
+
+    In a rehearsal there is none: each is rehearsed at once.
+    """
+    recipes: dict[Evaluation, Mapping[str, Any]] = {}
+    for editor, settings in todo.editors.items():
+        recipe: dict[str, Any] = {
+            "editor": editor.qualified,
+            "editor_args": settings,
+            "metrics": flags.metrics,
+            "judge": flags.judge,
+            "judge_args": fields.parse(flags.judge_args),
+            "regime": how,
+            "limit": flags.limit,
+            "samples": flags.samples,
+            "seed": seed,
+        }
+        with console.tolerated(codes, todo.several):
+            with guard.measuring():
+                made = evaluation.assemble(plugins, model, benchmark, **recipe)
+            if flags.dry_run:
+                rehearse(made)
+            else:
+                recipes[made] = recipe
+    return recipes
 
 
 def run_beside(
