@@ -17,6 +17,7 @@ from edit_harness.interfaces import Editor, Regime, Task
 from edit_harness.model import Model
 from edit_harness.outcome import Run
 from edit_harness.plugins import Plugins
+from edit_harness.shares import Share
 
 MODEL_ARGUMENTS = (
     "dtype", "device", "device_map", "revision", "batch_rows", "chat_template", "trust_remote_code",
@@ -37,6 +38,7 @@ def evaluate(
     regime: Regime | None = None,
     limit: int | None = None,
     seed: int = 0,
+    shard: str = "",
     output: str | Path = "results",
     new: bool = False,
     advance: Advance = lambda record: None,
@@ -48,8 +50,10 @@ def evaluate(
     `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows, chat_template,
     trust_remote_code, allow_pickle_weights).
     ``regime`` and ``judge``, with its settings, are the task's own if they are not given. A run that is in ``output``
-    already goes on, or is read back. Raises `HarnessError`.
+    already goes on, or is read back. ``shard``, such as "2/4", makes a part of the run only, for `merge`
+    to join. Raises `HarnessError`.
     """
+    share = Share.parse(shard) if shard else None
     if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:
         raise UsageError(
             f"evaluate has no argument {unknown[0]!r}",
@@ -75,6 +79,7 @@ def evaluate(
         regime=regime,
         limit=limit,
         seed=seed,
+        share=share,
     )
     return evaluation.run(evaluation.open(Path(output), new=new), advance)
 

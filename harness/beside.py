@@ -159,7 +159,7 @@ class Session:
     def _of_no_use(self) -> Iterator[Turn]:
         for evaluation, its in self.rows.items():
             for case in evaluation.cases:
-                if case.problem and (case.id, 0) not in its.known:
+                if case.problem and (case.id, 0) not in its.done:
                     yield evaluation, its.add(Record.of_no_use(case.id, case.problem))
 
     def _trial(self) -> Case | None:

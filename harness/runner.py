@@ -75,7 +75,7 @@ def chunks(
     time = allowance or Allowance()
     maker = Maker(model, editor, time, tell)
     asker = Asker(before, editor, metrics, judge, maker.ledger, time, tell)
-    loop = _Loop(maker, asker, set(done)).run(list(_grouped(steps, size)), size)
+    loop = _Loop(maker, asker, set(done)).run(list(grouped(steps, size)), size)
     try:
         yield from _timed(loop, time)
     finally:
@@ -172,13 +172,18 @@ def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[b
     return needed[::-1]
 
 
-def _chunk_of(model: Model) -> int:
+def chunk_sizes(model: Model) -> tuple[int, int]:
+    """Return how many edits share forward passes on a CPU, and elsewhere."""
     size = sum(p.numel() for p in model.module.parameters())
-    smallest = GPU_CHUNK if model.device.type != "cpu" else LARGE_CHUNK
-    return next((chunk for most, chunk in CHUNKS if size < most), smallest)
+    small = [(chunk, chunk) for most, chunk in CHUNKS if size < most]
+    return (*small, (LARGE_CHUNK, GPU_CHUNK))[0]
 
 
-def _grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
+def _chunk_of(model: Model) -> int:
+    return chunk_sizes(model)[model.device.type != "cpu"]
+
+
+def grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
     """Yield groups of steps that are edited together, of at least so many cases but for the last."""
     group: list[Step] = []
     for step in steps:

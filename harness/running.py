@@ -22,6 +22,7 @@ from edit_harness.model import Model
 from edit_harness.outcome import Run
 from edit_harness.plugins import Component, Plugins
 from edit_harness.records import Record, RunFolder
+from edit_harness.shares import Share
 
 DONE, SOME_FAILED = 0, 1
 TIMED = 4
@@ -97,6 +98,7 @@ class Todo:
     """Editors with their settings."""
     tasks: Mapping[Component, Mapping[str, str]]
     seeds: Sequence[int]
+    share: Share | None
     several: bool
     """Whether there is more than one combination, models included."""
 
@@ -112,8 +114,9 @@ class Todo:
         for editor, settings in editor_args.items():
             assembly.build_component(editor, settings, seed=0)
         seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
+        share = Share.parse(flags.shard) if flags.shard else None
         count = len(editors) * len(tasks) * len(seeds) * len(flags.model)
-        return cls(editor_args, task_args, seeds, several=count > 1)
+        return cls(editor_args, task_args, seeds, share, several=count > 1)
 
 
 def run_model(
@@ -152,6 +155,7 @@ def run_model(
                         limit=flags.limit,
                         samples=flags.samples,
                         seed=seed,
+                        share=todo.share,
                     )
                 if flags.dry_run:
                     rehearse(assembled)
@@ -211,21 +215,22 @@ def rehearse(assembled: Evaluation) -> None:
     from edit_harness import plan, runner
 
     console.header([assembled])
-    cases = assembled.cases
+    cases = assembled.own_cases
     some = [case for case in cases if not case.problem][:TIMED]
     single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
     timed: list[Record] = []
     for _ in range(2):  # the first time a model is tried out
         timed = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
     edit, ask = (fmean([r.seconds[part] for r in timed] or [0.0]) for part in ("edit", "evaluate"))
-    visits = len(assembled.visits)
-    probes = sum(len(case.probes) for step in assembled.steps for case in step.measure)
+    visits = set(assembled.visits)
+    measured = [(c, (c.id, step.state)) for step in assembled.steps for c in step.measure]
+    probes = sum(len(case.probes) for case, visit in measured if visit in visits)
     weights = sum(p.numel() * p.element_size() for p in assembled.model.module.parameters())
     console.out.print(
-        f"dry run  {len(cases):,} cases, asked {visits:,} times, {probes:,} probes before and after\n"
+        f"dry run  {len(cases):,} cases, asked {len(visits):,} times, {probes:,} probes before and after\n"
         f"         weights {weights / 1e6:,.0f} MB\n"
         f"         {edit:.2f} s an edit, {ask:.2f} s a case that is asked, "
-        f"about {minutes(edit * len(cases) + ask * visits)} in all"
+        f"about {minutes(edit * len(cases) + ask * len(visits))} in all"
     )
 
 
