@@ -14,6 +14,7 @@ from edit_harness.edits import Edit
 from edit_harness.errors import PluginError, ResourceError, UsageError
 from edit_harness.evaluation import Advance, assemble
 from edit_harness.interfaces import Editor, Regime, Task
+from edit_harness.joining import Joined
 from edit_harness.model import Model
 from edit_harness.outcome import Run
 from edit_harness.plugins import Plugins
@@ -82,6 +83,17 @@ def evaluate(
         share=share,
     )
     return evaluation.run(evaluation.open(Path(output), new=new), advance)
+
+
+def merge(
+    shards: Sequence[str | Path], output: str | Path = "results", *, new: bool = False
+) -> Run:
+    """Join the shards of a run, by their folders, to the run that one process would have made.
+
+    Raises `HarnessError`, before anything is written, for shards that are not the whole of one run.
+    """
+    joined = Joined.of(Plugins.installed(), [str(shard) for shard in shards])
+    return joined.write(Path(output), new=new)
 
 
 def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:

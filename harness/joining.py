@@ -1,0 +1,311 @@
+"""Shards of a run joined to the run that one process would have made: all is checked, then written.
+
+The rows are those of the shards, in the order of the plan, through the ordinary writer. So a join that
+is interrupted leaves a run that is not finished, and the same command goes on with it. It needs no
+torch; what a shard makes is `edit_harness.shares`' matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edit_harness import accounts, manifests, records
+from edit_harness.cases import Case, Visit
+from edit_harness.changes import identities, short
+from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.outcome import Run
+from edit_harness.plugins import Plugins
+from edit_harness.records import Record, RunFolder
+from edit_harness.rereading import own_metrics
+from edit_harness.shares import Share, Span
+from edit_harness.tables import Table
+from edit_harness.wording import counted
+
+OTHER = "name shards of one run: edit-harness ls runs lists what there is"
+ANEW = "run the shards anew, with --new"
+ALIKE = "run all shards with the same --limit and --samples; the same folders go on"
+
+
+@dataclass(eq=False)
+class Shard:
+    """A part of a run, as its folder has it."""
+
+    run: Run
+    share: Share
+    cases: Sequence[str]
+    """The ids of all cases of the plan, in their order."""
+    digest: str
+    """What identifies the cases of the plan: see `edit_harness.records.cases_digest`."""
+    planned: int
+    """How many visits the plan has."""
+    spans: Sequence[Span]
+    """Which of them are the shard's."""
+    visits: Sequence[Visit]
+    """What these are called, in the order of the plan."""
+
+    @classmethod
+    def read(cls, plugins: Plugins, name: str) -> Shard:
+        """Return the shard that lies in a folder.
+
+        Raises `UsageError` for a folder of none, and `RunFolderError` for a damaged one.
+        """
+        folder = RunFolder.at(name)
+        run = Run.read(folder, own_metrics(plugins, folder))
+        if (share := run.shard) is None:
+            raise UsageError(f"{name} is no shard of a run, but a run", OTHER)
+        said = run.manifest["shard"]
+        try:
+            spans = [(int(start), int(stop)) for start, stop in said["spans"]]
+            visits = [(str(case), int(state)) for case, state in said["visits"]]
+        except (TypeError, ValueError):
+            raise manifests.damaged(folder.path, "shard") from None
+        whole = said["cases"], said["cases_digest"], said["planned"]
+        return cls(run, share, *whole, spans, visits)
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.run.folder.path
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What its numbers depend on."""
+        return dict(self.run.manifest["identity"])
+
+    @cached_property
+    def rows(self) -> Table:
+        """Its records in the order of the plan. Raises `RunFolderError` if one is missing."""
+        table = Table.of(self.run.everything)
+        there = zip(table.cases, table.states.tolist(), strict=True)
+        places = {visit: place for place, visit in enumerate(there)}
+        if missing := sum(visit not in places for visit in self.visits):
+            raise RunFolderError(
+                f"{self.path} is not finished: {counted(missing, 'record')} of "
+                f"{len(self.visits):,} missing",
+                f"the command that began it goes on, with {self.share.flag}",
+            )
+        return table.taken(np.array([places[visit] for visit in self.visits], dtype=np.int64))
+
+    @property
+    def parts(self) -> Iterator[tuple[Span, slice]]:
+        """Yield the spans, and where their visits stand among the shard's own."""
+        starts = accumulate((stop - start for start, stop in self.spans), initial=0)
+        for (start, stop), first in zip(self.spans, starts, strict=False):
+            yield (start, stop), slice(first, first + stop - start)
+
+
+@dataclass(eq=False)
+class Joined:
+    """Shards that are a whole run together. Raises `HarnessError` for those that are not."""
+
+    shards: Sequence[Shard]
+    """In the order of their numbers."""
+
+    @classmethod
+    def of(cls, plugins: Plugins, names: Sequence[str]) -> Joined:
+        """Read shards from folders, and check that they make up one run."""
+        if not names:
+            raise UsageError("there is nothing to merge", OTHER)
+        shards = [Shard.read(plugins, name) for name in names]
+        for shard in shards[1:]:
+            _check_together(shards[0], shard)
+        _check_numbers(shards)
+        joined = cls(sorted(shards, key=lambda shard: shard.share.number))
+        joined.check()
+        return joined
+
+    @property
+    def first(self) -> Shard:
+        """The shard that says what is the same in all."""
+        return self.shards[0]
+
+    def check(self) -> None:
+        """Raise `RunFolderError` if a row of the plan is not there once, or the cases are others."""
+        ends = [stop for (_, stop), _, _ in self._parts]
+        starts = [start for (start, _), _, _ in self._parts]
+        whole = [0, *ends] == [*starts, self.first.planned]
+        if not whole or len(set(self.visits)) != self.first.planned:
+            raise RunFolderError("the shards do not make up their plan", ANEW)
+        for shard in self.shards:
+            _ = shard.rows  # an error if it is not finished
+        judged = [shard for shard in self.shards if _judge(shard)]
+        if other := [shard for shard in judged if _judge(shard) != _judge(judged[0])]:
+            raise RunFolderError(
+                f"{judged[0].path} and {other[0].path} were judged by different judges",
+                "have all judged by one: edit-harness score SHARD… --judge NAME",
+            )
+        if records.cases_digest(self.cases) != self.first.digest:
+            raise RunFolderError("the cases of the shards are not those of their plan", ANEW)
+
+    @cached_property
+    def _parts(self) -> list[tuple[Span, slice, Shard]]:
+        """The spans of all shards in the order of the plan: see `Shard.parts`."""
+        parts = [(span, own, shard) for shard in self.shards for span, own in shard.parts]
+        return sorted(parts, key=lambda part: part[0])
+
+    @cached_property
+    def visits(self) -> list[Visit]:
+        """What the records of the run are called, in the order of the plan."""
+        return [visit for _, own, shard in self._parts for visit in shard.visits[own]]
+
+    @property
+    def rows(self) -> Iterator[Record]:
+        """Yield the records in the order of the plan."""
+        for _, own, shard in self._parts:
+            yield from shard.rows.taken(np.arange(own.start, own.stop))
+
+    @property
+    def cases(self) -> Iterator[Case]:
+        """Yield the cases in the order of the plan. Raises `RunFolderError` if one is missing."""
+        known: dict[str, tuple[Shard, int]] = {}
+        for shard in self.shards:
+            known |= {name: (shard, n) for n, name in enumerate(shard.run.cases.ids)}
+        for name in self.first.cases:
+            if name not in known:
+                raise RunFolderError(f"no shard has case {name}", ANEW)
+            shard, number = known[name]
+            yield shard.run.cases[number]
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Yield in what the places differ where the shards were run: bits may, too."""
+        for key, values in self._environments.items():
+            if len(values) > 1:
+                told = "; ".join(f"{value} (shard {', '.join(n)})" for value, n in values.items())
+                yield f"the shards were run with more than one {key}: {told}"
+
+    @property
+    def _environments(self) -> dict[str, dict[str, list[str]]]:
+        """The shards' numbers by what they were run with, by its name."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for shard in self.shards:
+            for key, value in shard.run.manifest.get("environment", {}).items():
+                found.setdefault(key, {}).setdefault(value, []).append(str(shard.share.number))
+        return found
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the manifest of the whole run says."""
+        whole = dict(self.first.run.manifest)
+        for key in ("shard", "cases_sha256"):
+            whole.pop(key, None)
+        judged = [shard.run.manifest for shard in self.shards if _judge(shard)][:1]
+        return {
+            **whole,
+            **{key: own[key] for own in judged for key in ("judged_by", "judge_settings")},
+            "cases": list(self.first.cases),
+            "visits": self.first.planned,
+            "environment": {key: ", ".join(found) for key, found in self._environments.items()},
+        }
+
+    def write(self, output: Path, *, new: bool = False) -> Run:
+        """Write the run's folder, or what it lacks, and return the run.
+
+        Raises `RunFolderError`, before anything is written, if the folder has other rows.
+        """
+        folder = self._open(output, new=new)
+        with folder.writing() as write:
+            known = {record.visit: record for record in folder.records()}
+            for _ in self._lacking(known, folder) if known else ():
+                pass
+            if not folder.has_cases(self.first.cases):
+                folder.write_cases(self.cases)
+            folder.write_manifest(self.manifest)
+            for record in self._lacking(known, folder):
+                write(record)
+                known[record.visit] = record
+            folder.event("merge", shards=[self._merged(shard) for shard in self.shards])
+            folder.notes += self.notes
+            accounts.check(self.visits, folder, known)
+        run = Run.read(folder, self.first.run.metrics)
+        folder.write_results(run.results())
+        return run
+
+    def _open(self, output: Path, *, new: bool) -> RunFolder:
+        manifest, identity = self.first.run.manifest, self.first.identity
+        preview = manifest["preview"]
+        name = records.folder_name(
+            manifest["label"],
+            identity["task"]["name"],
+            manifest["model"]["name"],
+            identity["regime"]["mode"],
+            preview["precision"] if preview else "",
+        )
+        folder = RunFolder.open(output, name, identity, new=new)
+        folder.notes += folder.oddities()
+        return folder
+
+    def _lacking(self, known: Mapping[Visit, Record], folder: RunFolder) -> Iterator[Record]:
+        """Yield the records that a folder has not yet, or has of an earlier try, or unjudged."""
+        for record in self.rows:
+            old = known.get(record.visit)
+            if old is None or old.attempt < record.attempt:
+                yield record
+            elif old.attempt == record.attempt:
+                if not old.same_answers(record):
+                    raise RunFolderError(
+                        f"{folder.path} has another row of case {record.case} than the shards",
+                        "join them in a sibling folder: --new",
+                    )
+                if old.verdicts["pending"] > record.verdicts["pending"]:
+                    yield record
+
+    @staticmethod
+    def _merged(shard: Shard) -> dict[str, Any]:
+        """Return what a whole run remembers of a shard."""
+        return {
+            "number": shard.share.number,
+            "folder": shard.path.resolve().name,
+            "rows": len(shard.rows),
+            "environment": shard.run.manifest.get("environment"),
+        }
+
+
+def _check_together(one: Shard, two: Shard) -> None:
+    """Raise `RunFolderError` for shards of different runs, or of a run that was shared otherwise."""
+    both = f"{one.path} and {two.path}"
+    if found := identities(one.identity, two.identity):
+        change, *more = found
+        values = " and ".join(short(value) for value in (change.first, change.second))
+        rest = f", and {counted(len(more), 'other difference')}" if more else ""
+        raise RunFolderError(
+            f"{both} are of different runs: {change.field} is {values}{rest}",
+            f"edit-harness diff {one.path} {two.path} says all of it",
+        )
+    if one.share.of != two.share.of:
+        raise RunFolderError(
+            f"{both} are of a run that was shared twice: shard {one.share}, and shard {two.share}",
+            f"name those of one sharing: --shard I/{one.share.of}, or I/{two.share.of}",
+        )
+    if one.cases != two.cases or one.digest != two.digest:
+        counts = " and ".join(f"{len(each.cases):,}" for each in (one, two))
+        raise RunFolderError(f"{both} are of other cases, {counts} in all", ALIKE)
+
+
+def _check_numbers(shards: Sequence[Shard]) -> None:
+    """Raise an error if a shard is there twice, or missing."""
+    known: dict[int, Shard] = {}
+    for shard in shards:
+        if other := known.get(shard.share.number):
+            raise UsageError(
+                f"shard {shard.share} is there twice: {other.path} and {shard.path}",
+                "name one of them",
+            )
+        known[shard.share.number] = shard
+    of = shards[0].share.of
+    if missing := [Share(n, of) for n in range(1, of + 1) if n not in known]:
+        raise RunFolderError(
+            f"{counted(len(missing), 'shard')} of {of} missing, the first of them {missing[0]}",
+            f"name its folder; if there is none, run it: the same command with {missing[0].flag}",
+        )
+
+
+def _judge(shard: Shard) -> Any:
+    return shard.run.manifest.get("judged_by")
