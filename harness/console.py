@@ -265,8 +265,8 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     yield "saved", f"{run.folder.path}/"
     if part := run.shard:
         every = run.folder.path.name.replace(part.slug, f"shard-*-of-{part.of}")
-        yield "next", f"edit-harness merge {run.folder.path.with_name(every)}"
-        yield "", "when all shards have run"
+        path = run.folder.path.with_name(every)
+        yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
 
 
 def _failures(run: Run) -> Iterator[tuple[str, str]]:

@@ -71,7 +71,7 @@ def chunks(
     and, after the rows of what was at work, `ResourceError` if a device fails or memory does not
     hold several cases in a row.
     """
-    size = chunk or _chunk_of(model)
+    size = chunk or chunk_of(model)
     time = allowance or Allowance()
     maker = Maker(model, editor, time, tell)
     asker = Asker(before, editor, metrics, judge, maker.ledger, time, tell)
@@ -179,7 +179,8 @@ def chunk_sizes(model: Model) -> tuple[int, int]:
     return (*small, (LARGE_CHUNK, GPU_CHUNK))[0]
 
 
-def _chunk_of(model: Model) -> int:
+def chunk_of(model: Model) -> int:
+    """Return the same of a model where it is."""
     return chunk_sizes(model)[model.device.type != "cpu"]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from edit_harness.cases import Generate, Query
+from edit_harness import workload
 from edit_harness.errors import UsageError
 from edit_harness.wording import counted
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 """First and last (exclusive) place in a plan's visits."""
 FORM = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
-PER_TOKEN = 4
-"""Characters that a token is thought to have."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Share:
             )
         sizes = [sum(len(step.measure) for step in unit) for unit in units]
         ends = accumulate([0, unusable, *sizes])
-        dealt = [0, *deal([sum(map(work, unit)) for unit in units], self.of)]
+        dealt = [0, *deal([sum(map(workload.of_step, unit)) for unit in units], self.of)]
         own = [s for s, to in zip(pairwise(ends), dealt, strict=True) if to == self.number - 1]
         return _merged([span for span in own if span[0] < span[1]])
 
@@ -115,14 +113,3 @@ def deal(works: Sequence[int], count: int) -> list[int]:
             loads[to[n]] += piece
             given.append(to[n])
     return given
-
-
-def work(step: Step) -> int:
-    """Return how much there is to do in a step: the characters that are written and asked."""
-    asked = sum(_length(probe.query) for case in step.measure for probe in case.probes)
-    return asked + sum(len(r.prompt + r.subject + r.target_new) for r in step.requests)
-
-
-def _length(query: Query) -> int:
-    more = PER_TOKEN * query.max_new_tokens if isinstance(query, Generate) else 0
-    return len(query.prompt) + more
