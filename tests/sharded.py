@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,15 @@ from edit_harness.testing import tiny_model
 SINGLE = Regime()
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome", "Oslo", "Marie", "Leo", "Fiat")
 BAD = "Ann"
+plugins = cache(Plugins.installed)
+model = cache(tiny_model)
 
 
+@dataclass
 class Ten(Task):
-    """Ten cases of two requests, of which one cannot be used."""
+    """Ten cases of two requests, of which one may be of no use."""
 
+    bad: str = BAD
     metrics = ("success",)
 
     def cases(self):
@@ -35,17 +41,16 @@ class Ten(Task):
             probes = tuple(
                 Probe("efficacy", Choose(r.text, (r.target_new, "Rome"))) for r in requests
             )
-            yield Case(name, requests, probes, problem="it has no end" * (name == BAD))
+            yield Case(name, requests, probes, problem="it has no end" * (name == self.bad))
 
 
 def assembled(
-    share: Share | None = None, regime: Regime = SINGLE, editor: Any = None, **settings: Any
+    share: Share | None = None, regime: Regime = SINGLE, bad: str = BAD, **settings: Any
 ) -> evaluation.Evaluation:
     """Return what a run of the task needs; with chunks of two if the caller has patched the runner."""
-    plugins = Plugins.installed()
-    benchmark = make_benchmark(plugins, Ten(), {}, ModelSource(""))
+    benchmark = make_benchmark(plugins(), Ten(bad), {}, ModelSource(""))
     return evaluation.assemble(
-        plugins, tiny_model(), benchmark, editor=editor or Honest(), editor_args={},
+        plugins(), model(), benchmark, editor=Honest(), editor_args={},
         regime=regime, share=share, **settings,
     )  # fmt: skip
 

@@ -7,20 +7,17 @@ import signal
 from pathlib import Path
 
 import pytest
-from sharded import BAD, NAMES, SINGLE, assembled, documents, made, shards, timeless
+from sharded import BAD, NAMES, SINGLE, assembled, documents, made, plugins, shards, timeless
 
 from edit_harness import UsageError, runner
 from edit_harness.errors import RunFolderError
 from edit_harness.interfaces import Regime
 from edit_harness.joining import Joined
 from edit_harness.outcome import Run
-from edit_harness.plugins import Plugins
 from edit_harness.records import RunFolder
 from edit_harness.shares import Share
 
-REGIMES = (
-    SINGLE, Regime(in_turn=True), Regime("batch", 2), Regime("batch", 3, in_turn=True),
-)  # fmt: skip
+REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
 SHARDS = 3
 
 
@@ -45,7 +42,7 @@ def parts(originals, tmp_path):
 
 
 def joined(names, output, **settings):
-    return Joined.of(Plugins.installed(), [str(name) for name in names]).write(output, **settings)
+    return Joined.of(plugins(), [str(name) for name in names]).write(output, **settings)
 
 
 def changed(folder, **fields):
@@ -62,10 +59,11 @@ def cut(folder, rows):
 
 
 @pytest.mark.parametrize("regime", REGIMES, ids=str)
-@pytest.mark.parametrize("of", [2, 3])
-def test_shards_make_the_rows_of_one_process(tmp_path, regime, of):
-    whole = made(tmp_path / "whole", regime=regime).folder.path
-    names = shards(tmp_path / "shards", of, regime=regime)
+def test_shards_make_the_rows_of_one_process(originals, tmp_path, regime):
+    whole, names = originals
+    if regime != SINGLE:
+        whole = made(tmp_path / "whole", regime=regime).folder.path
+        names = shards(tmp_path / "shards", 2, regime=regime)
     run = joined(reversed(names), tmp_path / "joined")
     assert run.folder.path.name == whole.name
     assert timeless(run.folder.path) == timeless(whole)
@@ -73,21 +71,20 @@ def test_shards_make_the_rows_of_one_process(tmp_path, regime, of):
     own = [row for name in names for row in timeless(Path(name))]
     assert len(own) == len(timeless(whole))
     (event,) = [row for row in events(run.folder.path) if row["kind"] == "merge"]
-    assert [shard["number"] for shard in event["shards"]] == [*range(1, of + 1)]
+    assert [shard["number"] for shard in event["shards"]] == [*range(1, len(names) + 1)]
 
 
 def events(folder):
     return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
-def test_the_same_twice_and_resumed_anywhere_has_the_same_rows(originals, tmp_path):
+def test_the_same_twice_and_resumed_has_the_same_rows(originals, tmp_path):
     """With the shards of the test above, this is what determinism means: T24 of the docs."""
     whole = timeless(originals[0])
-    again = made(tmp_path / "again").folder.path
+    again = made(tmp_path).folder.path
     assert timeless(again) == whole
-    for rows in (1, 4, 5):
-        cut(again, rows)
-        assert timeless(made(tmp_path / "again").folder.path) == whole
+    cut(again, 4)
+    assert timeless(made(tmp_path).folder.path) == whole
 
 
 def test_a_shard_goes_on_and_needs_no_case_of_the_others(parts, tmp_path):
@@ -110,10 +107,10 @@ def test_a_case_that_cannot_be_used_is_the_first_shards(parts):
 
 
 def test_what_an_interrupted_join_left_is_finished_by_the_same_command(originals, tmp_path):
-    """It is killed at each of its writes, renames and syncs in turn."""
+    """It is killed at many of its writes, renames and syncs, from the first to the last."""
     whole, names = originals
     left = set()
-    for moment in range(1, 200):
+    for moment in range(1, 200, 3):
         output = tmp_path / str(moment)
         if not killed(names, output, moment):
             break
@@ -200,3 +197,101 @@ def test_a_folder_with_other_rows_stays_as_it_is(parts, tmp_path):
         joined(parts, tmp_path)
     assert spoilt.read_bytes() == before
     assert joined(parts, tmp_path, new=True).missing == 0
+
+
+def test_a_whole_run_is_no_shard(originals, tmp_path):
+    with pytest.raises(UsageError, match="is no shard of a run, but a run"):
+        joined([*originals[1], originals[0]], tmp_path)
+    with pytest.raises(UsageError, match="there is nothing to merge"):
+        joined([], tmp_path)
+
+
+def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
+    other = made(tmp_path, Share(2, SHARDS), seed=1).folder.path
+    with pytest.raises(RunFolderError) as error:
+        joined([originals[1][0], other, originals[1][2]], tmp_path)
+    assert (
+        error.value.cause == f"{originals[1][0]} and {other} are of different runs: seed is 0 and 1"
+    )
+    assert error.value.remedy == f"edit-harness diff {originals[1][0]} {other} says all of it"
+
+
+def test_shards_of_other_sharings_and_other_cases_are_told(originals, tmp_path):
+    names = originals[1]
+    halves = made(tmp_path / "halves", Share(2, 2)).folder.path
+    with pytest.raises(RunFolderError, match="shared twice: shard 1 of 3, and shard 2 of 2"):
+        joined([names[0], halves], tmp_path)
+    fewer = made(tmp_path / "fewer", Share(2, SHARDS), limit=8).folder.path
+    with pytest.raises(RunFolderError, match=r"are of other cases, 10 and 8 in all\n.*--limit"):
+        joined([names[0], fewer, names[2]], tmp_path)
+
+
+def test_a_shard_that_is_missing_or_double_is_told(parts, tmp_path):
+    with pytest.raises(
+        RunFolderError, match=r"1 shard of 3 missing, the first of them 2 of 3\n.*2/3"
+    ):
+        joined([parts[0], parts[2]], tmp_path)
+    copy = shutil.copytree(parts[1], tmp_path / "copy")
+    with pytest.raises(UsageError, match=f"2 of 3 is there twice: {parts[1]} and {copy}"):
+        joined([*parts, copy], tmp_path)
+
+
+def test_a_damaged_shard_is_an_error_before_anything_is_written(parts, tmp_path):
+    samples = parts[2] / "samples.jsonl"
+    first, *rest = samples.read_text().splitlines(keepends=True)
+    samples.write_text("".join([first.replace("ok", "oh"), *rest]))
+    with pytest.raises(RunFolderError, match=r"samples\.jsonl"):
+        joined(parts, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause"),
+    [
+        ({"spans": [[0, 2]]}, "do not make up their plan"),
+        ({"planned": 11}, "do not make up their plan"),
+        ({"spans": [[0]]}, "shard is missing or of another kind"),
+        ({"number": "2"}, r"shard\.number is missing or of another kind"),
+        ({"visits": [["Ada", 0]] * 4}, "do not make up their plan"),
+    ],
+)
+def test_what_a_manifest_says_wrongly_of_a_shard_is_told(parts, tmp_path, fields, cause):
+    for path in parts if "planned" in fields else parts[1:2]:
+        changed(path, **fields)
+    with pytest.raises(RunFolderError, match=cause):
+        joined(parts, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_cases_that_are_not_the_plans_are_told(parts, tmp_path):
+    for path in parts:
+        changed(path, cases_digest="0" * 64)
+    with pytest.raises(RunFolderError, match="not those of their plan"):
+        joined(parts, tmp_path / "out")
+
+
+def test_other_environments_are_allowed_and_noted(parts, tmp_path):
+    folder = RunFolder(parts[1])
+    manifest = folder.manifest()
+    folder.write_manifest(
+        {**manifest, "environment": {**manifest["environment"], "device": "cuda"}}
+    )
+    run = joined(parts, tmp_path)
+    assert run.folder.notes == [
+        "the shards were run with more than one device: cpu (shard 1, 3); cuda (shard 2)"
+    ]
+    assert run.manifest["environment"]["device"] == "cpu, cuda"
+
+
+def test_shards_that_two_judges_judged_are_told(parts, tmp_path):
+    for path, name in zip(parts, ("one", "two"), strict=False):
+        folder = RunFolder(path)
+        judge = {"name": name, "version": "1", "fields": {}, "provenance": {}}
+        folder.write_manifest({**folder.manifest(), "judged_by": judge})
+    with pytest.raises(RunFolderError, match=r"judged by different judges\n.*score SHARD"):
+        joined(parts, tmp_path)
+
+
+def test_a_sequence_has_no_shards():
+    with pytest.raises(UsageError, match="a sequence has no shards"):
+        assembled(Share(1, 2), Regime("sequential"))

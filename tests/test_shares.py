@@ -85,7 +85,9 @@ def test_more_cases_leave_whole_rounds_where_they_were():
     assert deal(many, 4)[:20] == deal(few, 4)
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1/0", "1", "1/", "-1/4", "1/4/2", "", "١/٢", "a/b"])
+@pytest.mark.parametrize(
+    "text", ["0/4", "5/4", "1/0", "1", "1/", "-1/4", "1/4/2", "", "١/٢", "a/b"]
+)
 def test_a_text_that_is_no_shard_is_told(text):
     with pytest.raises(UsageError, match=r"the second of four: --shard 2/4"):
         Share.parse(text)
