@@ -98,7 +98,7 @@ class Evaluation:
         except TooLongError:
             return False
 
-    @cached_property
+    @property
     def planned(self) -> list[Visit]:
         """What the records of the whole plan are called, in its order."""
         invalid = [(case.id, 0) for case in self.cases if case.problem]
@@ -106,7 +106,7 @@ class Evaluation:
 
     @cached_property
     def spans(self) -> list[Span]:
-        """Which of them are made here. Raises `UsageError` for a plan that has no such part."""
+        """Where those of the share stand among them. Raises `UsageError` if the plan has no such part."""
         if self.share is None:
             return [(0, len(self.planned))]
         if self.regime.mode == "sequential":
@@ -121,7 +121,10 @@ class Evaluation:
     @property
     def visits(self) -> list[Visit]:
         """What the records are called that are made here, in the order of the plan."""
-        return [visit for start, stop in self.spans for visit in self.planned[start:stop]]
+        planned = self.planned
+        if self.share is None:
+            return planned
+        return [visit for start, stop in self.spans for visit in planned[start:stop]]
 
     @property
     def others(self) -> frozenset[Visit]:
@@ -389,7 +392,8 @@ def assemble(
         packages=contributing(plugins, [*parts, (model.source, None)]),
         share=share,
     )
-    _ = evaluation.spans  # a plan that has no such part is an error before there is a folder
+    if share:
+        _ = evaluation.spans  # a plan that has no such part is an error before there is a folder
     return evaluation
 
 
