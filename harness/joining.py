@@ -135,12 +135,7 @@ class Joined:
             raise RunFolderError("the shards do not make up their plan", ANEW)
         for shard in self.shards:
             _ = shard.rows  # an error if it is not finished
-        judged = [shard for shard in self.shards if _judge(shard)]
-        if other := [shard for shard in judged if _judge(shard) != _judge(judged[0])]:
-            raise RunFolderError(
-                f"{judged[0].path} and {other[0].path} were judged by different judges",
-                "have all judged by one: edit-harness score SHARD… --judge NAME",
-            )
+        _judging([shard.run.folder for shard in self.shards])
         if records.cases_digest(self.cases) != self.first.digest:
             raise RunFolderError("the cases of the shards are not those of their plan", ANEW)
 
@@ -190,16 +185,13 @@ class Joined:
                 found.setdefault(key, {}).setdefault(value, []).append(str(shard.share.number))
         return found
 
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """What the manifest of the whole run says."""
-        whole = dict(self.first.run.manifest)
-        for key in ("shard", "cases_sha256"):
-            whole.pop(key, None)
-        judged = [shard.run.manifest for shard in self.shards if _judge(shard)][:1]
+    def _manifest(self, folder: RunFolder) -> dict[str, Any]:
+        """Return what the manifest of the whole run says, in a folder where it may lie already."""
+        first = self.first.run.manifest
+        whole = {k: v for k, v in first.items() if k not in ("shard", "cases_sha256")}
         return {
             **whole,
-            **{key: own[key] for own in judged for key in ("judged_by", "judge_settings")},
+            **_judging([*(shard.run.folder for shard in self.shards), folder]),
             "cases": list(self.first.cases),
             "visits": self.first.planned,
             "environment": {key: ", ".join(found) for key, found in self._environments.items()},
@@ -214,10 +206,11 @@ class Joined:
         with folder.writing() as write:
             known = {record.visit: record for record in folder.records()}
             for _ in self._lacking(known, folder) if known else ():
-                pass
+                pass  # an error if one is another
+            manifest = self._manifest(folder)
             if not folder.has_cases(self.first.cases):
                 folder.write_cases(self.cases)
-            folder.write_manifest(self.manifest)
+            folder.write_manifest(manifest)
             for record in self._lacking(known, folder):
                 write(record)
                 known[record.visit] = record
@@ -307,5 +300,15 @@ def _check_numbers(shards: Sequence[Shard]) -> None:
         )
 
 
-def _judge(shard: Shard) -> Any:
-    return shard.run.manifest.get("judged_by")
+def _judging(folders: Sequence[RunFolder]) -> dict[str, Any]:
+    """Return what manifests say of who judged, if anybody did. Raises `RunFolderError` for two."""
+    said = [(folder.path, folder.manifest()) for folder in folders]
+    judged = [(path, manifest) for path, manifest in said if manifest.get("judged_by")]
+    for path, manifest in judged:
+        if manifest["judged_by"] != judged[0][1]["judged_by"]:
+            raise RunFolderError(
+                f"{judged[0][0]} and {path} were judged by different judges",
+                "have all judged by one, edit-harness score SHARD… --judge NAME, or join with --new",
+            )
+    keys = "judged_by", "judge_settings"
+    return {key: manifest.get(key) for _, manifest in judged[:1] for key in keys}

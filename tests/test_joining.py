@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -177,7 +178,7 @@ def test_tries_of_shards_come_along(originals, parts, tmp_path):
     folder = RunFolder(parts[0])
     record = next(record for record in folder.records() if record.status == "ok")
     with folder.writing() as write:
-        write(type(record)(**{**vars(record), "status": "oom", "attempt": 2}))
+        write(replace(record, status="oom", attempt=2))
     run = joined(parts, tmp_path)
     assert [r.case for r in run.failures if r.status == "oom"] == [record.case]
     shutil.rmtree(parts[0])
@@ -191,7 +192,7 @@ def test_a_folder_with_other_rows_stays_as_it_is(parts, tmp_path):
     row = run.everything[1]
     with run.folder.writing() as write:
         write.withdraw(0, "spoilt")
-        write(type(row)(**{**vars(row), "status": "oom"}))
+        write(replace(row, status="oom"))
     before = spoilt.read_bytes()
     with pytest.raises(RunFolderError, match=f"has another row of case {row.case}.*\n.*--new"):
         joined(parts, tmp_path)
@@ -283,11 +284,38 @@ def test_other_environments_are_allowed_and_noted(parts, tmp_path):
     assert run.manifest["environment"]["device"] == "cpu, cuda"
 
 
+def judge(folder, name, text):
+    """Let a judge have said something of a folder's last record, which nobody ran again."""
+    said = {"name": name, "version": "1", "fields": {}, "provenance": {}}
+    folder.write_manifest({**folder.manifest(), "judged_by": said if name else None})
+    *_, record = folder.records()
+    answers = [*record.before[:2], {"text": "Oslo", "verdict": text}]
+    with folder.writing() as write:
+        write(replace(record, before=answers, after=answers, attempt=2))
+    return record.visit
+
+
+def test_what_judges_have_said_since_comes_along_and_stays(parts, tmp_path):
+    folder = RunFolder(parts[1])
+    visit = judge(folder, "", {"status": "pending", "note": "nobody asked"})
+    assert joined(parts, tmp_path).pending == 2
+    judge(folder, "one", {"status": "decided", "score": 1.0})
+    run = joined(parts, tmp_path)
+    assert (run.pending, run.judge["name"]) == (0, "one")
+    shutil.rmtree(parts[1])
+    again = shutil.copytree(
+        run.folder.path, tmp_path / "before"
+    )  # the shard is lost, and made anew
+    made(parts[1].parent, Share(2, SHARDS))
+    run = joined(parts, tmp_path)
+    assert (run.pending, run.judge["name"]) == (0, "one")
+    assert {r.visit for r in RunFolder(again).records() if r.attempt == 2} == {visit}
+
+
 def test_shards_that_two_judges_judged_are_told(parts, tmp_path):
+    verdict = {"status": "decided", "score": 1.0}
     for path, name in zip(parts, ("one", "two"), strict=False):
-        folder = RunFolder(path)
-        judge = {"name": name, "version": "1", "fields": {}, "provenance": {}}
-        folder.write_manifest({**folder.manifest(), "judged_by": judge})
+        judge(RunFolder(path), name, verdict)
     with pytest.raises(RunFolderError, match=r"judged by different judges\n.*score SHARD"):
         joined(parts, tmp_path)
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_failures_are_exit_code_1(halves, tmp_path):
     folder = RunFolder(first)
     record = next(record for record in folder.records() if record.status == "ok")
     with folder.writing() as write:
-        write(type(record)(**{**vars(record), "status": "oom", "attempt": 2}))
+        write(replace(record, status="oom", attempt=2))
     shown, told = merge(first, halves[0][1], "-o", tmp_path)
     assert shown.exit_code == 1
     assert f"failed 1 of 10 cases; they count as failures case {record.case}: oom" in told
