@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from numbers import Real
 from operator import itemgetter
@@ -398,6 +398,8 @@ class Run:
             "judged_by": self.served,
             "tables": self.tables,
         }
+        if self.shard:
+            data["shard"] = asdict(self.shard)
         if mode != "single":
             data |= {
                 "interval": self.covers,

@@ -94,6 +94,8 @@ def test_python_merges_too(halves, tmp_path):
 
 def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
     first, _ = halves[0]
+    scored, _ = edit_harness("score", first, "--json")
+    assert json.loads(scored.stdout)["shard"] == {"number": 1, "of": 2}
     _, told = edit_harness("score", first)
     assert "shard 1 of 2: the numbers are of 4 of the run's 10 cases" in told
     every = first.replace("shard-1-of-2", "shard-*-of-2")
