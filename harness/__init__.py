@@ -53,7 +53,7 @@ from edit_harness.interfaces import (
 )
 
 if TYPE_CHECKING:
-    from edit_harness.api import edit, evaluate, load_model, save_model
+    from edit_harness.api import edit, evaluate, load_model, merge, save_model
     from edit_harness.outcome import Run
 
 _LAZY = {
@@ -61,6 +61,7 @@ _LAZY = {
     "edit": "edit_harness.api",
     "evaluate": "edit_harness.api",
     "load_model": "edit_harness.api",
+    "merge": "edit_harness.api",
     "save_model": "edit_harness.api",
 }
 
@@ -108,6 +109,7 @@ __all__ = [
     "hookimpl",
     "join",
     "load_model",
+    "merge",
     "save_model",
 ]
 

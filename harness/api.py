@@ -17,9 +17,11 @@ from edit_harness.evaluation import Advance, assemble
 from edit_harness.executors.choosing import chosen
 from edit_harness.executors.worker import Order
 from edit_harness.interfaces import Editor, Regime, Task
+from edit_harness.joining import Joined
 from edit_harness.model import Model
 from edit_harness.outcome import Run
 from edit_harness.plugins import Plugins
+from edit_harness.shares import Share
 
 MODEL_ARGUMENTS = (
     "dtype", "device", "device_map", "revision", "batch_rows", "chat_template", "trust_remote_code",
@@ -40,6 +42,7 @@ def evaluate(
     regime: Regime | None = None,
     limit: int | None = None,
     seed: int = 0,
+    shard: str = "",
     output: str | Path = "results",
     new: bool = False,
     advance: Advance = lambda record: None,
@@ -53,9 +56,11 @@ def evaluate(
     `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows, chat_template,
     trust_remote_code, allow_pickle_weights).
     ``regime`` and ``judge``, with its settings, are the task's own if they are not given. A run that is in ``output``
-    already goes on, or is read back. ``executor``, with its settings, says who runs the cases: workers load a
-    model by its name. Raises `HarnessError`.
+    already goes on, or is read back. ``shard``, such as "2/4", makes a part of the run only, for `merge`
+    to join. ``executor``, with its settings, says who runs the cases: workers load a model by its name.
+    Raises `HarnessError`.
     """
+    share = Share.parse(shard) if shard else None
     if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:
         raise UsageError(
             f"evaluate has no argument {unknown[0]!r}",
@@ -86,6 +91,7 @@ def evaluate(
         "regime": regime,
         "limit": limit,
         "seed": seed,
+        "share": share,
     }
     evaluation = assemble(plugins, loaded, benchmark, **recipe)
     ordering = partial(
@@ -100,6 +106,17 @@ def evaluate(
     )
     folder = evaluation.open(Path(output), new=new)
     return evaluation.run(folder, advance, running.turns(ordering))
+
+
+def merge(
+    shards: Sequence[str | Path], output: str | Path = "results", *, new: bool = False
+) -> Run:
+    """Join the shards of a run, by their folders, to the run that one process would have made.
+
+    Raises `HarnessError`, before anything is written, for shards that are not the whole of one run.
+    """
+    joined = Joined.of(Plugins.installed(), [str(shard) for shard in shards])
+    return joined.write(Path(output), new=new)
 
 
 def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:

@@ -69,6 +69,9 @@ def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
     what = task.value.origin or "its own data"
     _line("task", f"{task.name} {task.version}  {len(shared.cases):,} cases of {what}  "
                   f"mode {shared.regime}")  # fmt: skip
+    if shared.share:
+        own = counted(len(shared.own_cases), "case")
+        _line("shard", f"{shared.share}: {own} of them are run here; merge joins the shards")
     for note in getattr(task.value, "notes", ()):
         _line("note", note)
     if shared.judge:
@@ -260,6 +263,10 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     yield from about.remarks(run)
     yield from _of_judge(run)
     yield "saved", f"{run.folder.path}/"
+    if part := run.shard:
+        every = run.folder.path.name.replace(part.slug, f"shard-*-of-{part.of}")
+        path = run.folder.path.with_name(every)
+        yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
 
 
 def _failures(run: Run) -> Iterator[tuple[str, str]]:

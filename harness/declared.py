@@ -30,6 +30,7 @@ KIND: Mapping[str, type] = {
     "builder": Builder,
     "model": ModelSource,
 }
+"""What components of a kind are subclasses of, of those that have an interface."""
 TABLES: Mapping[str, type] = {"presets": Preset, "measures": Measure, "kinds": str, "instead": str}
 """Attributes that are mappings from names, and what they map them to."""
 LISTS = ("metrics", "practical")

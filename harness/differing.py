@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from edit_harness import console
+from edit_harness.changes import Change, changes, identities, short
 from edit_harness.encoding import finite
 from edit_harness.formats import Cell, Grid, Row, labelled, rich
 from edit_harness.outcome import Run
@@ -22,19 +23,6 @@ from edit_harness.records import Record, RunFolder
 
 SHOWN = 10
 """Cases that are listed, the worst first."""
-DIGEST = 64
-SHORT = 12
-"""Characters of a SHA-256, and how many of them are shown."""
-ABSENT = "–"
-
-
-@dataclass(frozen=True)
-class Change:
-    """A setting that two runs have otherwise, or a part of one."""
-
-    field: str
-    first: Any
-    second: Any
 
 
 @dataclass(frozen=True)
@@ -70,9 +58,7 @@ class Difference:
     @cached_property
     def identity(self) -> list[Change]:
         """What makes them two runs: the parts of the fingerprint."""
-        one, two = (_named(run.manifest["identity"]) for run in self._runs)
-        found = _changes(one, two)
-        return sorted(found, key=lambda change: ".fields." in change.field)
+        return identities(*(run.manifest["identity"] for run in self._runs))
 
     @cached_property
     def environment(self) -> list[Change]:
@@ -80,7 +66,7 @@ class Difference:
         kept = ("environment", "judged_by", "cases")
         one, two = ({k: run.manifest.get(k) for k in kept} for run in self._runs)
         counts = [len(each.pop("cases") or ()) for each in (one, two)]
-        found = list(_changes(one, two))
+        found = list(changes(one, two))
         return found + ([Change("cases", *counts)] if counts[0] != counts[1] else [])
 
     @cached_property
@@ -137,21 +123,6 @@ def diff(first: str, second: str, as_json: bool) -> int:
     return 0
 
 
-def _named(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an identity whose pairs of names and digests are fields too."""
-    return {**identity, "code": dict(identity.get("code") or ())}
-
-
-def _changes(one: Any, two: Any, name: str = "") -> Iterator[Change]:
-    """Yield the fields, by their path, that differ."""
-    if isinstance(one, Mapping) and isinstance(two, Mapping):
-        for key in dict.fromkeys([*one, *two]):
-            path = f"{name}.{key}" if name else str(key)
-            yield from _changes(one.get(key, ABSENT), two.get(key, ABSENT), path)
-    elif one != two:
-        yield Change(name, one, two)
-
-
 def _compared(one: Record, two: Record) -> CaseChange:
     pairs = list(zip(one.after, two.after, strict=False))
     distances = [_distance(a, b) for a, b in pairs]
@@ -196,14 +167,12 @@ def _timeless(record: Record) -> dict[str, Any]:
 
 
 def _grids(found: Difference) -> Iterator[Grid]:
-    for title, changes in (
+    for title, some in (
         ("what makes them different runs", found.identity),
         ("recorded, and no part of the fingerprint", found.environment),
     ):
-        if changes:
-            fields: list[Row] = [
-                ([c.field, _short(c.first), _short(c.second)], []) for c in changes
-            ]
+        if some:
+            fields: list[Row] = [([c.field, short(c.first), short(c.second)], []) for c in some]
             yield Grid(title, ["Field", "A", "B"], [], fields)
     if found.cases:
         rows = [
@@ -227,11 +196,6 @@ def _named_case(change: CaseChange) -> str:
 def _statuses(change: CaseChange) -> str:
     same = change.first == change.second
     return change.first if same else f"{change.first} → {change.second}"
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text[:SHORT] if len(text) == DIGEST and text.isalnum() else text
 
 
 def _remarks(found: Difference) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,8 @@ from edit_harness import (
     plan,
     precision,
     records,
+    runner,
+    shares,
 )
 from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.beside import Care, Rows, Turn
@@ -43,6 +45,7 @@ from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
 from edit_harness.records import OK, Record, RunFolder
+from edit_harness.shares import Share, Span
 from edit_harness.tokens import TooLongError
 
 Advance = Callable[[Record], None]
@@ -67,6 +70,8 @@ class Evaluation:
     data_digest: str = ""
     packages: Sequence[Package] = ()
     """What the code came in, our own included."""
+    share: Share | None = None
+    """Which part of the plan is made here, if not all of it."""
 
     @property
     def label(self) -> str:
@@ -96,10 +101,43 @@ class Evaluation:
             return False
 
     @property
-    def visits(self) -> list[Visit]:
-        """What the records of the finished run are called."""
+    def planned(self) -> list[Visit]:
+        """What the records of the whole plan are called, in its order."""
         invalid = [(case.id, 0) for case in self.cases if case.problem]
         return invalid + [visit for step in self.steps for visit in step.visits]
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """Where those of the share stand among them. Raises `UsageError` if the plan has no such part."""
+        if self.share is None:
+            return [(0, len(self.planned))]
+        if self.regime.mode == "sequential":
+            raise UsageError(
+                "a sequence has no shards: each of its edits builds on those before",
+                "leave --shard out; other editors, tasks and seeds can run elsewhere",
+            )
+        sizes = runner.chunk_sizes(self.model)
+        units = shares.units([list(runner.grouped(self.steps, size)) for size in sizes])
+        return self.share.spans(units, sum(bool(case.problem) for case in self.cases))
+
+    @property
+    def visits(self) -> list[Visit]:
+        """What the records are called that are made here, in the order of the plan."""
+        planned = self.planned
+        if self.share is None:
+            return planned
+        return [visit for start, stop in self.spans for visit in planned[start:stop]]
+
+    @property
+    def others(self) -> frozenset[Visit]:
+        """The visits of the plan that other shards make."""
+        return frozenset(self.planned).difference(self.visits)
+
+    @property
+    def own_cases(self) -> list[Case]:
+        """The cases that are measured here, in their order."""
+        names = {name for name, _ in self.visits}
+        return [case for case in self.cases if case.id in names]
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -161,20 +199,24 @@ class Evaluation:
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
         """Make the run's folder, or find it again."""
-        parts = [self.label, self.task.name, self.model.name]
-        if self.regime.mode != "single":
-            parts.append(self.regime.mode)
-        if self.preview:
-            parts.append(self.preview.precision)
-        folder = RunFolder.open(output, "-".join(map(slug, parts)), self.identity, new=new)
+        name = records.folder_name(
+            self.label,
+            self.task.name,
+            self.model.name,
+            self.regime.mode,
+            self.preview.precision if self.preview else "",
+            self.share.slug if self.share else "",
+        )
+        folder = RunFolder.open(output, name, self.identity, new=new)
         folder.notes += folder.oddities()
-        if not folder.has_cases([case.id for case in self.cases]):
-            folder.write_cases(self.cases)
+        cases = self.own_cases
+        if not folder.has_cases([case.id for case in cases]):
+            folder.write_cases(cases)
         folder.write_manifest(
             {
                 "fingerprint": records.fingerprint(self.identity),
                 "identity": self.identity,
-                "cases": [case.id for case in self.cases],
+                "cases": [case.id for case in cases],
                 "judged_by": folder.manifest().get("judged_by"),
                 "judge_settings": settings(self.judge.value)
                 if self.judge
@@ -198,9 +240,22 @@ class Evaluation:
                 },
                 "distributions": [package.identity for package in self.packages],
                 "environment": environment(self.model),
+                **({"shard": self._part(self.share)} if self.share else {}),
             }
         )
         return folder
+
+    def _part(self, share: Share) -> dict[str, Any]:
+        """Return what tells a shard's place in the plan: see `edit_harness.joining`."""
+        return {
+            "number": share.number,
+            "of": share.of,
+            "cases": [case.id for case in self.cases],
+            "cases_digest": records.cases_digest(self.cases),
+            "planned": len(self.planned),
+            "spans": self.spans,
+            "visits": self.visits,
+        }
 
     def run(
         self,
@@ -234,7 +289,7 @@ def run_beside(
             statuses = {visit: record.status for visit, record in known[evaluation].items()}
             again = beside.retried(evaluation, statuses) if care.retry else set()
             write = stack.enter_context(folder.writing())
-            rows[evaluation] = Rows(folder, write, known[evaluation], again)
+            rows[evaluation] = Rows(folder, write, known[evaluation], again, evaluation.others)
         for evaluation, its in rows.items():
             for visit in evaluation.visits:
                 if visit in its.known and visit not in its.again:
@@ -321,10 +376,12 @@ def assemble(
     limit: int | None = None,
     samples: Sequence[str] = (),
     seed: int = 0,
+    share: Share | None = None,
 ) -> Evaluation:
     """Build and check everything that a run needs. Raises `HarnessError`.
 
-    ``judge`` and ``regime`` are the task's own if they are not given.
+    ``judge`` and ``regime`` are the task's own if they are not given; ``share`` is the part of the
+    plan that is made here.
     """
     task = benchmark.task.value
     names = metrics or task.metrics
@@ -335,7 +392,7 @@ def assemble(
     judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)
     parts = [(part.value, part.package) for part in (named, benchmark.task, judging_by) if part]
     parts += [(measuring[name], component.package) for name, component in known.items()]
-    return Evaluation(
+    evaluation = Evaluation(
         model=model,
         editor=named,
         preset=configured.source,
@@ -347,7 +404,11 @@ def assemble(
         judge=judging_by,
         data_digest=benchmark.digest,
         packages=contributing(plugins, [*parts, (model.source, None)]),
+        share=share,
     )
+    if share:
+        _ = evaluation.spans  # a plan that has no such part is an error before there is a folder
+    return evaluation
 
 
 def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) -> list[Package]:
@@ -375,11 +436,6 @@ def _judge(
     made = make_judge(plugins.find("judge", name), args, seed)
     judging.check_kinds(made.value, made.name, cases)
     return made
-
-
-def slug(text: str) -> str:
-    """Return a text as a part of a folder's name."""
-    return "".join(c if c.isalnum() or c in ".=" else "-" for c in text).strip("-")
 
 
 def environment(model: Model) -> dict[str, str]:

@@ -23,6 +23,7 @@ SHORT = 8
 """Characters of a digest that tables show."""
 TELLING = (
     "Task", "Model", "Mode", "Judge", "Preset", "Fields", "Weights", "Tokenizer", "Seed", "Data",
+    "Shard",
 )  # fmt: skip
 """What may tell runs of one editor apart, in the order in which it is tried."""
 SOME = 2
@@ -48,6 +49,7 @@ def facts(run: Run) -> dict[str, str]:
         "Mode": str(run.regime),
         "Judge": ", ".join([judge["name"], *run.served]) if judge else "none",
         "Seed": str(identity["seed"]),
+        "Shard": str(run.shard or "all"),
         "Run": manifest["fingerprint"][:SHORT],
     }
 

@@ -63,13 +63,18 @@ def _runs(results: Path) -> Iterable[Row]:
             manifest = RunFolder(path.parent).manifest()
             planned = len(manifest.get("cases", ()))
             visits = int(manifest.get("visits", planned))
-        except (RunFolderError, TypeError, ValueError) as error:
+            part = _part(manifest.get("shard"))
+        except (RunFolderError, TypeError, ValueError, KeyError) as error:
             yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue
         there = _counting(path.with_name("samples.jsonl"), set(manifest.get("cases", ())))
         # Each case may be asked in several states of the model.
         done = planned if there >= visits else there * planned // max(visits, 1)
-        yield {"name": str(path.parent), "cases": f"{done}/{planned}"}
+        yield {"name": str(path.parent), "cases": f"{done}/{planned}{part}"}
+
+
+def _part(shard: Mapping[str, Any] | None) -> str:
+    return f" of shard {shard['number']} of {shard['of']}" if shard else ""
 
 
 def _counting(samples: Path, planned: set[str]) -> int:

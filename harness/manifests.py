@@ -23,11 +23,15 @@ KINDS: Mapping[str, Any] = {
     "identity.editor.version": str, "identity.editor.fields": dict,
     "identity.editor.provenance": dict, "model.name": str, "model.note": (str, NoneType),
     "model.revision": (str, NoneType), "task": dict, "task.origin": (str, NoneType),
-    "task.notes": list, "distributions": list, "environment": dict,
+    "task.notes": list, "distributions": list, "environment": dict, "shard": dict,
+    "shard.number": int, "shard.of": int, "shard.cases": list, "shard.cases_digest": str,
+    "shard.planned": int, "shard.spans": list, "shard.visits": list,
 }  # fmt: skip
 """The kinds of entries, by the names that lead to them."""
 NEEDED = ("identity.seed", "identity.judge", "identity.regime.mode", "identity.regime.checkpoints")
 """What reading a run needs; computing its numbers needs the following too."""
+SHARD = tuple(name for name in KINDS if name.startswith("shard."))
+"""What the manifest of a shard has to have."""
 NUMBERED = ("model.path", "identity.task.name", "identity.model.dtype")
 SHOWN = (
     "identity.editor.name", "identity.editor.version", "identity.editor.fields",
@@ -43,8 +47,9 @@ def check(manifest: Mapping[str, Any], folder: Path, *, numbers: bool = False) -
 
     ``numbers`` asks for what results are written with, too.
     """
-    for name in wrong(manifest, (*NEEDED, *(NUMBERED if numbers else ())), judges=numbers):
-        raise _damaged(folder, name)
+    needed = (*NEEDED, *(NUMBERED if numbers else ()), *(SHARD if "shard" in manifest else ()))
+    for name in wrong(manifest, needed, judges=numbers):
+        raise damaged(folder, name)
 
 
 def wrong(
@@ -91,7 +96,8 @@ def at(manifest: Any, name: str) -> Any:
     return manifest
 
 
-def _damaged(folder: Path, name: str) -> RunFolderError:
+def damaged(folder: Path, name: str) -> RunFolderError:
+    """Return the error for an entry that is missing, or of a wrong kind."""
     return RunFolderError(
         f"the manifest of {folder} is damaged: {name} is missing or of another kind",
         "the command that made the run writes it again",

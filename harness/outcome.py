@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from numbers import Real
 from operator import itemgetter
@@ -25,6 +25,7 @@ from edit_harness.encoding import finite
 from edit_harness.errors import DataError, PluginError, RunFolderError
 from edit_harness.interfaces import Measure, Metric, Regime
 from edit_harness.records import INVALID, OK, Record, RunFolder
+from edit_harness.shares import Share
 from edit_harness.stats import Estimate
 from edit_harness.stored import ById, Cases, Chosen
 from edit_harness.tables import Table
@@ -115,6 +116,12 @@ class Run:
         order = order[places[order] >= 0]
         new = np.diff(places[order], prepend=-1, append=-1) != 0
         return rows.taken(order[new[1:] if last else new[:-1]])
+
+    @property
+    def shard(self) -> Share | None:
+        """Which part of a run it is; None of a whole one."""
+        said = self.manifest.get("shard")
+        return Share(said["number"], said["of"]) if said else None
 
     @property
     def planned(self) -> list[str]:
@@ -391,6 +398,8 @@ class Run:
             "judged_by": self.served,
             "tables": self.tables,
         }
+        if self.shard:
+            data["shard"] = asdict(self.shard)
         if mode != "single":
             data |= {
                 "interval": self.covers,

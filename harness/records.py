@@ -134,6 +134,18 @@ def fingerprint(identity: Mapping[str, Any]) -> str:
     return durable.digest(identity)
 
 
+def folder_name(
+    label: str, task: str, model: str, mode: str, precision: str = "", share: str = ""
+) -> str:
+    """Return what the folder of a run is called, but for its fingerprint; single edits go unsaid."""
+    parts = label, task, model, "" if mode == "single" else mode, precision, share
+    return "-".join(_slug(part) for part in parts if part)
+
+
+def _slug(text: str) -> str:
+    return "".join(c if c.isalnum() or c in ".=" else "-" for c in text).strip("-")
+
+
 def cases_digest(cases: Iterable[Case]) -> str:
     """Return a SHA-256 over the cases, in order."""
     digest = hashlib.sha256()

@@ -172,15 +172,23 @@ def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[b
     return needed[::-1]
 
 
-def chunk_of(model: Model) -> int:
-    """Return how many cases share forward passes on a model: by its size, and where it is."""
+def chunk_sizes(model: Model) -> tuple[int, int]:
+    """Return how many edits share forward passes on a CPU, and elsewhere."""
     size = sum(p.numel() for p in model.module.parameters())
-    smallest = GPU_CHUNK if model.device.type != "cpu" else LARGE_CHUNK
-    return next((chunk for most, chunk in CHUNKS if size < most), smallest)
+    small = [(chunk, chunk) for most, chunk in CHUNKS if size < most]
+    return (*small, (LARGE_CHUNK, GPU_CHUNK))[0]
+
+
+def chunk_of(model: Model) -> int:
+    """Return the same of a model where it is."""
+    return chunk_sizes(model)[model.device.type != "cpu"]
 
 
 def grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
-    """Yield the chunks of a plan: groups of steps that are edited together, of at least so many cases but for the last."""
+    """Yield the chunks of a plan: steps that are edited together, of so many cases or just above.
+
+    The last may have fewer.
+    """
     group: list[Step] = []
     for step in steps:
         group.append(step)

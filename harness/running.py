@@ -27,6 +27,7 @@ from edit_harness.model import Model
 from edit_harness.outcome import Run
 from edit_harness.plugins import Component, Plugins
 from edit_harness.records import Record, RunFolder
+from edit_harness.shares import Share
 
 DONE, SOME_FAILED = 0, 1
 TIMED = 4
@@ -103,6 +104,7 @@ class Todo:
     tasks: Mapping[Component, Mapping[str, str]]
     seeds: Sequence[int]
     executor: Executor
+    share: Share | None
     several: bool
     """Whether there is more than one combination, models included."""
 
@@ -118,9 +120,10 @@ class Todo:
         for editor, settings in editor_args.items():
             assembly.build_component(editor, settings, seed=0)
         seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
+        share = Share.parse(flags.shard) if flags.shard else None
         executor = choosing.chosen(flags.executor, fields.parse(flags.executor_args))
         count = len(editors) * len(tasks) * len(seeds) * len(flags.model)
-        return cls(editor_args, task_args, seeds, executor, several=count > 1)
+        return cls(editor_args, task_args, seeds, executor, share, several=count > 1)
 
 
 def run_model(
@@ -186,6 +189,7 @@ def assembled(
             "limit": flags.limit,
             "samples": flags.samples,
             "seed": seed,
+            "share": todo.share,
         }
         with console.tolerated(codes, todo.several):
             with guard.measuring():
@@ -254,21 +258,22 @@ def rehearse(assembled: Evaluation) -> None:
     from edit_harness import plan, runner
 
     console.header([assembled])
-    cases = assembled.cases
+    cases = assembled.own_cases
     some = [case for case in cases if not case.problem][:TIMED]
     single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
     timed: list[Record] = []
     for _ in range(2):  # the first time a model is tried out
         timed = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
     edit, ask = (fmean([r.seconds[part] for r in timed] or [0.0]) for part in ("edit", "evaluate"))
-    visits = len(assembled.visits)
-    probes = sum(len(case.probes) for step in assembled.steps for case in step.measure)
+    visits = set(assembled.visits)
+    measured = [(c, (c.id, step.state)) for step in assembled.steps for c in step.measure]
+    probes = sum(len(case.probes) for case, visit in measured if visit in visits)
     weights = sum(p.numel() * p.element_size() for p in assembled.model.module.parameters())
     console.out.print(
-        f"dry run  {len(cases):,} cases, asked {visits:,} times, {probes:,} probes before and after\n"
+        f"dry run  {len(cases):,} cases, asked {len(visits):,} times, {probes:,} probes before and after\n"
         f"         weights {weights / 1e6:,.0f} MB\n"
         f"         {edit:.2f} s an edit, {ask:.2f} s a case that is asked, "
-        f"about {minutes(edit * len(cases) + ask * visits)} in all"
+        f"about {minutes(edit * len(cases) + ask * len(visits))} in all"
     )
 
 

@@ -28,6 +28,11 @@ def folder(tmp_path_factory):
     return run.folder
 
 
+SHARD = {
+    "number": 1, "of": 2, "cases": ["0"], "cases_digest": "", "planned": 1, "spans": [], "visits": [],
+}  # fmt: skip
+
+
 def changed(manifest, name, value):
     """Return a manifest with another value in a place, or without it if the value is an ellipsis."""
     other = copy.deepcopy(manifest)
@@ -53,6 +58,8 @@ def test_an_entry_of_another_kind_is_damage(folder, name):
     for value in wrong:
         if name == "preview.floor":
             manifest["preview"] = {}
+        if name.startswith("shard."):
+            manifest["shard"] = SHARD
         with pytest.raises(RunFolderError, match="is missing or of another kind") as e:
             manifests.check(changed(manifest, name, value), folder.path)
         assert name in e.value.cause

@@ -7,7 +7,7 @@ import pytest
 from builders import record
 from click.testing import CliRunner
 
-from edit_harness import Case, listing
+from edit_harness import Case, listing, runner
 from edit_harness.cli import main
 from edit_harness.log import encoded
 from edit_harness.records import Record, RunFolder
@@ -105,3 +105,32 @@ def test_listed_runs_count_what_counts(tmp_path):
         file.write(encoded(6, folder.mark, Record("c", "ok", {}).row)[:-40])
     (row,) = listing._runs(tmp_path)
     assert row["cases"] == "2/3"
+
+
+def test_a_shard_is_run_told_and_read_back(tell, monkeypatch):
+    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    shown, told = tell("loud", "--shard", "2/2")
+    assert shown.exit_code == 0, told
+    assert "shard 2 of 2: 1 case of them are run here" in told
+    assert "shard 2 of 2: the numbers are of 1 of the run's 3 cases" in told
+    assert "nothing is run" in tell("loud", "--shard", "2/2")[1]
+    (folder,) = Path("results").iterdir()
+    assert "-shard-2-of-2-" in folder.name
+    shown, _ = tell("loud", "--shard", "1/2", "--dry-run")
+    assert "dry run  2 cases, asked 2 times" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "cause"),
+    [
+        (("--shard", "3/2"), "'3/2' is no shard: it takes I/N, with I from 1 to N"),
+        (("--shard", "1/3"), "there would be shards without a case"),
+        (("--shard", "1/2", "--edit-mode", "sequential"), "a sequence has no shards"),
+    ],
+)
+def test_a_shard_that_cannot_be_is_told(tell, monkeypatch, flags, cause):
+    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    shown, told = tell("loud", *flags)
+    assert shown.exit_code == 2
+    assert cause in told
+    assert not list(Path("results").glob("*"))

@@ -4,7 +4,7 @@ import pytest
 from crews import Some
 from saboteurs import Honest
 
-from edit_harness import Case, Probe, Request, runner
+from edit_harness import Case, Probe, Request, runner, workload
 from edit_harness.assembly import make_benchmark
 from edit_harness.cases import Drift
 from edit_harness.evaluation import assemble
@@ -100,5 +100,5 @@ def test_what_is_generated_and_what_is_edited_count():
     (case,) = step.measure
     text = case.requests[0].text
     asked = 2 * len(text) + len("Paris") + len("Rome") + len(text) + 3 * units.TOKEN
-    edit = units.EDIT * (len(text) + len("Paris"))
+    edit = workload.EDIT * (len(text) + len("Paris"))
     assert units.chunks({made: set()}, 1)[0].work == edit + 2 * asked

@@ -12,17 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from edit_harness import runner
-from edit_harness.cases import Case, Choose, Generate, Query, Visit
+from edit_harness import runner, workload
+from edit_harness.cases import Visit
 from edit_harness.evaluation import Evaluation
 from edit_harness.plan import Step
 
 EACH = 8
 """Units that a worker gets of a whole plan, about: the last ones to end wait for little."""
-EDIT = 25
-"""What finding an edit counts, in passes over its request: a search has about as many steps."""
-TOKEN = 4
-"""Characters of a token, for what is generated, which nobody has read yet."""
 Wanted = Mapping[str, frozenset[Visit]]
 
 
@@ -97,20 +93,8 @@ def _work(step: Step, wanted: AbstractSet[Visit]) -> float:
     """
     if step.fresh and not wanted:
         return 0.0
-    edit = EDIT * sum(len(r.text) + len(r.target_new) for r in step.requests)
-    return edit + sum(_asked(case) for case in step.measure if (case.id, step.state) in wanted)
-
-
-def _asked(case: Case) -> int:
-    return 2 * sum(_read(probe.query) for probe in case.probes)
-
-
-def _read(query: Query) -> int:
-    """Count the characters that a query has a model read."""
-    if isinstance(query, Choose):
-        return sum(len(query.prompt) + len(candidate) for candidate in query.candidates)
-    generated = TOKEN * query.max_new_tokens if isinstance(query, Generate) else 0
-    return len(query.prompt) + generated
+    asked = (case for case in step.measure if (case.id, step.state) in wanted)
+    return workload.of_edit(step) + sum(map(workload.of_answers, asked))
 
 
 def units(plan: Sequence[Chunk], workers: int) -> Iterator[list[Chunk]]:

@@ -76,6 +76,11 @@ def check(run: Run) -> None:
     """Raise `RunFolderError` for a run that is not finished, `UsageError` for one that is no submission."""
     run.check_finished()
     path = run.folder.path
+    if run.shard:
+        raise UsageError(
+            f"{path} is shard {run.shard} of a run, and a submission is a whole one",
+            "join the shards first: edit-harness merge SHARD…",
+        )
     if run.pending:
         raise RunFolderError(
             f"{path} is not finished: {run.pending} texts wait for a judge",
@@ -89,7 +94,7 @@ def check(run: Run) -> None:
     if cases_digest(run.cases) != run.manifest["identity"]["task"]["data"]:
         raise UsageError(
             f"{path} has {len(run.cases)} of the cases, and a submission has all",
-            "run it without --limit, --samples and --shard: the same folder goes on",
+            "run it without --limit and --samples: the same folder goes on",
         )
 
 

@@ -13,26 +13,17 @@ from typing import Any
 
 import pytest
 
+from edit_harness import declared
 from edit_harness.discovery import found
 from edit_harness.fields import build
 from edit_harness.hookspecs import GROUP
-from edit_harness.interfaces import Builder, Editor, Judge, Metric, ModelSource, Task
 from edit_harness.plugins import Component, Plugins
 from edit_harness.testing.elsewhere import bare_python
 from edit_harness.testing.suite import Suite
 
 SECONDS = 2.0
 """What importing a plugin may take of a processor."""
-KINDS: dict[str, Any] = {
-    "editor": Editor,
-    "task": Task,
-    "metric": Metric,
-    "judge": Judge,
-    "builder": Builder,
-    "model": ModelSource,
-    "adaptor": Callable,
-    "suite": Suite,
-}
+KINDS: dict[str, Any] = {**declared.KIND, "adaptor": Callable, "suite": Suite}
 """What components of each kind are subclasses of."""
 
 

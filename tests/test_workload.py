@@ -1,0 +1,19 @@
+"""How much there is to do in a step."""
+
+from edit_harness import Case, Choose, Drift, Generate, Probe, Request, workload
+from edit_harness.interfaces import Regime
+from edit_harness.plan import steps
+
+REQUEST = Request("{} lives in", "Ada", "Paris")
+PROBES = (
+    Probe("efficacy", Choose("abcd", ("x", "yz"))),
+    Probe("drift", Drift("abc")),
+    Probe("texts", Generate("ab", max_new_tokens=10)),
+)
+
+
+def test_what_is_read_before_and_after_and_what_is_searched_count():
+    assert workload.of_answers(Case("a", (), PROBES)) == 2 * (5 + 6 + 3 + 42)
+    (step,) = steps([Case("a", (REQUEST,), PROBES)], Regime())
+    assert workload.of_edit(step) == 25 * len("Ada lives inParis")
+    assert workload.of_step(step) == workload.of_edit(step) + 112
