@@ -13,7 +13,7 @@ from edit_harness.cases import Request
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError, ResourceError, UsageError
 from edit_harness.evaluation import Advance, assemble
-from edit_harness.interfaces import Editor, Regime, Task
+from edit_harness.interfaces import Control, Editor, Regime, Task
 from edit_harness.model import Model
 from edit_harness.outcome import Run
 from edit_harness.plugins import Plugins
@@ -34,6 +34,8 @@ def evaluate(
     metrics: Sequence[str] | None = None,
     judge: str = "",
     judge_args: Mapping[str, Any] | None = None,
+    controls: Sequence[str | Control] = (),
+    control_args: Mapping[str, Any] | None = None,
     regime: Regime | None = None,
     limit: int | None = None,
     seed: int = 0,
@@ -48,7 +50,8 @@ def evaluate(
     `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows, chat_template,
     trust_remote_code, allow_pickle_weights).
     ``regime`` and ``judge``, with its settings, are the task's own if they are not given. A run that is in ``output``
-    already goes on, or is read back. Raises `HarnessError`.
+    already goes on, or is read back. ``controls`` say what else edited models are asked, such as
+    ``lm_eval:TASK``, single edits a sample of ``control_args["sample"]``. Raises `HarnessError`.
     """
     if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:
         raise UsageError(
@@ -72,6 +75,8 @@ def evaluate(
         metrics=metrics,
         judge=judge,
         judge_args=judge_args,
+        controls=controls,
+        control_args=control_args,
         regime=regime,
         limit=limit,
         seed=seed,

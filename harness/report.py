@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from edit_harness.effects import Effect
 from edit_harness.interfaces import Measure
 from edit_harness.stats import Estimate
 from edit_harness.terminal import Terminal, plain
@@ -87,6 +88,29 @@ def single(rows: Sequence[Line], level: float) -> Table:
             Text(show(after, row), style="bold"),
             interval(after, row),
             count(row),
+        )
+    return table
+
+
+def besides(effects: Sequence[Effect], level: float) -> Table:
+    """Return the table of side effects: the differences, each with its paired interval."""
+    table = _table()
+    heads = ("Control", "", "Before", "After", "Change", f"{level:.0%} CI", "Documents", "Models")
+    for heading in heads:
+        left = heading in ("Control", "")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=not left)
+    for each in effects:
+        change = each.change
+        known = change.n > 1 and not math.isnan(change.low)
+        table.add_row(
+            plain(f"{each.control} {each.name}"),
+            DIRECTION[each.better],
+            f"{each.before:.4g}",
+            Text(f"{each.after:.4g}", style="bold"),
+            f"{change.value:+.3g}",
+            f"{change.low:+.3g} – {change.high:+.3g}" if known else "–",
+            f"{each.documents:,}",
+            f"{each.models:,}",
         )
     return table
 

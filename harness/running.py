@@ -13,6 +13,7 @@ from statistics import fmean
 
 from edit_harness import assembly, console, evaluation, fields, guard, records
 from edit_harness.beside import Care
+from edit_harness.controls import make_controls
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.evaluation import Evaluation
 from edit_harness.failures import RETRIED
@@ -111,6 +112,7 @@ class Todo:
         task_args = shared_settings(tasks, fields.parse(flags.task_args))
         for editor, settings in editor_args.items():
             assembly.build_component(editor, settings, seed=0)
+        make_controls(plugins, flags.control, fields.parse(flags.control_args), seed=0)
         seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
         count = len(editors) * len(tasks) * len(seeds) * len(flags.model)
         return cls(editor_args, task_args, seeds, several=count > 1)
@@ -148,6 +150,8 @@ def run_model(
                         metrics=flags.metrics,
                         judge=flags.judge,
                         judge_args=fields.parse(flags.judge_args),
+                        controls=flags.control,
+                        control_args=fields.parse(flags.control_args),
                         regime=regimes[benchmark.task.name],
                         limit=flags.limit,
                         samples=flags.samples,
