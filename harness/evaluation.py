@@ -31,7 +31,7 @@ from edit_harness import (
 )
 from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.beside import Care, Rows
-from edit_harness.cases import Case, Visit
+from edit_harness.cases import Case, Examined, Visit
 from edit_harness.components import Named, described, make_judge, make_metrics
 from edit_harness.controls import SAMPLE, make_controls
 from edit_harness.encoding import decode_answer
@@ -141,11 +141,18 @@ class Evaluation:
     @property
     def _controlled(self) -> dict[str, Any]:
         """What the controls' numbers depend on; nothing if none was asked for."""
-        asked = {case.id for case in self._asked}
-        named = {control.PREFIX + c.name: described(c) for c in self.controls}
-        controls = [{"id": name, **said} for name, said in named.items() if name in asked]
+        asked = {case.id: case for case in self._asked}
+        controls = [
+            {"id": name, "asks": self._asks(asked[name]), **described(each)}
+            for each in self.controls
+            if (name := control.PREFIX + each.name) in asked
+        ]
         sample = {"sample": self.sample} if self.regime.mode == "single" else {}
         return {"controls": controls, **sample} if controls else {}
+
+    def _asks(self, case: Case) -> str:
+        """Return a digest of what is asked; what is examined is in the control's own provenance."""
+        return "" if isinstance(case, Examined) else records.cases_digest([case])
 
     @cached_property
     def preview(self) -> Preview | None:

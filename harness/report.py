@@ -93,12 +93,15 @@ def single(rows: Sequence[Line], level: float) -> Table:
 
 
 def besides(effects: Sequence[Effect], level: float) -> Table:
-    """Return the table of side effects: the differences, each with its paired interval."""
+    """Return the table of side effects: the differences, each with its paired interval.
+
+    The last column has the documents, times the edited models that each was put to.
+    """
     table = _table()
-    heads = ("Control", "", "Before", "After", "Change", f"{level:.0%} CI", "Documents", "Models")
-    for heading in heads:
+    for heading in ("Control", "", "Before", "After", "Change", f"{level:.0%} CI", "n"):
         left = heading in ("Control", "")
-        table.add_column(heading, justify="left" if left else "right", no_wrap=not left)
+        # Names are strangers', and the only texts that may take several lines.
+        table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "Control")
     for each in effects:
         change = each.change
         known = change.n > 1 and not math.isnan(change.low)
@@ -107,10 +110,9 @@ def besides(effects: Sequence[Effect], level: float) -> Table:
             DIRECTION[each.better],
             f"{each.before:.4g}",
             Text(f"{each.after:.4g}", style="bold"),
-            f"{change.value:+.3g}",
-            f"{change.low:+.3g} – {change.high:+.3g}" if known else "–",
-            f"{each.documents:,}",
-            f"{each.models:,}",
+            f"{change.value:+.2g}",
+            f"{change.low:+.2g} – {change.high:+.2g}" if known else "–",
+            f"{each.documents:,} × {each.models:,}",
         )
     return table
 

@@ -145,11 +145,10 @@ class _Loop:
 
     def _pieces(self, group: Sequence[Step], size: int) -> Iterator[_Piece]:
         todo = [(case, i) for i, step in enumerate(group) for case in step.measure]
-        examined = [each for each in todo if isinstance(each[0], Examined)]
-        asked = [each for each in todo if each not in examined]
+        asked = [each for each in todo if not isinstance(each[0], Examined)]
         pieces = [asked[start : start + size] for start in range(0, len(asked), size)]
-        # What has code of its own shares no forward pass.
-        for piece in [*pieces, *([each] for each in examined)]:
+        # What is examined shares no forward pass.
+        for piece in [*pieces, *([each] for each in todo if isinstance(each[0], Examined))]:
             visits = [(case.id, group[i].state) for case, i in piece]
             yield _Piece(piece, [n for n, visit in enumerate(visits) if visit not in self.done])
 

@@ -191,15 +191,18 @@ def _index(folder: str, everything: bool) -> Any:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Keep progress bars, prints and warnings off the screen; what fails is raised."""
-    log = logging.getLogger("lm_eval")
-    before = log.level
+    from tqdm import tqdm  # lm-evaluation-harness brings it
+
+    log, nowhere = logging.getLogger("lm_eval"), io.StringIO()
+    level, interval = log.level, tqdm.monitor_interval
     log.setLevel(logging.CRITICAL)
-    nowhere = io.StringIO()
+    tqdm.monitor_interval = 0  # it would leave a thread
     try:
         with redirect_stdout(nowhere), redirect_stderr(nowhere):
             yield
     finally:
-        log.setLevel(before)
+        log.setLevel(level)
+        tqdm.monitor_interval = interval
 
 
 def _described(task: Any) -> str:
