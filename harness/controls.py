@@ -5,6 +5,7 @@ What one is asks is its own affair, see `edit_harness.Control`; when it is asked
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -66,11 +67,13 @@ def make_controls(
     The second value is the setting ``sample``: to how many single edits they are put. Raises
     `UsageError` for a setting that none of them has, and what `Control.load` raises.
     """
-    wishes = [Wish.of(plugins, w) for w in dict.fromkeys(wanted) if isinstance(w, str)]
+    wishes = [Wish.of(plugins, w) for w in dict.fromkeys(w for w in wanted if isinstance(w, str))]
     _check(args, set().union({"sample"}, *(wish.fields for wish in wishes)) if wanted else set())
     given = [w for w in wanted if isinstance(w, Control)]
     made = [wish.made(args, seed) for wish in wishes]
     made += [Named(type(each).__name__.lower(), each.version, each) for each in given]
+    if twice := [n for n, times in Counter(each.name for each in made).items() if times > 1]:
+        raise UsageError(f"two controls are called {twice[0]}", "ask for each once")
     for each in made:
         whose = named("control", each.name, each.value)
         with blamed(f"{whose} failed to load what it needs", each.value):
