@@ -160,7 +160,7 @@ class LMEval(Control):
 def _pairs(values: Sequence[Any]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """Return values and weights of documents; None if they are no numbers."""
     if all(isinstance(value, Real) for value in values):
-        numbers = tuple(map(float, values))  # type: ignore[arg-type]
+        numbers = tuple(map(float, values))
         return None if any(map(math.isnan, numbers)) else (numbers, ())
     if all(isinstance(value, tuple) and len(value) == 2 for value in values):
         sums, weights = zip(*values, strict=True)
