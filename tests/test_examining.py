@@ -14,6 +14,7 @@ from edit_harness.edits import Edit
 from edit_harness.outcome import Run
 from edit_harness.plan import sample
 from edit_harness.records import RunFolder
+from edit_harness.remarks import remarks
 from edit_harness.rereading import reread
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
@@ -154,6 +155,10 @@ def test_a_control_that_fails_is_a_failure_of_its_own(evaluate, answer, status):
     assert [r.status for r in run.everything if r.case == "control:broken"] == [status] * 7
     assert not run.failures
     assert not run.sound
+    (said,) = (text for label, text in remarks(run) if label == "control")
+    assert said.startswith(
+        f"broken has no answer of 7 edited models, left out here; the first: {status}"
+    )
     assert run.effects == []
 
 

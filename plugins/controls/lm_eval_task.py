@@ -21,12 +21,14 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edit_harness import Control, DataError, Graded, Marks, UsageError
 from edit_harness.fields import Count, Natural
-from edit_harness.model import Model
 from edit_harness.plugins import suggestion
+
+if TYPE_CHECKING:
+    from edit_harness.model import Model
 
 SEED = 1234
 """Of few-shot examples and all else that is drawn; lm-evaluation-harness's own."""

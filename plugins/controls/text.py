@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edit_harness import Control, Query
 from edit_harness.control import control
-from edit_harness.model import Model
+
+if TYPE_CHECKING:
+    from edit_harness.model import Model
 
 
 @dataclass
