@@ -16,7 +16,7 @@ from edit_harness.errors import PluginError, ResourceError, UsageError
 from edit_harness.evaluation import Advance, assemble
 from edit_harness.executors.choosing import chosen
 from edit_harness.executors.worker import Order
-from edit_harness.interfaces import Editor, Regime, Task
+from edit_harness.interfaces import Control, Editor, Regime, Task
 from edit_harness.joining import Joined
 from edit_harness.model import Model
 from edit_harness.outcome import Run
@@ -39,6 +39,8 @@ def evaluate(
     metrics: Sequence[str] | None = None,
     judge: str = "",
     judge_args: Mapping[str, Any] | None = None,
+    controls: Sequence[str | Control] = (),
+    control_args: Mapping[str, Any] | None = None,
     regime: Regime | None = None,
     limit: int | None = None,
     seed: int = 0,
@@ -56,9 +58,10 @@ def evaluate(
     `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows, chat_template,
     trust_remote_code, allow_pickle_weights).
     ``regime`` and ``judge``, with its settings, are the task's own if they are not given. A run that is in ``output``
-    already goes on, or is read back. ``shard``, such as "2/4", makes a part of the run only, for `merge`
-    to join. ``executor``, with its settings, says who runs the cases: workers load a model by its name.
-    Raises `HarnessError`.
+    already goes on, or is read back. ``controls`` say what else edited models are asked, such as
+    ``lm_eval:TASK``, single edits a sample of ``control_args["sample"]``. ``shard``, such as "2/4", makes
+    a part of the run only, for `merge` to join. ``executor``, with its settings, says who runs the
+    cases: workers load a model by its name. Raises `HarnessError`.
     """
     share = Share.parse(shard) if shard else None
     if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:
@@ -88,6 +91,8 @@ def evaluate(
         "metrics": metrics,
         "judge": judge,
         "judge_args": judge_args,
+        "controls": controls,
+        "control_args": control_args,
         "regime": regime,
         "limit": limit,
         "seed": seed,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -14,7 +15,7 @@ from edit_harness import failures, process
 from edit_harness.allowance import Allowance
 from edit_harness.before import Before
 from edit_harness.blame import PASSING
-from edit_harness.cases import Answer, Answers, Case, Divergence, Scores, is_finite
+from edit_harness.cases import Answer, Answers, Case, Divergence, Examined, Scores, is_finite
 from edit_harness.encoding import encode_answer
 from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.interfaces import Editor, Judge, Metric
@@ -108,7 +109,7 @@ class Asker:
     def _unedited(self, case: Case) -> Sequence[Answer]:
         """Return what the unedited model answers; nothing if it cannot be asked either."""
         try:
-            with self.allowance.spent_on(1):
+            with self._spent_on([case], 1):
                 return self.before.clean(case)
         except PASSING:
             raise
@@ -121,13 +122,23 @@ class Asker:
         start = perf_counter()
         cases = {case.id: case for case, _ in todo}
         edited = [(case, edited.edit) for case, edited in todo]
-        with self.allowance.spent_on(len(todo)):
+        with self._spent_on(list(cases.values()), len(todo)):
             answers = self.before.ask(list(cases.values()), edited)
         seconds = (perf_counter() - start) / max(len(todo), 1)
         return [
-            Measured(case, edited, *pair, seconds, self.ledger.errors.get(case.id))
+            Measured(case, edited, *pair, seconds, self._failed_edit(case, edited))
             for (case, edited), pair in zip(todo, answers, strict=True)
         ]
+
+    def _spent_on(self, cases: Sequence[Case], times: int) -> AbstractContextManager[None]:
+        """Limit the time of cases; a benchmark that is run as a control takes what it takes."""
+        examined = any(isinstance(case, Examined) for case in cases)
+        return nullcontext() if examined else self.allowance.spent_on(times)
+
+    def _failed_edit(self, case: Case, edited: Edited) -> BaseException | None:
+        """Return why the edit of a case failed, or the one that was made for a control."""
+        (edit,) = edited.step.edit if edited.step.again else (case,)
+        return self.ledger.errors.get(edit.id)
 
     def records(self, measured: Sequence[Measured]) -> list[Record]:
         """Turn answers into lines of the run folder, the texts among them judged.
@@ -171,7 +182,9 @@ class Asker:
             before=[encode_answer(answer) for answer in before],
             after=[encode_answer(answer) for answer in after],
             edit=dict(self.ledger.edits.get(case.id, {})),
-            noop=status == OK and unchanged(measured.before, measured.after),
+            noop=status == OK
+            and not isinstance(case, Examined)
+            and unchanged(measured.before, measured.after),
             seconds=seconds,
             message=message or measured.note,
         )
@@ -179,7 +192,7 @@ class Asker:
     def _status(self, measured: Measured) -> tuple[str, str]:
         error = measured.error
         if error is not None:
-            edit = error is self.ledger.errors.get(measured.case.id)
+            edit = error is self._failed_edit(measured.case, measured.edited)
             return failures.status(error, self.editor, edit=edit)
         if not all(map(is_finite, measured.after)):
             return "nonfinite", "the edited model answers with NaN or infinity"

@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 
+from edit_harness import examining
 from edit_harness.base import Base
-from edit_harness.cases import Answer, Case, Generate, is_finite
+from edit_harness.cases import Answer, Case, Examined, Generate, Graded, is_finite
 from edit_harness.digests import of_config
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.encoding import decode_answer, dumps, encode_answer
@@ -43,6 +44,7 @@ class Before:
         self.base = Base(model)
         self._chunk: int | None = None
         self._answers: dict[Place, Answer] = {}
+        self._unexamined: dict[str, Graded] = {}
 
     def turn_to(self, chunk: int) -> None:
         """Begin with a chunk, and forget the one before."""
@@ -54,8 +56,12 @@ class Before:
     ) -> list[tuple[list[Answer], list[Answer]]]:
         """Return what each edited case's probes answer before and after.
 
-        ``cases`` are all of the chunk. Raises what `Model.answer` raises.
+        ``cases`` are all of the chunk; what is examined is one by itself. Raises what `Model.answer`
+        raises, and `examining.examine`.
         """
+        examined = [(case, edit) for case, edit in edited if isinstance(case, Examined)]
+        if examined:
+            return [self._examined(case, edit) for case, edit in examined]
         self._recall(cases)
         missing = [place for place in _places(cases) if place not in self._answers]
         queries = {(case.id, i): p.query for case in cases for i, p in enumerate(case.probes)}
@@ -70,8 +76,18 @@ class Before:
 
     def clean(self, case: Case) -> list[Answer]:
         """Return what a case's probes answer before any edit. Raises what `Model.answer` raises."""
+        if isinstance(case, Examined):
+            return self._examined(case, UNEDITED)[0]
         self.ask([case], [])
         return self._of(case)
+
+    def _examined(self, case: Examined, edit: Edit) -> tuple[list[Answer], list[Answer]]:
+        """Return a control's answers; the unedited model is examined once for all edits."""
+        if case.id not in self._unexamined:
+            self._unexamined[case.id] = examining.examine(self.model, UNEDITED, case)
+        before = self._unexamined[case.id]
+        same = edit.changes_nothing
+        return [before], [before if same else examining.examine(self.model, edit, case)]
 
     def _of(self, case: Case) -> list[Answer]:
         return [self._answers[case.id, i] for i in range(len(case.probes))]

@@ -12,12 +12,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from edit_harness import runner, selfcheck, selftest
+from edit_harness import examining, runner, selfcheck, selftest
 from edit_harness.allowance import Allowance
 from edit_harness.asking import failed
 from edit_harness.before import Before
-from edit_harness.cases import Case, Visit
-from edit_harness.control import ID
+from edit_harness.cases import Case, Examined, Visit
+from edit_harness.control import is_control
 from edit_harness.errors import LeakError
 from edit_harness.failures import RETRIED
 from edit_harness.files import cache_folder
@@ -200,6 +200,7 @@ class Session:
             selftest.check(self.before, case)
             self._selfcheck()
             self.bench.tried = True
+        self._examinable()
         for evaluation, its in self.rows.items():
             yield from self._one_by_one(evaluation, its)
         streams = {e: self._stream(e, its, e.steps) for e, its in self.rows.items()}
@@ -213,6 +214,15 @@ class Session:
             selfcheck.check(evaluation, its.tell)
             self.before.witness.verify()
 
+    def _examinable(self) -> None:
+        """Try whether controls with code of their own can be put to an editor's edits."""
+        for evaluation, its in self.rows.items():
+            left = [step for step in evaluation.steps if not its.done.issuperset(step.visits)]
+            if any(isinstance(case, Examined) for step in left for case in step.measure):
+                self._at_work = evaluation
+                examining.check(evaluation.model, evaluation.editor, left[0].requests)
+                self.before.witness.verify()
+
     def _trial(self) -> Case | None:
         """Return a case to try the model with; None if nothing is left to be asked."""
         todo = (
@@ -220,7 +230,7 @@ class Session:
             for e, its in self.rows.items()
             for step in e.steps
             for case in step.measure
-            if (case.id, step.state) not in its.done and case.id != ID
+            if (case.id, step.state) not in its.done and not is_control(case.id)
         )
         return next(todo, None)
 
@@ -284,7 +294,7 @@ class Session:
         """Return the error with the name of the editor, and of the case if it was one alone."""
         if self._at_work is None:
             return leak
-        cases = {name for name, _ in leak.visits} - {ID}
+        cases = {name for name, _ in leak.visits if not is_control(name)}
         where = f", at case {min(cases)}" if len(cases) == 1 else ""
         editor = f"editor {self._at_work.label}"
         return LeakError(leak.what, leak.visits, editor=editor, where=where, remedy=leak.remedy)

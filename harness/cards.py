@@ -17,7 +17,7 @@ from edit_harness.blame import blamed, named
 from edit_harness.components import check_recordable, make_task, source_of
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.fields import defaults
-from edit_harness.interfaces import Builder, Editor, Judge, Measure, Metric, Task
+from edit_harness.interfaces import Builder, Control, Editor, Judge, Measure, Metric, Task
 from edit_harness.plugins import KINDS, Component, Plugins, suggestion
 
 Content = dict[str, Any]
@@ -25,6 +25,7 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 EXAMPLES = {
     "editor": "edit-harness --editor {name}",
     "task": "edit-harness --task {name}",
+    "control": "edit-harness --control {name}",
     "builder": "edit-harness build-data {name} --triples FILE --templates FILE --out PATH",
     "model": "edit-harness --model {name}",
 }
@@ -115,6 +116,10 @@ def _judge(plugins: Plugins, factory: type[Judge]) -> Content:
     return {"version": factory.version, "kinds": dict(factory.kinds)}
 
 
+def _control(plugins: Plugins, factory: type[Control]) -> Content:
+    return {"version": factory.version, "takes": factory.takes, "note": factory.note}
+
+
 def _builder(plugins: Plugins, factory: type[Builder]) -> Content:
     return {"makes": f"a {factory.makes}"}
 
@@ -124,6 +129,7 @@ OF_KIND: Mapping[type, Callable[[Plugins, Any], Content]] = {
     Metric: _metric,
     Task: _task,
     Judge: _judge,
+    Control: _control,
     Builder: _builder,
 }
 

@@ -16,6 +16,8 @@ from edit_harness.errors import DataError
 if TYPE_CHECKING:
     import numpy as np
 
+    from edit_harness.interfaces import Control
+
 SUBJECT = "{}"
 
 
@@ -202,7 +204,31 @@ class Text:
     verdict: Verdict | None = None
 
 
-Answer: TypeAlias = Scores | Divergence | Distribution | Text
+@dataclass(frozen=True)
+class Marks:
+    """What each document of a control came to by one measure, and how they are summed up."""
+
+    values: tuple[float, ...]
+    """One for each document."""
+    weights: tuple[float, ...] = ()
+    """What each document counts, such as its words; empty if all count 1."""
+    how: Literal["mean", "perplexity", "bits"] = "mean"
+    """mean: of the values by weight; perplexity: exp of minus that, the values being log-likelihoods
+    in nats; bits: minus that, in bits."""
+    better: Literal["higher", "lower", ""] = "higher"
+
+
+@dataclass(frozen=True)
+class Graded:
+    """Answer of a control that measures by code of its own: what its documents came to."""
+
+    documents: str
+    """A digest of the documents as they were asked, in order: only equal ones can be paired."""
+    marks: Mapping[str, Marks]
+    """By measure."""
+
+
+Answer: TypeAlias = Scores | Divergence | Distribution | Text | Graded
 Answers: TypeAlias = tuple[Sequence[Answer], Sequence[Answer]]
 """What a case's probes answered before and after the edit, each in their order."""
 
@@ -213,6 +239,8 @@ def is_finite(answer: Answer) -> bool:
         return all(math.isfinite(value) for part in answer.logprobs for value in part)
     if isinstance(answer, Divergence):
         return math.isfinite(answer.forward) and math.isfinite(answer.reverse)
+    if isinstance(answer, Graded):
+        return all(math.isfinite(value) for m in answer.marks.values() for value in m.values)
     return not isinstance(answer, Distribution) or math.isfinite(answer.log_partition)
 
 
@@ -260,6 +288,13 @@ class Case:
     tags: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     """Why the record that it comes from cannot be used; the case is listed, and not run."""
+
+
+@dataclass(frozen=True)
+class Examined(Case):
+    """What a control measures by code of its own: without probes, and with one answer, `Graded`."""
+
+    control: Control = field(kw_only=True)
 
 
 Visit: TypeAlias = tuple[str, int]

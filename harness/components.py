@@ -16,7 +16,7 @@ from edit_harness.interfaces import Metric, ModelSource, Task
 from edit_harness.packages import Package
 from edit_harness.plugins import Component, Plugins
 
-RECORDED = ("editor", "judge")
+RECORDED = ("editor", "judge", "control")
 """The kinds whose fields go into the record of a run."""
 
 
@@ -63,15 +63,15 @@ def make_judge(component: Component, args: Mapping[str, Any], seed: int) -> Name
     return Named(component.name, made.version, made, component.package)
 
 
-def described(judge: Named) -> dict[str, Any]:
-    """Return what a judge's verdicts depend on, JSON-ready."""
-    said = settings(judge.value).items()
+def described(part: Named) -> dict[str, Any]:
+    """Return what a judge's verdicts or a control's numbers depend on, JSON-ready."""
+    said = settings(part.value).items()
     return {
-        "name": judge.name,
-        "version": judge.version,
-        "fields": {name: value for name, value in said if name not in judge.value.practical},
-        "provenance": dict(judge.value.provenance),
-        "note": judge.value.note,
+        "name": part.name,
+        "version": part.version,
+        "fields": {name: value for name, value in said if name not in part.value.practical},
+        "provenance": dict(part.value.provenance),
+        "note": part.value.note,
     }
 
 

@@ -27,12 +27,12 @@ from rich.text import Text
 from edit_harness import remarks as about
 from edit_harness import report
 from edit_harness.components import Named
-from edit_harness.control import ID
+from edit_harness.control import is_control
 from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.escapes import one_line
 from edit_harness.fields import defaults, settings
 from edit_harness.interfaces import Measure
-from edit_harness.outcome import LEVEL, Run, usable
+from edit_harness.outcome import Run, usable
 from edit_harness.records import INVALID, OK, Record, RunFolder
 from edit_harness.terminal import Terminal, plain
 from edit_harness.wording import counted
@@ -76,6 +76,8 @@ def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
         _line("note", note)
     if shared.judge:
         _line("judge", _judge(shared.judge))
+    for control in shared.controls:
+        _line("control", f"{control.name}  {_set(control.value)}  {control.value.note}".rstrip())
 
 
 def _editor(evaluation: Evaluation) -> None:
@@ -87,10 +89,14 @@ def _editor(evaluation: Evaluation) -> None:
 
 
 def _judge(judge: Named) -> str:
-    usual = defaults(type(judge.value))
-    said = settings(judge.value).items()
-    set_ = [f"{key}={value}" for key, value in said if value != usual[key]]
-    return "  ".join(filter(None, (f"{judge.name} {judge.version}", *set_, judge.value.note)))
+    said = f"{judge.name} {judge.version}", _set(judge.value), judge.value.note
+    return "  ".join(filter(None, said))
+
+
+def _set(plugin: object) -> str:
+    """Return the fields that have another value than by default."""
+    usual = defaults(type(plugin))
+    return "  ".join(f"{k}={v}" for k, v in settings(plugin).items() if v != usual[k])
 
 
 def _line(label: str, text: str) -> None:
@@ -224,7 +230,7 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
     """Print the tables of a run, its failures and where it lies; ``named`` says of which editor."""
     if named:
         out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
-    numbers = any(record.status == OK for record in run.everything if record.case != ID)
+    numbers = any(record.status == OK for record in run.everything if not is_control(record.case))
     if numbers or not usable(run.records):
         _tables(run, verbose=verbose)
     else:
@@ -239,7 +245,8 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
 
 def _tables(run: Run, *, verbose: bool) -> None:
     rows = [row for row in run.lines if verbose or not row.measure.detail] or run.lines
-    out.print(report.single(rows, LEVEL))
+    for table in run.shown(rows):
+        out.print(table)
     if not rows:
         metrics = ", ".join(run.metrics)
         err.print(f"nothing  {metrics}: nothing to measure in these cases")

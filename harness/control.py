@@ -1,7 +1,8 @@
 """Watches whether a model survives many edits: how it predicts a text that no edit is about.
 
 This is no metric of a task. What it measures is an edited model, not a case: every batch, and
-every point of a sequence at which cases are measured. Nothing is said of single edits.
+every point of a sequence at which cases are measured. Single edits are asked only if one wishes,
+and so is anything else: what other controls come to stands in `edit_harness.effects`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edit_harness.cases import Case, Choose, Probe, Scores
+from edit_harness.cases import Case, Choose, Probe, Query, Scores
 from edit_harness.encoding import decode_answer
 from edit_harness.interfaces import ModelSource
 
-ID = "control:text"
+PREFIX = "control:"
+"""What the ids of all controls begin with."""
+ID = f"{PREFIX}text"
 COLLAPSE = 10.0
 """A model has collapsed if its perplexity is so many times that of the unedited model."""
 TEXT = """The ferry leaves the island at seven in the morning, when the fog still lies on the water
@@ -38,7 +41,17 @@ def control(source: ModelSource, fits: Callable[[str], bool] = lambda text: True
     while len(words) > 2 and not fits(" ".join(words)):
         words.pop()
     first, *rest = words
-    return Case(ID, (), (Probe("control", Choose(first, (" ".join(rest),))),))
+    return case(ID.removeprefix(PREFIX), Choose(first, (" ".join(rest),)))
+
+
+def case(name: str, query: Query) -> Case:
+    """Return the case of a control that asks something."""
+    return Case(PREFIX + name, (), (Probe("control", query),))
+
+
+def is_control(case: str) -> bool:
+    """Tell whether an id is a control's, and no case's."""
+    return case.startswith(PREFIX)
 
 
 def perplexity(answer: Any) -> float:

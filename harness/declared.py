@@ -12,6 +12,7 @@ from typing import Any
 from edit_harness.errors import PluginError
 from edit_harness.interfaces import (
     Builder,
+    Control,
     Editor,
     Judge,
     Measure,
@@ -27,6 +28,7 @@ KIND: Mapping[str, type] = {
     "task": Task,
     "metric": Metric,
     "judge": Judge,
+    "control": Control,
     "builder": Builder,
     "model": ModelSource,
 }

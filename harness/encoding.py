@@ -16,7 +16,9 @@ from edit_harness.cases import (
     Divergence,
     Drift,
     Generate,
+    Graded,
     Key,
+    Marks,
     NextToken,
     Probe,
     Request,
@@ -40,6 +42,9 @@ def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
     if isinstance(answer, Text):
         verdict = {"verdict": _encode_verdict(answer.verdict)} if answer.verdict else {}
         return {"text": answer.text, **verdict}
+    if isinstance(answer, Graded):
+        marks = {name: finite(vars(each)) for name, each in answer.marks.items()}
+        return {"documents": answer.documents, "marks": marks}
     return None if isinstance(answer, Distribution) else finite(vars(answer))
 
 
@@ -55,10 +60,17 @@ def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | No
         return None
     if not isinstance(data, Mapping):
         return Divergence(*data)
+    if "marks" in data:
+        return Graded(data["documents"], {k: _decode_marks(v) for k, v in data["marks"].items()})
     if "logprobs" in data:
         return Scores(**{name: tuple(map(tuple, data[name])) for name in data})
     verdict = data.get("verdict")
     return Text(data["text"], Verdict(**verdict) if verdict else None)
+
+
+def _decode_marks(data: Mapping[str, Any]) -> Marks:
+    values, weights = (tuple(data[name]) for name in ("values", "weights"))
+    return Marks(values, weights, data["how"], data["better"])
 
 
 def finite(data: Any) -> Any:

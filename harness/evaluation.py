@@ -22,6 +22,7 @@ from edit_harness import (
     beside,
     control,
     digests,
+    examining,
     guard,
     judging,
     plan,
@@ -32,12 +33,13 @@ from edit_harness import (
 )
 from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.beside import Care, Rows, Turn
-from edit_harness.cases import Case, Visit
+from edit_harness.cases import Case, Examined, Visit
 from edit_harness.components import Named, described, make_judge, make_metrics
+from edit_harness.controls import SAMPLE, make_controls
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import CaseError, HarnessError, RunFolderError, UsageError
 from edit_harness.fields import settings
-from edit_harness.interfaces import Editor, Measure, Metric, Regime
+from edit_harness.interfaces import Control, Editor, Measure, Metric, Regime
 from edit_harness.model import Model
 from edit_harness.outcome import Run, measures_of
 from edit_harness.packages import Package
@@ -46,7 +48,6 @@ from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
 from edit_harness.records import OK, Record, RunFolder
 from edit_harness.shares import Share, Span
-from edit_harness.tokens import TooLongError
 
 Advance = Callable[[Record], None]
 NO_CARE = Care()
@@ -67,6 +68,9 @@ class Evaluation:
     seed: int
     regime: Regime = field(default_factory=Regime)
     judge: Named | None = None
+    controls: Sequence[Named] = ()
+    """What else edited models are asked; of single edits, a ``sample`` of so many."""
+    sample: int = SAMPLE
     data_digest: str = ""
     packages: Sequence[Package] = ()
     """What the code came in, our own included."""
@@ -83,22 +87,22 @@ class Evaluation:
     def steps(self) -> list[Step]:
         """The plan: what is edited and measured, in which order."""
         planned = [case for case in self.cases if not case.problem]
-        return list(plan.steps(planned, self.regime, self._control))
+        sampled = plan.sample(len(planned), self.sample, self.seed)
+        return list(plan.steps(planned, self.regime, [*self._watching, *self._asked], sampled))
 
     @cached_property
-    def _control(self) -> Case | None:
+    def _watching(self) -> list[Case]:
         """What shows whether the model survives, where many edits share it."""
-        return (
-            None if self.regime.mode == "single" else control.control(self.model.source, self._fits)
-        )
+        fits = self.model.tokens.leaves_room
+        single = self.regime.mode == "single"
+        return [] if single else [control.control(self.model.source, fits)]
 
-    def _fits(self, text: str) -> bool:
-        """Tell whether a text takes half of the model's room at most, and leaves the rest to edits."""
-        tokens = self.model.tokens
-        try:
-            return tokens.limit is None or 2 * len(tokens.encode(text).ids) <= tokens.limit
-        except TooLongError:
-            return False
+    @cached_property
+    def _asked(self) -> list[Case]:
+        """The cases of the controls that were asked for, and are not there anyway."""
+        there = {case.id for case in self._watching}
+        asked = (examining.case(self.model, each) for each in self.controls)
+        return [case for case in asked if case.id not in there]
 
     @property
     def planned(self) -> list[Visit]:
@@ -142,7 +146,8 @@ class Evaluation:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What the numbers depend on: all that goes into the fingerprint of the run."""
-        together = [case for step in self.steps for case in step.edit]
+        together = [case for step in self.steps for case in step.edit if not step.again]
+        shared = [*together, *self._watching] if self._watching or self._asked else []
         return {
             "schema": records.SCHEMA,
             "editor": {
@@ -165,11 +170,29 @@ class Evaluation:
                 "dtype": self.model.precision,
             },
             "regime": asdict(self.regime),
-            # Single edits are independent, so that a run of more cases can go on from one of fewer.
-            "together": records.cases_digest([*together, self._control]) if self._control else "",
+            # Single edits are independent, so that a run of more cases can go on from one of fewer,
+            # unless controls are put to a sample of them.
+            "together": records.cases_digest(shared) if shared else "",
             "seed": self.seed,
+            **self._controlled,
             "code": sorted([package.name, package.digest] for package in self.packages),
         }
+
+    @property
+    def _controlled(self) -> dict[str, Any]:
+        """What the controls' numbers depend on; nothing if none was asked for."""
+        asked = {case.id: case for case in self._asked}
+        controls = [
+            {"id": name, "asks": self._asks(asked[name]), **described(each)}
+            for each in self.controls
+            if (name := control.PREFIX + each.name) in asked
+        ]
+        sample = {"sample": self.sample} if self.regime.mode == "single" else {}
+        return {"controls": controls, **sample} if controls else {}
+
+    def _asks(self, case: Case) -> str:
+        """Return a digest of what is asked; what is examined is in the control's own provenance."""
+        return "" if isinstance(case, Examined) else records.cases_digest([case])
 
     @cached_property
     def preview(self) -> Preview | None:
@@ -186,6 +209,8 @@ class Evaluation:
         """Go on with another copy of the same model."""
         self.model = model
         self.editor.value.prepare(model)
+        for each in self.controls:
+            each.value.prepare(model)
 
     def case(self, name: str) -> Case:
         """Return a case of the plan by its id, the control included."""
@@ -376,12 +401,14 @@ def assemble(
     limit: int | None = None,
     samples: Sequence[str] = (),
     seed: int = 0,
+    controls: Sequence[str | Control] = (),
+    control_args: Mapping[str, Any] | None = None,
     share: Share | None = None,
 ) -> Evaluation:
     """Build and check everything that a run needs. Raises `HarnessError`.
 
-    ``judge`` and ``regime`` are the task's own if they are not given; ``share`` is the part of the
-    plan that is made here.
+    ``judge`` and ``regime`` are the task's own if they are not given; ``controls`` are named as in
+    ``lm_eval:TASK``; ``share`` is the part of the plan that is made here.
     """
     task = benchmark.task.value
     names = metrics or task.metrics
@@ -390,7 +417,11 @@ def assemble(
     named, configured = make_editor(plugins, model, editor, editor_args, seed)
     cases = benchmark.selected(limit, samples)
     judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)
-    parts = [(part.value, part.package) for part in (named, benchmark.task, judging_by) if part]
+    asked, sample = make_controls(plugins, controls, control_args or {}, seed)
+    for each in asked:
+        each.value.prepare(model)
+    its = (named, benchmark.task, judging_by, *asked)
+    parts = [(part.value, part.package) for part in its if part]
     parts += [(measuring[name], component.package) for name, component in known.items()]
     evaluation = Evaluation(
         model=model,
@@ -402,6 +433,8 @@ def assemble(
         seed=seed,
         regime=regime or task.regime,
         judge=judging_by,
+        controls=asked,
+        sample=sample,
         data_digest=benchmark.digest,
         packages=contributing(plugins, [*parts, (model.source, None)]),
         share=share,

@@ -53,6 +53,11 @@ def edit_harness_register_judges(register: Register) -> None:
 
 
 @hookspec
+def edit_harness_register_controls(register: Register) -> None:
+    """Register controls of side effects: subclasses of `edit_harness.Control`."""
+
+
+@hookspec
 def edit_harness_register_builders(register: Register) -> None:
     """Register builders of data: subclasses of `edit_harness.Builder`."""
 

@@ -1,4 +1,4 @@
-"""What a plugin implements: `Editor`, `Task`, `Metric`, `Judge`, `Builder` or `ModelSource`.
+"""What a plugin implements: `Editor`, `Task`, `Metric`, `Judge`, `Control`, `Builder` or `ModelSource`.
 
 All but the last are dataclasses whose fields are their hyperparameters: the flag
 ``--editor-args layer=5`` sets a field, and the fields go into the record of the run.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from edit_harness.addresses import elsewhere
-from edit_harness.cases import Answer, Case, Reply, Request, Verdict
+from edit_harness.cases import Answer, Case, Graded, Query, Reply, Request, Verdict
 from edit_harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -382,6 +382,52 @@ class Judge(ABC):
 
         What cannot be judged now is ``pending``, and so is everything if this raises.
         """
+
+
+class Control:
+    """Asks edited models of what no edit is about, so that side effects show; see `edit_harness.effects`.
+
+    It gives either a `query`, which any edit can be put to, or its own `examine`, which sees a module
+    that holds the edit: an edit by adaptors or a prefix is refused there before the run.
+    """
+
+    version: ClassVar[str] = "0"
+    citation: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    """What has to be installed or at hand, in a few words."""
+    note: ClassVar[str] = ""
+    """What a reader of its numbers must know."""
+    takes: ClassVar[str] = ""
+    """The field that ``--control NAME:VALUE`` sets; empty if there is none."""
+    practical: ClassVar[Sequence[str]] = ()
+    """The fields that say how it is done and not what is measured; they are no part of what identifies
+    it, so that what they lead to belongs into `provenance`."""
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """What its numbers depend on besides fields and version, such as a digest of its documents."""
+        return {}
+
+    def load(self) -> None:
+        """Load what it needs besides a model, such as its documents.
+
+        Raises `UsageError` for settings that name nothing, and `DataError` for data that are not there.
+        """
+
+    def prepare(self, model: Model) -> None:
+        """Get ready for a model, which stays as it is; called again for each copy of it."""
+
+    def query(self, model: Model) -> Query | None:
+        """Return what each edited model is asked; None if `examine` is to measure it."""
+        return None
+
+    def examine(self) -> Graded:
+        """Measure the model that it was prepared for, whose module holds an edit now, or none.
+
+        The same model and documents give the same marks. What it changes about the process is put
+        back. It is not called if there is a `query`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} neither asks a query nor examines")
 
 
 Knows = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]

@@ -201,7 +201,7 @@ def remarks(runs: Sequence[Run]) -> list[str]:
     """Return what readers of a table must know of its numbers; what is so of all runs stands once."""
     said: dict[str, list[str]] = {}
     for run in runs:
-        qualified = (text for _, text in about.remarks(run))
+        qualified = (*(text for _, text in about.remarks(run)), *about.besides(run))
         for text in (failed(run), run.manifest["model"].get("note"), *qualified):
             if text:
                 said.setdefault(str(text), []).append(run.label)

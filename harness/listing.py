@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from edit_harness import cards, fields, inventory
-from edit_harness.control import ID as CONTROL
+from edit_harness.control import is_control
 from edit_harness.errors import RunFolderError
 from edit_harness.plugins import Plugins
 from edit_harness.terminal import Terminal, plain
@@ -94,7 +94,7 @@ def _counting(samples: Path, planned: set[str]) -> int:
         for seq, case, state in rows
         if not any(first <= seq <= last for first, last in withdrawn)
     }
-    return sum(case in planned or case == CONTROL for case, _ in known)
+    return sum(case in planned or is_control(case) for case, _ in known)
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:

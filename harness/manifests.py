@@ -21,7 +21,8 @@ KINDS: Mapping[str, Any] = {
     "identity.task": dict, "identity.task.name": str, "identity.model": dict,
     "identity.model.dtype": str, "identity.editor": dict, "identity.editor.name": str,
     "identity.editor.version": str, "identity.editor.fields": dict,
-    "identity.editor.provenance": dict, "model.name": str, "model.note": (str, NoneType),
+    "identity.editor.provenance": dict, "identity.controls": list, "identity.sample": int,
+    "model.name": str, "model.note": (str, NoneType),
     "model.revision": (str, NoneType), "task": dict, "task.origin": (str, NoneType),
     "task.notes": list, "distributions": list, "environment": dict, "shard": dict,
     "shard.number": int, "shard.of": int, "shard.cases": list, "shard.cases_digest": str,
@@ -39,7 +40,7 @@ SHOWN = (
 )  # fmt: skip
 """What a page of the run shows, and every run has."""
 JUDGE = {"name": str, "version": str, "fields": dict, "provenance": dict}
-"""What a judge has in it, under ``judged_by`` and ``identity.judge``."""
+"""What a judge has in it, under ``judged_by`` and ``identity.judge``, and a control."""
 
 
 def check(manifest: Mapping[str, Any], folder: Path, *, numbers: bool = False) -> None:
@@ -69,6 +70,11 @@ def wrong(
         judge = at(manifest, name)
         if isinstance(judge, dict) and not _is_judge(judge):
             yield name
+    controls = at(manifest, "identity.controls")
+    if isinstance(controls, list) and not all(
+        _is_judge(each) and isinstance(each.get("id"), str) for each in controls
+    ):
+        yield "identity.controls"
     seed = at(manifest, "identity.seed")
     if isinstance(seed, int) and seed < 0:
         yield "identity.seed"
@@ -83,8 +89,10 @@ def _all(values: Any, kind: type) -> bool:
     return isinstance(values, list | tuple) and all(isinstance(value, kind) for value in values)
 
 
-def _is_judge(entry: Mapping[str, Any]) -> bool:
-    return all(isinstance(entry.get(name), kind) for name, kind in JUDGE.items())
+def _is_judge(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and all(
+        isinstance(entry.get(name), kind) for name, kind in JUDGE.items()
+    )
 
 
 def at(manifest: Any, name: str) -> Any:

@@ -16,11 +16,13 @@ from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
+from rich.console import RenderableType
 
-from edit_harness import control, manifests, plan, report, stats
+from edit_harness import control, effects, manifests, plan, report, stats
 from edit_harness.blame import blamed, named
 from edit_harness.cases import Answers, Case
 from edit_harness.doubts import doubts
+from edit_harness.effects import Effect, Seen
 from edit_harness.encoding import finite
 from edit_harness.errors import DataError, PluginError, RunFolderError
 from edit_harness.interfaces import Measure, Metric, Regime
@@ -56,7 +58,7 @@ class Run:
         if not manifest.keys() >= MANIFEST:
             raise RunFolderError(f"{folder.path} has a damaged manifest", "run it anew: --new")
         manifests.check(manifest, folder.path)
-        planned = [*manifest["cases"], control.ID]
+        planned = [*manifest["cases"], control.ID, *asked_of(manifest)]
         run = cls(folder, metrics, manifest, folder.records().planned(planned))
         if run.cases.ids != manifest["cases"]:
             raise RunFolderError(
@@ -176,9 +178,39 @@ class Run:
         """Perplexity of the control's text by state of the model, before and after the edits."""
         return {
             r.state: (control.perplexity(r.before[0]), control.perplexity(r.after[0]))
-            for r in self._table.taken(np.array([c == control.ID for c in self._table.cases], bool))
+            for r in self._of(control.ID)
             if r.before and r.after
         }
+
+    def _of(self, case: str) -> Table:
+        """Return the records of a case in all states of the model."""
+        return self._table.taken(np.array([name == case for name in self._table.cases], bool))
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """What the controls that were asked for came to before and after the edits."""
+        found: list[Effect] = []
+        for name in asked_of(self.manifest):
+            seen = [
+                Seen(r.state, r.before[0], r.after[0]) for r in self._of(name) if r.status == OK
+            ]
+            found += effects.effects(
+                name.removeprefix(control.PREFIX),
+                seen,
+                last=self.regime.mode == "sequential",
+                level=LEVEL,
+                seed=self._seed,
+            )
+        return found
+
+    @cached_property
+    def unmeasured(self) -> dict[str, Table]:
+        """The records of the controls that were asked for and have no valid answer, by name."""
+        found = {
+            name.removeprefix(control.PREFIX): self._of(name).without(OK)
+            for name in asked_of(self.manifest)
+        }
+        return {name: rows for name, rows in found.items() if rows}
 
     @property
     def perplexity(self) -> tuple[float, float] | None:
@@ -186,6 +218,8 @@ class Run:
 
         None where the text could not be asked.
         """
+        if self.regime.mode == "single":
+            return None
         if self._batched:
             return max(self.perplexities.values(), key=itemgetter(1), default=None)
         return self.perplexities.get(int(max(self._table.states, default=0)))
@@ -321,8 +355,8 @@ class Run:
 
     @property
     def sound(self) -> bool:
-        """Whether every case has a valid answer, and enough of the texts a verdict."""
-        return not (self.failures or self.pending or self.doubtful)
+        """Whether every case and control has a valid answer, and enough of the texts a verdict."""
+        return not (self.failures or self.pending or self.doubtful or self.unmeasured)
 
     @property
     def doubtful(self) -> bool:
@@ -374,7 +408,13 @@ class Run:
 
     def table(self) -> str:
         """Return the table as plain text."""
-        return report.render(report.single(self.lines, LEVEL))
+        return "".join(map(report.render, self.shown(self.lines)))
+
+    def shown(self, lines: Sequence[report.Line]) -> Iterator[RenderableType]:
+        """Yield the table of some lines, and that of the controls if any was asked for."""
+        yield report.single(lines, LEVEL)
+        if self.effects:
+            yield report.besides(self.effects, LEVEL)
 
     def results(self) -> dict[str, Any]:
         """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
@@ -400,6 +440,8 @@ class Run:
         }
         if self.shard:
             data["shard"] = asdict(self.shard)
+        if self.effects:
+            data["control"] = self._besides
         if mode != "single":
             data |= {
                 "interval": self.covers,
@@ -413,9 +455,22 @@ class Run:
             }
         return cast(dict[str, Any], finite(data))
 
+    @property
+    def _besides(self) -> dict[str, dict[str, Any]]:
+        """What controls came to, by name and measure."""
+        found: dict[str, dict[str, Any]] = {}
+        for each in self.effects:
+            found.setdefault(each.control, {})[each.name] = each.data
+        return found
+
     def _points(self) -> Iterator[dict[str, Any]]:
         for point in self.curve:
             yield {"cases": point.state, **_flat(point.estimates, self.regime.mode)}
+
+
+def asked_of(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the controls that a run was asked for."""
+    return [each["id"] for each in manifest["identity"].get("controls", ())]
 
 
 def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:

@@ -6,8 +6,9 @@ larger batch; lifelong editing keeps the edits of the steps before. Editors and 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edit_harness.cases import Case, Request, Visit
 from edit_harness.interfaces import Regime
@@ -25,7 +26,10 @@ class Step:
     """Whether the edit starts from the unedited model."""
     state: int = 0
     """Which edited model is measured: 0 for single edits, the number of the batch from 1 on, or the
-    number of cases that a sequence has come to."""
+    number of cases that a sequence has come to. Of a single edit that is made for controls, the
+    number of its case from 1 on."""
+    again: bool = False
+    """Whether the edit is made once more, for controls; its case is measured elsewhere in the plan."""
 
     @property
     def visits(self) -> list[Visit]:
@@ -33,8 +37,32 @@ class Step:
         return [(case.id, self.state) for case in self.measure]
 
 
-def steps(cases: Sequence[Case], regime: Regime, control: Case | None = None) -> Iterator[Step]:
-    """Yield the steps of a regime over the cases; the control is asked wherever cases are."""
+def steps(
+    cases: Sequence[Case],
+    regime: Regime,
+    controls: Sequence[Case] = (),
+    sampled: Sequence[int] = (),
+) -> Iterator[Step]:
+    """Yield the steps of a regime over the cases; controls are asked wherever cases are.
+
+    Of single edits, those of the ``sampled`` numbers are made again at the end, for the controls: so
+    the steps before are what they are without them.
+    """
+    single = regime.mode == "single"
+    yield from _measuring(cases, regime, () if single else controls)
+    for number in sampled if single and controls else ():
+        for step in _measuring([cases[number - 1]], regime, ()):
+            yield replace(
+                step, measure=tuple(controls) if step.measure else (), state=number, again=True
+            )
+
+
+def sample(cases: int, size: int, seed: int) -> list[int]:
+    """Return the numbers, from 1 on and rising, of the single edits that controls are put to."""
+    return sorted(random.Random(seed).sample(range(1, cases + 1), min(size, cases)))
+
+
+def _measuring(cases: Sequence[Case], regime: Regime, controls: Sequence[Case]) -> Iterator[Step]:
     sequence = regime.mode == "sequential"
     for number, (start, done, group) in enumerate(_groups(cases, regime), 1):
         measured = group
@@ -42,7 +70,7 @@ def steps(cases: Sequence[Case], regime: Regime, control: Case | None = None) ->
             measured = group if regime.immediate else ()
         elif sequence:
             measured = tuple(cases[:done])
-        asked = (*measured, control) if control and measured else measured
+        asked = (*measured, *controls) if measured else measured
         state = {"single": 0, "batch": number, "sequential": done}[regime.mode]
         turns = _turns(group, in_turn=regime.in_turn)
         for i, requests in enumerate(turns, 1):

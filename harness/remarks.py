@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edit_harness.control import COLLAPSE
-from edit_harness.outcome import UNPARSED, Run
+from edit_harness.outcome import LEVEL, UNPARSED, Run
 from edit_harness.wording import counted
 
 NONFINITE = 0.05
@@ -29,6 +29,7 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
     elif run.regime.mode != "single":
         yield "control", "the text could not be asked, so that a collapse may go unseen"
+    yield from _of_controls(run)
     if run.collapsed:
         first = min(run.collapsed)
         yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
@@ -41,6 +42,31 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     yield from _of_judge(run)
     if noop := sum(record.noop for record in run.records):
         yield "no-op", f"{noop} of {counted(len(run.records), 'edit')} changed no answer"
+
+
+def _of_controls(run: Run) -> Iterator[tuple[str, str]]:
+    if any(each.over == "models" for each in run.effects):
+        of = "batches" if run.regime.mode == "batch" else f"{len(run.records)} edits, a sample"
+        most = max(each.models for each in run.effects)
+        yield "control", f"controls were put to {most} of {of}; their intervals are over these"
+    elif run.effects:
+        yield "control", "intervals of controls are over the documents of one edited model"
+    for name, rows in run.unmeasured.items():
+        first = next(iter(rows))
+        why = f"{first.status}: {first.message}"
+        models = counted(len(rows), "edited model")
+        yield "control", f"{name} has no answer of {models}, left out here; the first: {why}"
+
+
+def besides(run: Run) -> Iterator[str]:
+    """Yield what controls came to, a line each, for pages and reports whose table has cases only."""
+    for each in run.effects:
+        low, high = f"{each.change.low:+.3g}", f"{each.change.high:+.3g}"
+        yield (
+            f"{each.control} {each.name}: {each.before:.4g} -> {each.after:.4g}, "
+            f"{each.change.value:+.3g} ({LEVEL:.0%} CI {low} to {high}) over "
+            f"{counted(each.documents, 'document')} and {counted(each.models, 'edited model')}"
+        )
 
 
 def _of_judge(run: Run) -> Iterator[tuple[str, str]]:

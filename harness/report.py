@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from edit_harness.effects import Effect
 from edit_harness.interfaces import Measure
 from edit_harness.stats import Estimate
 from edit_harness.terminal import Terminal, plain
@@ -87,6 +88,31 @@ def single(rows: Sequence[Line], level: float) -> Table:
             Text(show(after, row), style="bold"),
             interval(after, row),
             count(row),
+        )
+    return table
+
+
+def besides(effects: Sequence[Effect], level: float) -> Table:
+    """Return the table of side effects: the differences, each with its paired interval.
+
+    The last column has the documents, times the edited models that each was put to.
+    """
+    table = _table()
+    for heading in ("Control", "", "Before", "After", "Change", f"{level:.0%} CI", "n"):
+        left = heading in ("Control", "")
+        # Names are strangers', and the only texts that may take several lines.
+        table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "Control")
+    for each in effects:
+        change = each.change
+        known = change.n > 1 and not math.isnan(change.low)
+        table.add_row(
+            plain(f"{each.control} {each.name}"),
+            DIRECTION[each.better],
+            f"{each.before:.4g}",
+            Text(f"{each.after:.4g}", style="bold"),
+            f"{change.value:+.2g}",
+            f"{change.low:+.2g} – {change.high:+.2g}" if known else "–",
+            f"{each.documents:,} × {each.models:,}",
         )
     return table
 

@@ -62,10 +62,10 @@ def _made_with(manifest: Mapping[str, Any]) -> str:
 
 
 def valued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
-    """Return the records with the values that metrics give them; the control's have none."""
+    """Return the records with the values that metrics give them; controls' have none."""
     return [
         r
-        if r.case == control.ID or r.status == INVALID
+        if control.is_control(r.case) or r.status == INVALID
         else replace(r, values=values(run.by_id[r.case], answers(r), metrics, r.status))
         for r in run.everything
     ]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from edit_harness.allowance import Allowance
 from edit_harness.asking import Asker, failed
 from edit_harness.before import Before
-from edit_harness.cases import Case, Visit
+from edit_harness.cases import Case, Examined, Visit
+from edit_harness.control import is_control
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import LeakError, ResourceError
 from edit_harness.failures import MANY, DeviceLostError
@@ -89,6 +90,8 @@ def _timed(loop: Iterator[list[Record]], time: Allowance) -> Iterator[list[Recor
     for records in loop:
         yield records
         for record in records:
+            if is_control(record.case):
+                continue
             time.took(sum(record.seconds.values()))
             in_a_row = in_a_row + 1 if record.status == "oom" else 0
             if in_a_row == MANY:
@@ -142,8 +145,10 @@ class _Loop:
 
     def _pieces(self, group: Sequence[Step], size: int) -> Iterator[_Piece]:
         todo = [(case, i) for i, step in enumerate(group) for case in step.measure]
-        for start in range(0, len(todo), size):
-            piece = todo[start : start + size]
+        asked = [each for each in todo if not isinstance(each[0], Examined)]
+        pieces = [asked[start : start + size] for start in range(0, len(asked), size)]
+        # What is examined shares no forward pass.
+        for piece in [*pieces, *([each] for each in todo if isinstance(each[0], Examined))]:
             visits = [(case.id, group[i].state) for case, i in piece]
             yield _Piece(piece, [n for n, visit in enumerate(visits) if visit not in self.done])
 
@@ -191,6 +196,9 @@ def grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
     """
     group: list[Step] = []
     for step in steps:
+        if group and step.again != group[-1].again:
+            yield group
+            group = []
         group.append(step)
         if sum(len(step.edit) for step in group) >= size:
             yield group

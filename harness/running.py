@@ -15,6 +15,7 @@ from typing import Any
 from edit_harness import assembly, console, evaluation, fields, guard, records
 from edit_harness.assembly import Benchmark
 from edit_harness.beside import Care
+from edit_harness.controls import make_controls
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.evaluation import Evaluation
 from edit_harness.executors import choosing
@@ -119,6 +120,7 @@ class Todo:
         task_args = shared_settings(tasks, fields.parse(flags.task_args))
         for editor, settings in editor_args.items():
             assembly.build_component(editor, settings, seed=0)
+        make_controls(plugins, flags.control, fields.parse(flags.control_args), seed=0)
         seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
         share = Share.parse(flags.shard) if flags.shard else None
         executor = choosing.chosen(flags.executor, fields.parse(flags.executor_args))
@@ -185,6 +187,8 @@ def assembled(
             "metrics": flags.metrics,
             "judge": flags.judge,
             "judge_args": fields.parse(flags.judge_args),
+            "controls": flags.control,
+            "control_args": fields.parse(flags.control_args),
             "regime": how,
             "limit": flags.limit,
             "samples": flags.samples,

@@ -125,6 +125,13 @@ class Tokens:
         kind += repr(self.frame) if self.chats else ""
         return hashlib.sha256(kind.encode()).hexdigest()
 
+    def leaves_room(self, text: str) -> bool:
+        """Tell whether a text takes half of the model's room at most, and leaves the rest to edits."""
+        try:
+            return self.limit is None or 2 * len(self.encode(text).ids) <= self.limit
+        except TooLongError:
+            return False
+
     def encode(self, prompt: str) -> Encoding:
         """Encode a prompt as the tokenizer does by default, such as with a BOS token in front.
 

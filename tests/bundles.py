@@ -132,15 +132,14 @@ def framed(record: records.Record, seq: int, mark: str) -> dict:
     return json.loads(json.dumps({**first, **dict(sorted(fields.items()))}))
 
 
-def honest(folder: Path) -> tuple[Forgery, Path, Run]:
+def honest(folder: Path, **changes) -> tuple[Forgery, Path, Run]:
     """Return the bundle of a run of twelve cases, the baseline that it is checked against, and the run."""
     facts = folder / "facts.json"
     facts.write_text(json.dumps(json.loads(SAMPLE.read_text())[:CASES]))
     args = {"data": str(facts)}
     model = eh.load_model("pocket")
-    run = eh.evaluate(
-        "rome", "counterfactplus", model, task_args=args, metrics=METRICS, output=folder / "runs"
-    )
+    made = {"task_args": args, "metrics": METRICS, "output": folder / "runs"}
+    run = eh.evaluate("rome", "counterfactplus", model, **made, **changes)
     benchmark = make_benchmark(plugins(), "counterfactplus", args, model.source)
     path = folder / "baseline.jsonl"
     write(path, baselining.header(model, benchmark), baselining.measured(model, benchmark.cases))

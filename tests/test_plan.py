@@ -2,7 +2,7 @@ import pytest
 
 from edit_harness import Case, Choose, Probe, Request, UsageError
 from edit_harness.interfaces import Regime
-from edit_harness.plan import checkpoints, steps
+from edit_harness.plan import checkpoints, sample, steps
 
 
 def cases(count: int) -> list[Case]:
@@ -107,8 +107,36 @@ def test_requests_in_turn_of_a_batch_go_in_by_their_number():
 def test_the_control_is_asked_wherever_cases_are():
     control = Case("control", (), cases(1)[0].probes)
     regime = Regime("sequential", immediate=False, checkpoints=(2,))
-    asked = [[c.id for c in s.measure] for s in steps(cases(3), regime, control)]
+    asked = [[c.id for c in s.measure] for s in steps(cases(3), regime, [control])]
     assert asked == [[], ["0", "1", "control"], ["0", "1", "2", "control"]]
+
+
+def test_single_edits_are_made_again_for_controls_behind_all_cases():
+    control = Case("control", (), cases(1)[0].probes)
+    plain = list(steps(cases(4), Regime()))
+    made = list(steps(cases(4), Regime(), [control], [2, 4]))
+    assert made[:4] == plain
+    assert [(s.again, s.state, s.requests, s.visits) for s in made[4:]] == [
+        (True, 2, plain[1].requests, [("control", 2)]),
+        (True, 4, plain[3].requests, [("control", 4)]),
+    ]
+    assert list(steps(cases(4), Regime(), [], [2, 4])) == plain
+
+
+def test_of_requests_in_turn_the_last_is_measured_for_controls():
+    (one,) = cases(1)
+    pair = Case("pair", (*one.requests, Request("{} works in", "Ada", "Oslo")), one.probes)
+    control = Case("control", (), one.probes)
+    made = list(steps([pair], Regime(in_turn=True), [control], [1]))[2:]
+    assert [(s.fresh, s.visits) for s in made] == [(True, []), (False, [("control", 1)])]
+
+
+def test_a_sample_is_the_same_every_time_and_of_distinct_edits():
+    chosen = sample(100, 10, seed=0)
+    assert chosen == sample(100, 10, seed=0) == sorted(set(chosen))
+    assert len(chosen) == 10
+    assert chosen != sample(100, 10, seed=1)
+    assert sample(3, 10, seed=0) == [1, 2, 3]
 
 
 def test_a_tag_keeps_cases_apart():

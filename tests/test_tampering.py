@@ -762,3 +762,18 @@ def test_a_replay_of_an_honest_bundle_agrees(bundled, tmp_path):
     assert (tally["cases"], tally["agree"], tally["of"]) == (5, 5, CASES)
     assert tally["detection"]["1"] == pytest.approx(1 - 0.99**5)
     assert found.good
+
+
+def test_controls_are_rows_of_the_plan(tmp_path):
+    """A bundle with them passes; a control's row that is left out is missed."""
+    asked = {"controls": ["text"], "control_args": {"sample": 3}}
+    made, baseline, _ = honest(tmp_path, **asked)
+    (tmp_path / "whole").mkdir()
+    found, evidence = report(tmp_path / "whole", made.folder(tmp_path / "good"), baseline)
+    assert len(evidence.controls) == 3
+    whole = [str(each) for each in found.failed]
+    made.rows.pop()
+    (tmp_path / "part").mkdir()
+    found, _ = report(tmp_path / "part", made.folder(tmp_path / "bad"), baseline)
+    assert whole == []
+    assert "controls have 2 rows, and 3 that the plan asks for" in str(found.failed)

@@ -21,6 +21,7 @@ KINDS = (
     "tasks",
     "metrics",
     "judges",
+    "controls",
     "builders",
     "models",
     "adaptors",
@@ -38,10 +39,10 @@ KINDS = (
 def list_(
     plugins: Plugins, kinds: tuple[str, ...], output_path: str, as_json: bool, debug: bool
 ) -> None:
-    """List editors, tasks, metrics, judges, builders, models, adaptors, plugins, runs."""
+    """List editors, tasks, metrics, judges, controls, builders, models, adaptors, plugins, runs."""
     from edit_harness import listing
 
-    listing.show_kinds(plugins, kinds or KINDS[:6], Path(output_path), as_json)
+    listing.show_kinds(plugins, kinds or KINDS[:7], Path(output_path), as_json)
 
 
 @click.command("plugins")
@@ -79,7 +80,7 @@ def show(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Show the card of an editor, a task, a metric, a judge, a builder or a model."""
+    """Show the card of an editor, a task, a metric, a judge, a control, a builder or a model."""
     from edit_harness import listing
 
     if stats:

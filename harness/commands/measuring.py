@@ -52,7 +52,12 @@ from edit_harness.plugins import Plugins
 @click.option("--shard", metavar="I/N", help="One of N parts of the cases; merge joins them.")
 @many("--control", metavar="NAME",
        help="What else the edited model is asked: text, lm_eval:TASK.")  # fmt: skip
-@click.option("--control-args", multiple=True, metavar="K=V,…", help="Settings of controls.")
+@click.option(
+    "--control-args",
+    multiple=True,
+    metavar="K=V,…",
+    help="Settings of controls; sample=N single edits.",
+)
 @click.option("--executor", default="local", show_default=True, metavar="NAME",
               help="Who runs the cases: local, ray.")  # fmt: skip
 @click.option("--executor-args", multiple=True, metavar="K=V,…",

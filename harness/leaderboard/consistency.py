@@ -199,7 +199,7 @@ def _asked(evidence: Evidence) -> Iterator[tuple[Record, Case]]:
 
 
 def _at(record: Record, why: str) -> str:
-    where = "the control" if record.case == control.ID else f"case {shown(record.case)!r}"
+    where = "a control" if control.is_control(record.case) else f"case {shown(record.case)!r}"
     return f"{where}: {why}"
 
 

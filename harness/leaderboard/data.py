@@ -98,13 +98,13 @@ def coverage(evidence: Evidence) -> Iterator[Remark]:
         yield f"{len(missing)} of {len(planned)} visits have no row that counts, such as {shown(missing[0])}"
     if more := sorted(made - planned):
         yield f"{len(more)} rows are of no visit of the plan, such as {shown(more[0])}"
-    controls = len(evidence.everything) - len(evidence.records)
-    states = {state for _, state in evidence.visits} if evidence.regime.mode != "single" else set()
-    wanted = sum(1 for state in states if state)
+    wanted = evidence.controls
+    controls = {record.visit for record in evidence.everything} - made
     if controls != wanted:
-        yield f"the control has {controls} rows, and {wanted} states of the model"
-    if evidence.manifest["visits"] != len(planned) + wanted:
-        yield f"manifest.json speaks of {shown(evidence.manifest['visits'])} visits, not {len(planned) + wanted}"
+        yield f"controls have {len(controls)} rows, and {len(wanted)} that the plan asks for"
+    visits = len(planned) + len(wanted)
+    if evidence.manifest["visits"] != visits:
+        yield f"manifest.json speaks of {shown(evidence.manifest['visits'])} visits, not {visits}"
 
 
 def statuses(evidence: Evidence) -> Iterator[Remark]:

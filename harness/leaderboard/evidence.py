@@ -18,7 +18,7 @@ from edit_harness.leaderboard import strict
 from edit_harness.leaderboard.findings import Rejected
 from edit_harness.leaderboard.limits import Limits
 from edit_harness.leaderboard.rows import Rows
-from edit_harness.outcome import Run
+from edit_harness.outcome import Run, asked_of
 from edit_harness.plugins import Plugins
 from edit_harness.records import Record, RunFolder
 
@@ -98,8 +98,8 @@ class Evidence:
 
     @cached_property
     def records(self) -> list[Record]:
-        """Those that are of a case, and not of the control."""
-        return [record for record in self.everything if record.case != control.ID]
+        """Those that are of a case, and not of a control."""
+        return [record for record in self.everything if not control.is_control(record.case)]
 
     @cached_property
     def regime(self) -> Regime:
@@ -109,10 +109,25 @@ class Evidence:
 
     @cached_property
     def visits(self) -> list[Visit]:
-        """The visits that such a run has to make; the control's are not among them."""
-        planned = [case for case in self.cases if not case.problem]
+        """The visits that such a run has to make; controls' are not among them."""
         invalid = [(case.id, 0) for case in self.cases if case.problem]
-        return invalid + [v for step in plan.steps(planned, self.regime) for v in step.visits]
+        return invalid + [v for step in plan.steps(self._planned, self.regime) for v in step.visits]
+
+    @property
+    def _planned(self) -> list[Case]:
+        return [case for case in self.cases if not case.problem]
+
+    @cached_property
+    def controls(self) -> set[Visit]:
+        """The visits of controls: of those that were asked for, and of what watches many edits."""
+        single = self.regime.mode == "single"
+        names = [*asked_of(self.manifest), *([] if single else [control.ID])]
+        if not names:
+            return set()
+        size, seed = int(self.identity.get("sample", 0)), int(self.identity["seed"])
+        sampled = plan.sample(len(self._planned), size, seed) if single else ()
+        steps = plan.steps(self._planned, self.regime, [Case(n, (), ()) for n in names], sampled)
+        return {visit for step in steps for visit in step.visits if control.is_control(visit[0])}
 
     @cached_property
     def baselines(self) -> list[Path]:

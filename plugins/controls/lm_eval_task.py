@@ -1,0 +1,227 @@
+"""Tasks of lm-evaluation-harness, put to the very module in memory, with what it measured per document.
+
+What becomes of a measure over documents is computed here anew (`edit_harness.effects`), so a measure
+whose sum is not a mean, a perplexity or bits per byte is left out; F1 over a corpus is one.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import logging
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edit_harness import Control, DataError, Graded, Marks, UsageError
+from edit_harness.fields import Count, Natural
+from edit_harness.plugins import suggestion
+
+if TYPE_CHECKING:
+    from edit_harness.model import Model
+
+SEED = 1234
+"""Of few-shot examples and all else that is drawn; lm-evaluation-harness's own."""
+HOWS = {
+    "mean": "mean",
+    "nanmean": "mean",
+    "perplexity": "perplexity",
+    "weighted_perplexity": "perplexity",
+    "bits_per_byte": "bits",
+}
+"""How values are summed up, by the names of lm-evaluation-harness's functions."""
+Sample = Mapping[str, Any]
+
+
+@dataclass
+class LMEval(Control):
+    """A task or a group of lm-evaluation-harness on the edited model, in memory, per document.
+
+    A group counts every document of its tasks alike. Prompts have no chat template.
+    """
+
+    version = "1"
+    citation = "Gao et al., The Language Model Evaluation Harness, doi:10.5281/zenodo.12608602"
+    needs = "pip install 'edit-harness[control]'"
+    takes = "task"
+    practical = ("batch_size", "include_path")
+
+    task: str = ""
+    limit: Natural = 0
+    """Documents of each task, the first ones; 0 is all."""
+    num_fewshot: Natural | None = None
+    """Examples before each question; by default as the task says."""
+    include_path: str = ""
+    """A folder with tasks of one's own, in lm-evaluation-harness's YAML."""
+    batch_size: Count = 8
+    _tasks: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    _lm: Any = field(default=None, init=False, repr=False)
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """The library's version, and digests of the tasks and of their documents."""
+        return {
+            "lm_eval": version("lm_eval"),
+            "tasks": _digest(sorted(map(_described, self._tasks.values()))),
+            "documents": _digest([_documents(task, self.limit) for task in self._tasks.values()]),
+        }
+
+    def load(self) -> None:
+        """Find the task and load its documents."""
+        if find_spec("lm_eval") is None:
+            raise UsageError(
+                "the control lm_eval needs lm-evaluation-harness",
+                "pip install 'edit-harness[control]'",
+            )
+        if self.include_path and not Path(self.include_path).is_dir():
+            raise UsageError(f"{self.include_path} is no folder", "include_path=DIR")
+        with _quietly():
+            manager = self._manager()
+            known = manager.all_tasks
+            if self.task not in known:
+                raise UsageError(
+                    f"lm-evaluation-harness has no task {self.task!r}{suggestion(self.task, known)}",
+                    "lm-eval ls tasks lists them; --control-args include_path=DIR adds your own",
+                )
+            self._tasks = self._loaded(manager)
+
+    def _manager(self) -> Any:
+        """Return an index with the task, that of one's own folder if it is there: all take seconds."""
+        own = _index(str(Path(self.include_path).resolve()), False) if self.include_path else None
+        if own is not None and self.task in own.all_tasks:
+            return own
+        return _index(str(Path(self.include_path).resolve()) if self.include_path else "", True)
+
+    def _loaded(self, manager: Any) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = manager.load([self.task])["tasks"]
+        except Exception as error:  # datasets and YAML fail in ways of their own
+            raise DataError(
+                f"the data of lm_eval:{self.task} cannot be loaded: {_said(error)}",
+                "run it once where there is a network, without HF_HUB_OFFLINE, or give a task file "
+                "with data of its own: --control-args include_path=DIR",
+            ) from error
+        for task in found.values():
+            if self.num_fewshot is not None and task.get_config("num_fewshot") != 0:
+                task.set_config(key="num_fewshot", value=self.num_fewshot)
+            elif task.get_config("num_fewshot") is None:
+                task.set_config(key="num_fewshot", value=0)
+        return found
+
+    def prepare(self, model: Model) -> None:
+        """Wrap the module; its tokenizer is copied, since a padding token may be added."""
+        with _quietly():
+            from lm_eval.models.huggingface import HFLM
+
+            tokenizer = copy.deepcopy(model.tokens.tokenizer)
+            self._lm = HFLM(model.module, tokenizer=tokenizer, batch_size=self.batch_size)
+
+    def examine(self) -> Graded:
+        """Run the tasks on the module as it is now."""
+        with _quietly():
+            from lm_eval import evaluate
+
+            _seed(self._tasks.values())
+            found = evaluate(
+                self._lm,
+                {"tasks": self._tasks, "groups": {}},
+                limit=self.limit or None,
+                bootstrap_iters=0,
+            )
+        samples = [(name, s) for name in self._tasks for s in found["samples"][name]]
+        asked = [[name, s["doc_id"], s["doc_hash"], s["prompt_hash"]] for name, s in samples]
+        return Graded(_digest(asked), dict(self._marks(samples)))
+
+    def _marks(self, samples: Sequence[tuple[str, Sample]]) -> Iterator[tuple[str, Marks]]:
+        """Yield the measures of all tasks that are known how to be summed up."""
+        found: dict[str, list[Any]] = {}
+        for name, sample in samples:
+            for metric in sample["metrics"]:
+                known = sample["filter"] == "none"
+                title = metric if known else f"{metric},{sample['filter']}"
+                how = getattr(self._tasks[name].aggregation().get(metric), "__name__", "")
+                better = self._tasks[name].higher_is_better().get(metric)
+                found.setdefault(title, []).append((sample[metric], how, better))
+        for title, rows in found.items():
+            values, hows, betters = zip(*rows, strict=True)
+            if len({*hows}) == 1 and hows[0] in HOWS and (pairs := _pairs(values)):
+                direction = {True: "higher", False: "lower"}.get(betters[0], "")
+                yield title, Marks(*pairs, how=HOWS[hows[0]], better=direction)  # type: ignore[arg-type]
+
+
+def _pairs(values: Sequence[Any]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return values and weights of documents; None if they are no numbers."""
+    if all(isinstance(value, Real) for value in values):
+        numbers = tuple(map(float, values))
+        return None if any(map(math.isnan, numbers)) else (numbers, ())
+    if all(isinstance(value, tuple) and len(value) == 2 for value in values):
+        sums, weights = zip(*values, strict=True)
+        return tuple(map(float, sums)), tuple(map(float, weights))
+    return None
+
+
+def _seed(tasks: Any) -> None:
+    """Seed what is drawn, so that each edited model gets the same examples."""
+    import numpy as np
+    import torch
+
+    random.seed(0)
+    np.random.seed(SEED)
+    torch.manual_seed(SEED)
+    for task in tasks:
+        task.set_fewshot_seed(seed=SEED)
+
+
+@cache
+def _index(folder: str, everything: bool) -> Any:
+    """Return the tasks of a folder, with or without all that come with the library."""
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager(include_path=folder or None, include_defaults=everything)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep progress bars, prints and warnings off the screen; what fails is raised."""
+    from tqdm import tqdm  # lm-evaluation-harness brings it
+
+    log, nowhere = logging.getLogger("lm_eval"), io.StringIO()
+    level, interval = log.level, tqdm.monitor_interval
+    log.setLevel(logging.CRITICAL)
+    tqdm.monitor_interval = 0  # it would leave a thread
+    try:
+        with redirect_stdout(nowhere), redirect_stderr(nowhere):
+            yield
+    finally:
+        log.setLevel(level)
+        tqdm.monitor_interval = interval
+
+
+def _described(task: Any) -> str:
+    """Return a task's configuration as text, without paths and addresses of functions."""
+    config = {key: value for key, value in task.dump_config().items() if key != "metadata"}
+    for practical in ("dataset_path", "dataset_kwargs"):
+        config.pop(practical, None)
+    return json.dumps(config, sort_keys=True, default=lambda value: getattr(value, "__name__", ""))
+
+
+def _documents(task: Any, limit: int) -> list[Any]:
+    return [document for _, document in zip(range(limit or len(task.eval_docs)), task.eval_docs)]  # noqa: B905
+
+
+def _digest(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]

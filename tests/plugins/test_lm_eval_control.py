@@ -1,0 +1,171 @@
+"""lm-evaluation-harness as a control: equal to itself on saved weights, offline, and quiet."""
+
+import json
+
+import pytest
+import torch
+from builders import REQUEST, record
+from click.testing import CliRunner
+from own_tasks import FACTS, TALES, write
+from test_runner import Push
+from transformers import AutoModelForCausalLM
+
+import edit_harness as eh
+from edit_harness import DataError, UsageError
+from edit_harness.cases import Examined
+from edit_harness.cli import main
+from edit_harness.edits import UNEDITED
+from edit_harness.examining import examine
+from edit_harness.process import left_alone
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.controls import lm_eval_task
+from edit_harness_plugins.controls.lm_eval_task import LMEval
+
+lm_eval = pytest.importorskip("lm_eval")
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("tasks"))
+
+
+def loaded(task, folder, model, **fields):
+    control = LMEval(task=task, include_path=str(folder), **fields)
+    control.load()
+    control.prepare(model)
+    return control
+
+
+def theirs(lm, own, **arguments):
+    """Return what lm-evaluation-harness itself says of both tasks."""
+    from lm_eval.tasks import TaskManager
+
+    manager = TaskManager(include_path=str(own), include_defaults=False)
+    return lm_eval.simple_evaluate(
+        lm, tasks=["own_facts", "own_tales"], task_manager=manager, bootstrap_iters=0, **arguments
+    )
+
+
+def loglikelihoods(found):
+    """Return every log-likelihood that it is made of, in the order of documents and choices."""
+    facts = [float(r[0][0]) for s in found["samples"]["own_facts"] for r in s["resps"]]
+    return torch.tensor(facts + [s["word_perplexity"][0] for s in found["samples"]["own_tales"]])
+
+
+def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_path):
+    from lm_eval.models.huggingface import HFLM
+
+    model = tiny_model("llama")
+    edit = Push().edit(model, [REQUEST])
+    eh.save_model(model, edit, tmp_path / "saved")
+    again = HFLM(pretrained=str(tmp_path / "saved"), device="cpu", batch_size=8)
+    assert isinstance(again.model, type(AutoModelForCausalLM.from_pretrained(tmp_path / "saved")))
+    saved = theirs(again, own)
+    here = {}
+    for task in ("own_facts", "own_tales"):
+        control = loaded(task, own, model)
+        clean = control.examine()
+        with model.applied(edit):
+            here[task] = control.examine().marks
+            inside = theirs(control._lm, own)
+        assert control.examine() == clean
+        assert clean.marks != here[task]
+    assert (loglikelihoods(inside) - loglikelihoods(saved)).abs().max() <= 1e-6
+    for task, metric in (
+        ("own_facts", "acc"),
+        ("own_facts", "acc_norm"),
+        ("own_tales", "word_perplexity"),
+        ("own_tales", "bits_per_byte"),
+    ):
+        marks = here[task][metric]
+        mine = zip(marks.values, marks.weights, strict=True) if marks.weights else marks.values
+        for one, other in zip(mine, saved["samples"][task], strict=True):
+            assert one == pytest.approx(other[metric], abs=1e-6)
+
+
+def test_what_its_marks_come_to_is_what_it_says(own, model):
+    """Means, perplexities and bits over all documents, computed here from the values of each."""
+    from edit_harness.effects import Seen, effects
+    from edit_harness.encoding import encode_answer
+
+    expected = theirs(loaded("own_facts", own, model)._lm, own)["results"]
+    for task, documents in (("own_facts", len(FACTS)), ("own_tales", len(TALES))):
+        stored = encode_answer(loaded(task, own, model).examine())
+        found = list(effects(task, [Seen(1, stored, stored)], last=False, level=0.99, seed=0))
+        assert len(found) == 2
+        for effect in found:
+            assert effect.before == pytest.approx(expected[task][f"{effect.name},none"])
+            assert effect.documents == documents
+            assert effect.better == ("higher" if task == "own_facts" else "lower")
+
+
+def test_settings_are_those_of_the_library(own, model):
+    control = loaded("own_facts", own, model, limit=3, num_fewshot=2)
+    found, again = control.examine(), control.examine()
+    assert len(found.marks["acc"].values) == 3
+    assert found == again, "the examples are the same every time"
+    plain = loaded("own_facts", own, model, limit=3)
+    assert plain.examine().documents != found.documents
+    assert plain.provenance["documents"] == control.provenance["documents"]
+    assert plain.provenance["tasks"] != control.provenance["tasks"]
+
+
+def test_the_batch_and_the_place_of_the_task_are_no_part_of_the_run(own, model, tmp_path):
+    one, other = loaded("own_facts", own, model), loaded("own_facts", write(tmp_path), model)
+    assert one.provenance == other.provenance
+    assert {"batch_size", "include_path"} == set(LMEval.practical)
+
+
+def test_it_says_nothing_and_leaves_the_process_alone(own, model, capfd):
+    control = loaded("own_tales", own, model)  # what it imports sets what libraries set
+    special = dict(model.tokens.tokenizer.special_tokens_map)
+    capfd.readouterr()
+    case = Examined("control:x", (), (), control=control)
+    with left_alone():
+        examine(model, UNEDITED, case)
+    assert capfd.readouterr() == ("", "")
+    assert model.tokens.tokenizer.special_tokens_map == special
+
+
+def test_what_is_not_there_is_said(own, monkeypatch):
+    monkeypatch.setattr(lm_eval_task, "_index", lambda folder, all: Known(["own_facts"]))
+    with pytest.raises(UsageError, match="no task 'own_fact'; did you mean own_facts"):
+        LMEval(task="own_fact").load()
+    monkeypatch.undo()
+    with pytest.raises(DataError, match="own_elsewhere cannot be loaded") as raised:
+        LMEval(task="own_elsewhere", include_path=str(own)).load()
+    assert "HF_HUB_OFFLINE" in raised.value.remedy
+    with pytest.raises(UsageError, match="nowhere is no folder"):
+        LMEval(task="own_facts", include_path="nowhere").load()
+    monkeypatch.setattr(lm_eval_task, "find_spec", lambda name: None)
+    with pytest.raises(UsageError) as raised:
+        LMEval(task="own_facts").load()
+    assert raised.value.remedy == "pip install 'edit-harness[control]'"
+
+
+class Known:
+    def __init__(self, names):
+        self.all_tasks = names
+
+
+def test_it_is_a_flag_of_the_command(own, tmp_path):
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate("ABCD")]))
+    tiny = tmp_path / "tiny"
+    eh.save_model(tiny_model(), UNEDITED, tiny)
+    flags = ["--editor", "none", "--task", "counterfact", "--task-args", f"data={facts}"]
+    flags += ["--model", str(tiny), "-o", str(tmp_path / "results"), "--metrics", "success"]
+    flags += [
+        "--control",
+        "lm_eval:own_facts,text",
+        "--control-args",
+        f"include_path={own},sample=2",
+    ]
+    made = CliRunner().invoke(main, [*flags, "--json", "-q"])
+    assert made.exit_code == 0, made.stderr
+    found = json.loads(made.stdout)["control"]
+    assert found["lm-eval:own_facts"]["acc"]["difference"] == 0
+    assert found["text"]["perplexity"]["models"] == 2
+    wrong = CliRunner().invoke(main, [*flags[:-2], "--control-args", "include=x"])
+    assert wrong.exit_code == 2
+    assert "no control has a field 'include'" in wrong.stderr

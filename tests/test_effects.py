@@ -1,0 +1,94 @@
+"""What controls come to: by hand, and with intervals that are of paired differences."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from edit_harness import Graded, Marks, Scores
+from edit_harness.effects import Seen, effects
+from edit_harness.encoding import decode_answer, encode_answer
+
+LEVEL = 0.99
+
+
+def graded(*values, documents="same", **fields):
+    return encode_answer(Graded(documents, {"m": Marks(values, **fields)}))
+
+
+def summed(*seen, last=False):
+    (effect,) = effects("mine", seen, last=last, level=LEVEL, seed=0)
+    return effect
+
+
+def test_answers_survive_the_log():
+    answer = Graded("abc", {"ppl": Marks((-3.5, -1.0), (2.0, 4.0), "perplexity", "lower")})
+    assert decode_answer(encode_answer(answer)) == answer
+
+
+def test_of_one_model_documents_are_resampled():
+    effect = summed(Seen(7, graded(0, 0, 1, 1), graded(1, 0, 1, 0)))
+    assert (effect.before, effect.after, effect.change.value) == (0.5, 0.5, 0.0)
+    assert (effect.over, effect.documents, effect.models) == ("documents", 4, 1)
+    assert effect.change.low < 0 < effect.change.high
+    assert effect.states == {7: (0.5, 0.5)}
+
+
+def test_the_interval_is_of_paired_differences():
+    """Where no document moves there is none, however much documents differ."""
+    values = (0.0, 1.0, 5.0, -3.0)
+    effect = summed(Seen(1, graded(*values), graded(*(v + 0.25 for v in values))))
+    assert [effect.change.low, effect.change.high] == pytest.approx([0.25, 0.25])
+
+
+def test_the_interval_of_many_documents_is_that_of_the_mean_difference():
+    rng = np.random.default_rng(0)
+    before, after = rng.normal(size=(2, 400))
+    effect = summed(Seen(1, graded(*before), graded(*after)))
+    moved = after - before
+    half = scipy_stats.norm.ppf((1 + LEVEL) / 2) * moved.std() / math.sqrt(len(moved))
+    assert effect.change.value == pytest.approx(moved.mean())
+    assert effect.change.high - effect.change.low == pytest.approx(2 * half, rel=0.15)
+
+
+def test_of_several_models_the_models_are_resampled():
+    """Documents that all move with an edit are one observation, not many."""
+    seen = [Seen(i, graded(*[0.0] * 50), graded(*[float(i % 2)] * 50)) for i in range(1, 13)]
+    effect = summed(*seen)
+    assert (effect.over, effect.documents, effect.models) == ("models", 50, 12)
+    assert effect.change.value == 0.5
+    assert effect.change.high - effect.change.low > 0.5
+
+
+def test_of_a_sequence_the_last_state_stands():
+    seen = [Seen(10, graded(1, 1), graded(0, 1)), Seen(5, graded(1, 1), graded(1, 1))]
+    effect = summed(*seen, last=True)
+    assert (effect.after, effect.over, effect.models) == (0.5, "documents", 1)
+    assert effect.states == {5: (1.0, 1.0), 10: (1.0, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("mean", -6 / 4), ("perplexity", math.exp(6 / 4)), ("bits", 6 / 4 / math.log(2))],
+)
+def test_values_are_summed_up_by_weight(how, expected):
+    stored = graded(-4.0, -2.0, weights=(1.0, 3.0), how=how)
+    assert summed(Seen(1, stored, stored)).before == pytest.approx(expected)
+
+
+def test_a_text_is_one_document_with_its_perplexity():
+    def scores(*logprobs):
+        size = len(logprobs)
+        return encode_answer(Scores(((1,) * size,), (logprobs,), ((1,) * size,)))
+
+    effect = summed(*(Seen(i, scores(-1.0, -3.0), scores(-2.0, -4.0 - i)) for i in (1, 2)))
+    assert (effect.name, effect.better, effect.documents) == ("perplexity", "lower", 1)
+    assert effect.before == pytest.approx(math.exp(2))
+    assert effect.after == pytest.approx(math.exp((2 + 5 + 2 + 6) / 4))
+
+
+def test_only_equal_documents_are_paired():
+    seen = [Seen(1, graded(1), graded(0)), Seen(2, graded(1), graded(0, documents="other"))]
+    assert summed(*seen).models == 1
+    assert list(effects("mine", seen[1:], last=False, level=LEVEL, seed=0)) == []

@@ -1,0 +1,192 @@
+"""Controls of a run: when they are put to edited models, what of it is kept, and who is refused."""
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from builders import record
+from test_runner import Push
+
+import edit_harness as eh
+from edit_harness import Control, Graded, Marks, PluginError, Regime
+from edit_harness.edits import Edit
+from edit_harness.outcome import Run
+from edit_harness.plan import sample
+from edit_harness.records import RunFolder
+from edit_harness.remarks import remarks
+from edit_harness.rereading import reread
+
+NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
+SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2,))
+TEXTS = ((5, 9, 2, 7), (3, 3, 8), (11, 4, 6, 1, 2))
+MARK = "control:likelihood"
+
+
+@dataclass
+class Likelihood(Control):
+    """What the module itself makes of three rows of tokens."""
+
+    seen: list = field(default_factory=list, init=False)
+    module: torch.nn.Module | None = field(default=None, init=False)
+
+    def prepare(self, model):
+        self.module = model.module
+
+    @torch.no_grad()
+    def examine(self):
+        torch.manual_seed(0)  # as strangers' code does
+        values = tuple(-float(self.module(torch.tensor([t]), labels=torch.tensor([t])).loss)
+                       for t in TEXTS)  # fmt: skip
+        self.seen.append(values)
+        return Graded("three", {"loglikelihood": Marks(values)})
+
+
+@pytest.fixture
+def evaluate(tmp_path, model):
+    """Run an editor on seven records and a tiny model."""
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES)]))
+
+    def evaluate(editor=None, control=None, output="results", **changes):
+        given = {"controls": [control]} if control else {}
+        task = {"task_args": {"data": str(facts)}, "output": tmp_path / output}
+        return eh.evaluate(editor or Push(), "counterfact", model, **{**task, **given, **changes})
+
+    return evaluate
+
+
+def lines(run, drop=("seconds", "crc", "fp")):
+    rows = (json.loads(line) for line in run.folder.samples.read_text().splitlines())
+    return [{k: v for k, v in row.items() if k not in drop} for row in rows]
+
+
+def of_control(run):
+    return [r for r in run.everything if r.case == MARK]
+
+
+def test_a_sample_of_single_edits_is_examined_behind_the_cases(evaluate, model):
+    control = Likelihood()
+    run = evaluate(control=control, control_args={"sample": 3})
+    chosen = sample(7, 3, seed=0)
+    assert [r.visit for r in of_control(run)] == [(MARK, number) for number in chosen]
+    assert lines(run)[:7] == lines(evaluate(output="without"))
+    assert len(control.seen) == 4, "the unedited model is examined once"
+    for row in of_control(run):
+        edit = Push().edit(model, [eh.Request("{} is", NAMES[row.state - 1], "x")])
+        with model.applied(edit):
+            assert row.after[0]["marks"]["loglikelihood"]["values"] == list(
+                control.examine().marks["loglikelihood"].values
+            )
+    (effect,) = run.effects
+    assert (effect.models, effect.documents, effect.over) == (3, 3, "models")
+    assert "likelihood" in run.table()
+
+
+@pytest.mark.parametrize(("regime", "states"), [(Regime("batch", 3), [1, 2, 3]), (SEQUENCE, range(1, 8))])  # fmt: skip
+def test_edits_that_share_a_model_are_examined_where_cases_are(evaluate, regime, states):
+    control = Likelihood()
+    run = evaluate(control=control, regime=regime)
+    assert [r.state for r in of_control(run)] == list(states)
+    assert len(control.seen) == 1 + len(states)
+    plain = [row for row in lines(run, ("seconds", "crc", "fp", "seq")) if row["case"] != MARK]
+    assert plain == lines(
+        evaluate(output="without", regime=regime), ("seconds", "crc", "fp", "seq")
+    )
+    (effect,) = run.effects
+    assert list(effect.states) == list(states)
+    assert effect.over == ("models" if regime.mode == "batch" else "documents")
+
+
+def test_a_run_goes_on_where_it_was_cut_off(evaluate):
+    whole = evaluate(control=Likelihood(), control_args={"sample": 4})
+    samples = whole.folder.samples
+    expected, rows = lines(whole), samples.read_bytes().splitlines(keepends=True)
+    for kept in (9, 3):
+        samples.write_bytes(b"".join(rows[:kept]))
+        control = Likelihood()
+        again = evaluate(control=control, control_args={"sample": 4})
+        assert lines(again) == expected
+        assert again.results() == whole.results()
+        assert len(control.seen) == 1 + min(11 - kept, 4)
+
+
+def test_its_numbers_are_read_from_the_folder_alone(evaluate):
+    run = evaluate(control=Likelihood())
+    again = Run.read(RunFolder(run.folder.path), run.metrics)
+    assert again.results() == run.results()
+    found = run.results()["control"]["likelihood"]["loglikelihood"]
+    assert found["models"] == 7
+    assert found["difference"] == pytest.approx(found["after"] - found["before"])
+    read = reread(eh.plugins.Plugins.installed(), str(run.folder.path))
+    assert read.results() == run.results()
+
+
+def test_controls_make_another_run(evaluate):
+    plain, controlled = evaluate(), evaluate(control=Likelihood())
+    other = evaluate(control=Likelihood(), control_args={"sample": 2})
+    assert len({run.folder.path for run in (plain, controlled, other)}) == 3
+    assert "controls" not in plain.manifest["identity"]
+
+
+def test_a_failed_edit_leaves_its_control_out(evaluate):
+    run = evaluate(Push(fails=("Bob",)), Likelihood())
+    assert [r.status for r in of_control(run)] == ["ok", "edit_failed"] + ["ok"] * 5
+    assert run.effects[0].models == 6
+    assert not run.sound
+
+
+@dataclass
+class Broken(Likelihood):
+    answer: object = None
+
+    def examine(self):
+        if self.answer is None:
+            raise ValueError("no such thing")
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [(None, "error"), ("words", "plugin_error")],
+)
+def test_a_control_that_fails_is_a_failure_of_its_own(evaluate, answer, status):
+    run = evaluate(control=Broken(answer=answer))
+    assert [r.status for r in run.everything if r.case == "control:broken"] == [status] * 7
+    assert not run.failures
+    assert not run.sound
+    (said,) = (text for label, text in remarks(run) if label == "control")
+    assert said.startswith(
+        f"broken has no answer of 7 edited models, left out here; the first: {status}"
+    )
+    assert run.effects == []
+
+
+class Hooked(Push):
+    """Edits by what only rows of a batch have."""
+
+    def edit(self, model, requests):
+        return Edit(prefix="Ada lives in Rome.")
+
+
+def test_what_the_module_does_not_hold_is_refused_before_the_run(evaluate, tmp_path):
+    with pytest.raises(PluginError) as raised:
+        evaluate(Hooked(), Likelihood())
+    assert raised.value.cause == (
+        "editor hooked edits by a text before the prompt, which a control with code of its own "
+        "does not see"
+    )
+    (folder,) = (tmp_path / "results").iterdir()
+    assert not (folder / "samples.jsonl").read_text()
+
+
+def test_any_edit_is_asked_for_the_text(evaluate):
+    run = evaluate(Hooked(), "text", control_args={"sample": 2})
+    (effect,) = run.effects
+    assert (effect.control, effect.name, effect.models) == ("text", "perplexity", 2)
+    assert effect.after != effect.before
+
+
+def test_what_watches_a_sequence_is_not_asked_twice(evaluate):
+    plain, asked = (evaluate(control=c, regime=SEQUENCE) for c in (None, "text"))
+    assert plain.folder.path == asked.folder.path
