@@ -53,9 +53,8 @@ def header(evaluations: Sequence[Evaluation]) -> None:
     """Print what is run: model, editors, task."""
     shared = evaluations[0]
     model, task = shared.model, shared.task
-    count = sum(p.numel() for p in model.module.parameters())
     name = model.source.family or model.source.path
-    _line("model", f"{name}  {count:,} parameters  {model.precision}  {model.device}")
+    _line("model", f"{name}  {model.size:,} parameters  {model.precision}  {model.placement}")
     if model.source.note:
         _line("", model.source.note)
     for what, mark in model.let_in.items():

@@ -227,7 +227,7 @@ def load(path: Path, model: Model, layer: int) -> Moment:
             made = Provenance(**json.loads((file.metadata() or {}).get("provenance", "{}")))
         except (TypeError, ValueError):
             raise DataError(f"{path} does not say what it was made of") from None
-    width = model.architecture.projection(layer).matrix.shape[0]
+    width = model.architecture.projection(layer).shape[0]
     if made.model != model.digest:
         raise DataError(
             f"{path} was made for other weights ({made.model[:12]}, not {model.digest[:12]})",
@@ -252,7 +252,7 @@ def import_npz(path: Path, model: Model, layer: int) -> Moment:
             f"{path} is no second moment of ROME's layout ({type(error).__name__})",
             "it has to be an .npz file with the arrays mom2.mom2 and mom2.count",
         ) from None
-    width = model.architecture.projection(layer).matrix.shape[0]
+    width = model.architecture.projection(layer).shape[0]
     if total.shape != (width, width) or count <= 0:
         raise DataError(f"{path} holds {total.shape} numbers of {count} tokens, not {width} wide")
     made = Provenance(model.digest, f"imported {path.name}", "", count, 0)

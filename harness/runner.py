@@ -173,7 +173,7 @@ def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[b
 
 
 def _chunk_of(model: Model) -> int:
-    size = sum(p.numel() for p in model.module.parameters())
+    size = model.size
     smallest = GPU_CHUNK if model.device.type != "cpu" else LARGE_CHUNK
     return next((chunk for most, chunk in CHUNKS if size < most), smallest)
 

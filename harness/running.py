@@ -220,7 +220,7 @@ def rehearse(assembled: Evaluation) -> None:
     edit, ask = (fmean([r.seconds[part] for r in timed] or [0.0]) for part in ("edit", "evaluate"))
     visits = len(assembled.visits)
     probes = sum(len(case.probes) for step in assembled.steps for case in step.measure)
-    weights = sum(p.numel() * p.element_size() for p in assembled.model.module.parameters())
+    weights = assembled.model.size * assembled.model.dtype.itemsize
     console.out.print(
         f"dry run  {len(cases):,} cases, asked {visits:,} times, {probes:,} probes before and after\n"
         f"         weights {weights / 1e6:,.0f} MB\n"

@@ -244,5 +244,5 @@ def query_and_value(architecture: Architecture) -> tuple[str, ...]:
 
 def state_bytes(targets: Sequence[Projection], rank: int) -> int:
     """Return the bytes of one case's adapters, of their gradients and of Adam's two moments."""
-    sizes = (sum(t.matrix.shape) * adapters.wide(t.matrix).itemsize for t in targets)
+    sizes = (sum(t.shape) * adapters.wide(t.dtype).itemsize for t in targets)
     return 4 * rank * sum(sizes)
