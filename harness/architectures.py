@@ -289,7 +289,9 @@ class Architecture:
             logits = self._logits()
         with torch.no_grad():
             direct = self.head(seen.outputs).float()
-        return float((direct - logits).abs().max()) > 1e-2 * float(logits.abs().max())
+        return float((direct.to(logits.device) - logits).abs().max()) > 1e-2 * float(
+            logits.abs().max()
+        )
 
     @torch.no_grad()
     def _logits(self, last: int = 2) -> Tensor:

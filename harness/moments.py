@@ -56,6 +56,7 @@ class Moment:
     def solver(self) -> Callable[[Tensor], Tensor]:
         """Factor C once, and return the function k -> C⁻¹k in float64, also of keys as columns.
 
+        What it returns is where the keys are, though it computes where C is.
         Raises `DataError` if C is not positive definite, as with fewer tokens than its width.
         """
         factor, failed = torch.linalg.cholesky_ex(self.matrix.double())
@@ -64,9 +65,11 @@ class Moment:
                 f"the second moment of {self.provenance.tokens} tokens is not positive definite",
                 f"prepare it from more than {10 * len(self.matrix)} tokens of varied text",
             )
-        return lambda key: torch.cholesky_solve(
-            key.double().reshape(len(factor), -1).to(factor.device), factor
-        ).reshape(key.shape)
+        return lambda key: (
+            torch.cholesky_solve(key.double().reshape(len(factor), -1).to(factor.device), factor)
+            .to(key.device)
+            .reshape(key.shape)
+        )
 
 
 def collect(
