@@ -66,11 +66,11 @@ def load(
         raise UsageError(
             f"there is no dtype {dtype!r}", f"choose from {', '.join((*DTYPES, TF32))}"
         )
+    placement = placing.placement(device_map, max_memory, device)
     target = pick_device(device)
     if dtype == TF32:
         allow_tf32(target)
         dtype = "float32"
-    placement = placing.placement(device_map, max_memory, device)
     # What matters of its chatter, such as missing weights, is an error here.
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
@@ -100,7 +100,7 @@ def load(
     except torch.OutOfMemoryError:
         raise ResourceError(
             f"{source.path} does not fit the memory of {target}",
-            f"leave more room: --model-args {placing.SIZES}"
+            f"leave more room: {placing.SIZES}"
             if placement
             else "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
         ) from None

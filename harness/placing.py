@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -35,7 +36,7 @@ FOUND = ("auto", "balanced", "sequential")
 ROOM = 0.9
 """Share of each memory that may be filled with weights; passes need the rest."""
 MAPS = f"say {', '.join(FOUND)}, or name a JSON file of modules and devices"
-SIZES = "say it as max_memory=0:20GiB;1:20GiB;cpu:60GiB"
+SIZES = "--model-args max_memory=0:20GiB;1:20GiB;cpu:60GiB"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Placement:
                 raise ResourceError(
                     f"{place} cannot be written: {error.strerror}", "set EDIT_HARNESS_CACHE"
                 ) from None
+            logging.getLogger("accelerate").setLevel(logging.ERROR)  # `described` says where all is
             given: dict[str, Any] = {"device_map": self.map, "offload_folder": folder}
             if isinstance(self.map, str):
                 given["max_memory"] = dict(self.most)
@@ -143,9 +145,9 @@ def _most(text: str | None) -> dict[Place, int]:
         try:
             most[int(place) if place.isdecimal() else place] = convert_file_size_to_int(size)
         except ValueError:
-            raise UsageError(f"max_memory has {part.strip()!r}", SIZES) from None
+            raise UsageError(f"max_memory has {part.strip()!r}", f"say it as {SIZES}") from None
         if not place.isdecimal() and place != "cpu":
-            raise UsageError(f"max_memory has {place!r}, which is no place", SIZES)
+            raise UsageError(f"max_memory has {place!r}, which is no place", f"say it as {SIZES}")
     return most
 
 
@@ -162,18 +164,18 @@ def check(given: Placement, bare: nn.Module) -> None:
             f"the device map has {unknown[0]!r}, which is no module of the model",
             f"its modules are such as {', '.join(list(parts)[1:4])}",
         )
-    where = {name: _of(name, given.map) for name, _ in bare.named_parameters()}
+    names = [name for name, _ in bare.named_parameters(remove_duplicate=False)]
+    where = {name: _of(name, given.map) for name in names}
     if lacking := [name for name, found in where.items() if len(found) != 1]:
         many = "has no place" if not where[lacking[0]] else "has several places"
         raise UsageError(f"the device map {many} for {lacking[0]}", "name each part of it once")
     kinds = getattr(bare, "_no_split_modules", None) or ()
     whole = [n for n, part in bare.named_modules() if type(part).__name__ in kinds]
     together = [[name for name in where if name.startswith(f"{block}.")] for block in whole]
-    together += [[n for n in names if n in where] for names in _tied(bare)]
-    for names in together:
-        if len({place for name in names for place in where[name]}) > 1:
+    for each in [*together, *offloading.same_weights(bare)]:
+        if len({place for name in each for place in where[name]}) > 1:
             raise UsageError(
-                f"the device map puts apart {names[0]} and {names[-1]}",
+                f"the device map puts apart {each[0]} and {each[-1]}",
                 "the weights of a block, and two that are one, have to be in one place",
             )
 
@@ -182,10 +184,6 @@ def _of(name: str, places: Mapping[str, Place]) -> list[Place]:
     return [
         place for part, place in places.items() if not part or f"{name}.".startswith(f"{part}.")
     ]
-
-
-def _tied(bare: nn.Module) -> list[list[str]]:
-    return [names for names in offloading.same_weights(bare) if len(names) > 1]
 
 
 def described(architecture: Architecture) -> str:

@@ -159,16 +159,10 @@ def devices() -> Iterator[None]:
 
 
 def spread(model: Model, places: dict[str, str], folder: Any = None) -> Model:
-    """Return a model that accelerate has placed; ``places`` has modules, and `ONE` comes first."""
-    on_devices = [place for place in places.values() if place.startswith("cuda")]
-    main = torch.device(on_devices[0] if on_devices else "cpu")
+    """Return a model that accelerate has placed, by modules; its inputs and logits are on `ONE`."""
+    skipped = "past_key_values"
     dispatch_model(
-        model.module,
-        places,
-        main,
-        offload_dir=folder,
-        skip_keys="past_key_values",
-        force_hooks=True,
+        model.module, places, ONE, offload_dir=folder, skip_keys=skipped, force_hooks=True
     )
     return Model(model.module, model.tokens.tokenizer)
 
