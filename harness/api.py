@@ -24,8 +24,8 @@ from edit_harness.plugins import Plugins
 from edit_harness.shares import Share
 
 MODEL_ARGUMENTS = (
-    "dtype", "device", "device_map", "revision", "batch_rows", "chat_template", "trust_remote_code",
-    "allow_pickle_weights",
+    "dtype", "device", "device_map", "max_memory", "revision", "batch_rows", "chat_template",
+    "trust_remote_code", "allow_pickle_weights",
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def evaluate(
     """Edit case by case, ask before and after, and return the numbers.
 
     ``editor``, ``task`` and ``model`` are names or objects; ``model_args`` go to
-    `edit_harness.loading.load` (dtype, device, revision, device_map, batch_rows, chat_template,
+    `edit_harness.loading.load` (dtype, device, revision, device_map, max_memory, batch_rows, chat_template,
     trust_remote_code, allow_pickle_weights).
     ``regime`` and ``judge``, with its settings, are the task's own if they are not given. A run that is in ``output``
     already goes on, or is read back. ``controls`` say what else edited models are asked, such as

@@ -28,6 +28,7 @@ from edit_harness.hooks import (
     recording,
     registered,
 )
+from edit_harness.offloading import value
 
 TOKENS = 3
 LINEAR = (nn.Linear, Conv1D)
@@ -47,14 +48,32 @@ class Projection:
 
     @property
     def matrix(self) -> Tensor:
-        """W, inputs by outputs: a view of the parameter."""
-        weight = self.module.get_parameter("weight").detach()
+        """W, inputs by outputs: a view of the parameter, or what is read of one that is offloaded."""
+        weight = value(self.module, "weight")
         return weight.T if self.out_in else weight
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Inputs and outputs; nothing is read for it."""
+        one, other = self.module.get_parameter("weight").shape
+        return (other, one) if self.out_in else (one, other)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of W."""
+        return self.module.get_parameter("weight").dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the map computes."""
+        return device_of(self.module)
+
+    @property
     def parameters(self) -> dict[str, Tensor]:
-        """The map's parameters by their names in the model."""
-        return {f"{self.name}.{n}": p.detach() for n, p in self.module.named_parameters()}
+        """The map's parameters by their names in the model; offloaded ones are read."""
+        return {
+            f"{self.name}.{n}": value(self.module, n) for n, _ in self.module.named_parameters()
+        }
 
     def low_rank(self, left: Tensor, right: Tensor) -> dict[str, Delta]:
         """Return the change ``left @ right`` of W, inputs by rank and rank by outputs."""
@@ -198,7 +217,7 @@ class Architecture:
             child: name
             for name, child in self.block(0).named_modules()
             if isinstance(child, LINEAR)
-            and Projection(name, child).matrix.shape[1] == self.hidden
+            and Projection(name, child).shape[1] == self.hidden
             and attention == _of_attention(name)
         }
         ran = self._executed(list(candidates))
@@ -270,7 +289,9 @@ class Architecture:
             logits = self._logits()
         with torch.no_grad():
             direct = self.head(seen.outputs).float()
-        return float((direct - logits).abs().max()) > 1e-2 * float(logits.abs().max())
+        return float((direct.to(logits.device) - logits).abs().max()) > 1e-2 * float(
+            logits.abs().max()
+        )
 
     @torch.no_grad()
     def _logits(self, last: int = 2) -> Tensor:

@@ -53,9 +53,10 @@ def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
     """Print what is run: model, editors, task; ``where``, if it is not on this process's device."""
     shared = evaluations[0]
     model, task = shared.model, shared.task
-    count = sum(p.numel() for p in model.module.parameters())
     name = model.source.family or model.source.path
-    _line("model", f"{name}  {count:,} parameters  {model.precision}  {where or model.device}")
+    _line(
+        "model", f"{name}  {model.size:,} parameters  {model.precision}  {where or model.placement}"
+    )
     if model.source.note:
         _line("", model.source.note)
     for what, mark in model.let_in.items():

@@ -1,17 +1,21 @@
-"""What identifies a model's weights: a digest for records, quick sums to see that nothing changed.
+"""What identifies a model's weights: a digest for records, quick marks to see that nothing changed.
 
-The sums are of bits alone. What else an editor could leave in a model is read by `edit_harness.leaks`.
+Both are of weights wherever they are kept. What else an editor could leave in a model is read by
+`edit_harness.leaks`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from edit_harness import offloading
 
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 SPAN = 1 << 16
@@ -24,7 +28,8 @@ def of_module(module: nn.Module) -> str:
     """SHA-256 over the names, types, shapes and bits of all weights, and the configuration."""
     transformer: Any = module
     digest = hashlib.sha256(of_config(transformer.config).encode())
-    for name, tensor in sorted(module.state_dict().items()):
+    for name in sorted(module.state_dict()):
+        tensor = offloading.value(module, name)
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().cpu().contiguous().flatten()
         digest.update(flat.view(torch.uint8).numpy().data)
@@ -37,12 +42,24 @@ def of_config(config: Any) -> str:
     return hashlib.sha256(json.dumps(ours, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def checksums(module: nn.Module) -> dict[str, int]:
-    """Return the `checksum` of each parameter: equal before and after what leaves them.
+def marks(module: nn.Module) -> dict[str, Any]:
+    """Return the `mark` of each parameter: equal before and after what leaves them."""
+    return {name: mark(module, name) for name, _ in module.named_parameters()}
 
-    Weights that accelerate keeps elsewhere have no bits here to be changed.
+
+def mark(module: nn.Module, name: str) -> Any:
+    """Return what shows that a weight or a buffer is as it was: its `checksum`, where it is in memory.
+
+    One that is kept in a file is not read for this, which would take as long as a forward pass: the
+    mark is the file itself, its size and when it was last written. None where there is no such file.
     """
-    return {name: checksum(p) for name, p in module.named_parameters() if p.device.type != "meta"}
+    place = offloading.kept(module, name)
+    if place is None or place.file is None:
+        return checksum(offloading.value(module, name))
+    with suppress(OSError):
+        state = place.file.stat()
+        return str(place.file), state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
+    return None
 
 
 @torch.no_grad()

@@ -256,7 +256,7 @@ class Evaluation:
                     "name": self.model.name,
                     "path": self.model.source.path,
                     "note": self.model.source.note,
-                    "parameters": sum(p.numel() for p in self.model.module.parameters()),
+                    "parameters": self.model.size,
                     "let_in": self.model.let_in,
                 },
                 "task": {
@@ -478,6 +478,6 @@ def environment(model: Model) -> dict[str, str]:
         "platform": platform.platform(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "device": str(model.device),
+        "device": model.placement,
         "threads": str(torch.get_num_threads()),
     }

@@ -10,7 +10,7 @@ from edit_harness import fields
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import Regime
 
-MODEL_ARGUMENTS = ("dtype", "device", "device_map", "revision")
+MODEL_ARGUMENTS = ("dtype", "device", "device_map", "max_memory", "revision")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from edit_harness.edits import Edit, Rows
+from edit_harness.offloading import executing_on
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,9 @@ def _row_hook(name: str, spans: Sequence[tuple[Edit, int, int]], offsets: Tensor
 
     def hook(module: nn.Module, args: tuple[Tensor, ...], output: Any) -> Any:
         nonlocal at
-        inputs, outputs = (by_row(t, len(offsets)) for t in (args[0], first(output)))
+        # Accelerate moves what goes into a module after it is seen here.
+        outputs = by_row(first(output), len(offsets))
+        inputs = by_row(args[0], len(offsets)).to(outputs.device)
         changed = outputs.clone()
         add_changes(name, module, spans, inputs, changed)
         for (edit, start, stop), memo in zip(spans, memos, strict=True):
@@ -236,9 +239,9 @@ def by_row(tensor: Tensor, rows: int) -> Tensor:
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Return where a module's inputs go; weights that accelerate keeps elsewhere do not say."""
-    devices = (parameter.device for parameter in module.parameters())
-    return next((device for device in devices if device.type != "meta"), torch.device("cpu"))
+    """Return where a module's inputs go: as accelerate says, or else where its first weight is."""
+    device = executing_on(module) or next(parameter.device for parameter in module.parameters())
+    return torch.device("cpu") if device.type == "meta" else device
 
 
 def at_least_fp32(tensor: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from edit_harness.digests import checksum
+from edit_harness import offloading
+from edit_harness.digests import mark
 
 if TYPE_CHECKING:
     from edit_harness.model import Model
@@ -52,9 +53,11 @@ def read(model: Model) -> dict[str, Any]:
     # In the order in which they are named: a new module would also be new weights.
     return {
         **_modules(model.module),
-        "weights": {name: _bits(p) for name, p in model.module.named_parameters()},
-        "buffers": {name: _bits(b) for name, b in model.module.named_buffers()},
-        "parameters": {name: id(p) for name, p in parameters.items()},
+        "weights": {name: _bits(model, name, p) for name, p in model.module.named_parameters()},
+        "buffers": {name: _bits(model, name, b) for name, b in model.module.named_buffers()},
+        # One that is kept elsewhere is made anew by every pass.
+        "parameters": {name: id(p) for name, p in parameters.items() if not p.is_meta},
+        "where weights are kept": dict(_keeping(model.module)),
         "requires_grad": {name: p.requires_grad for name, p in parameters.items()},
         "gradients": {name: p.grad is not None for name, p in parameters.items()},
         "hooks of parameters": dict(_gradient_hooks(parameters)),
@@ -65,10 +68,16 @@ def read(model: Model) -> dict[str, Any]:
     }
 
 
-def _bits(tensor: Tensor) -> tuple[Any, ...]:
-    """Return what identifies a tensor's content; what is kept elsewhere has a shape only."""
-    known = tensor.dtype, tensor.device, tensor.shape
-    return known if tensor.device.type == "meta" else (*known, checksum(tensor))
+def _bits(model: Model, name: str, tensor: Tensor) -> tuple[Any, ...]:
+    """Return what identifies the content of a weight or a buffer."""
+    return tensor.dtype, tensor.device, tensor.shape, mark(model.module, name)
+
+
+def _keeping(module: nn.Module) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Yield the modules whose weights accelerate moves, each with what it moves them by."""
+    for name, part in module.named_modules():
+        if hooks := offloading.hooks_of(part):
+            yield name, [(id(h), id(getattr(h, "weights_map", None))) for h in hooks]
 
 
 def _gradient_hooks(parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, list[int]]]:

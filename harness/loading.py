@@ -8,10 +8,11 @@ only if that is asked for, each by an argument of its own; what it takes to be a
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,11 +21,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 from transformers.utils import logging as transformers_logging
 
-from edit_harness import trust
+from edit_harness import placing, trust
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.files import sha256_of
 from edit_harness.interfaces import ModelSource
 from edit_harness.model import Model
+from edit_harness.offloading import value
+from edit_harness.placing import Place, Placement
 from edit_harness.unloadable import explain
 
 T = TypeVar("T")
@@ -41,7 +44,8 @@ def load(
     dtype: str = "float32",
     device: str = "auto",
     revision: str | None = None,
-    device_map: str | None = None,
+    device_map: str | Mapping[str, Place] | None = None,
+    max_memory: str | None = None,
     batch_rows: int | None = None,
     chat_template: bool = False,
     trust_remote_code: bool = False,
@@ -49,23 +53,24 @@ def load(
 ) -> Model:
     """Load a model from a folder or, by its name, from the hub or its cache.
 
+    ``device_map`` spreads it over devices, memory and disk, by a name of `placing.FOUND`, a JSON file
+    or a map from modules to places; ``max_memory``, such as ``0:20GiB;cpu:60GiB``, limits its weights.
     ``trust_remote_code`` runs code that the model brings, with the user's rights; of the hub it takes
     a ``revision`` that is a whole commit hash. ``allow_pickle_weights`` reads weights that are not in
     safetensors, as tensors only. What was let in so stands in `Model.let_in`.
 
     Raises `DataError` if it is missing, out of reach or no causal language model, `UsageError`
-    for a dtype or device that does not exist, `ResourceError` if it does not fit the device.
+    for a dtype, a device or a map that cannot be, `ResourceError` if it does not fit the device.
     """
     if dtype not in (*DTYPES, TF32):
         raise UsageError(
             f"there is no dtype {dtype!r}", f"choose from {', '.join((*DTYPES, TF32))}"
         )
+    placement = placing.placement(device_map, max_memory, device)
     target = pick_device(device)
     if dtype == TF32:
         allow_tf32(target)
         dtype = "float32"
-    if device_map and not importlib.util.find_spec("accelerate"):
-        raise UsageError("a device map needs accelerate", "pip install 'edit-harness[device-map]'")
     # What matters of its chatter, such as missing weights, is an error here.
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
@@ -73,19 +78,19 @@ def load(
     options: dict[str, Any] = {"revision": revision} if revision else {}
     options["trust_remote_code"] = trust_remote_code
     tokenizer = _tokenizer(source.path, options)
-    if device_map:
-        options["device_map"] = device_map
+    if placement:
+        placing.check(placement, _bare(config, source.path, trust_remote_code))
+    given = _Given(source.path, getattr(torch, dtype), options, allow_pickle_weights)
     try:
-        module, report = _weights(source.path, getattr(torch, dtype), options, allow_pickle_weights)
+        module, report = given.spread(placement) if placement else given.on(target)
         trust.check_module(module, source.path)
         check_report(report, source.path, module.state_dict())
         check_tied(module, source.path)
         small = sum(p.numel() for p in module.parameters()) < SMALL
         if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
-        placed = module if device_map else module.to(target)
         model = Model(
-            placed,
+            module,
             tokenizer,
             source=source,
             batch_rows=batch_rows,
@@ -95,7 +100,9 @@ def load(
     except torch.OutOfMemoryError:
         raise ResourceError(
             f"{source.path} does not fit the memory of {target}",
-            "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
+            f"leave more room: {placing.SIZES}"
+            if placement
+            else "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
         ) from None
     if known := digest_of(source.path, config, model.let_in):
         model.identify(known)
@@ -170,8 +177,10 @@ def check_tied(module: Any, path: str) -> None:
     head, embedding = module.get_output_embeddings(), module.get_input_embeddings()
     if head is None or not module.config.get_text_config().tie_word_embeddings:
         return
-    one, other = head.weight, embedding.weight
-    if one is not other and not one.is_meta and not torch.equal(one, other):
+    if head.weight is embedding.weight:
+        return
+    one, other = (value(part, "weight").cpu() for part in (head, embedding))
+    if not torch.equal(one, other):
         raise DataError(
             f"{path} has weights of a head, which its config.json ties to the embedding",
             "check that they belong together; a head of its own has tie_word_embeddings false",
@@ -217,20 +226,47 @@ def looks_local(path: str) -> bool:
     return path.startswith((".", "/", "~")) or path.count("/") > 1 or os.path.isdir(path)
 
 
-def _weights(
-    path: str, dtype: torch.dtype, options: dict[str, Any], pickled: bool
-) -> tuple[Any, dict[str, Any]]:
-    return _from_hub(
-        AutoModelForCausalLM,
-        path,
-        dtype=dtype,
-        # None takes what there is, safetensors first; weights_only makes tensors of the other.
-        use_safetensors=None if pickled else True,
-        weights_only=True,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,  # they are in the report
-        **options,
-    )
+@dataclass(frozen=True)
+class _Given:
+    """What transformers loads a model by; what it loads comes with a report of what was missing."""
+
+    path: str
+    dtype: torch.dtype
+    options: Mapping[str, Any]
+    pickled: bool
+
+    def on(self, device: torch.device) -> tuple[Any, dict[str, Any]]:
+        """Load it to a device."""
+        module, report = self._load()
+        return module.to(device), report
+
+    def spread(self, placement: Placement) -> tuple[Any, dict[str, Any]]:
+        """Load it to several places."""
+        with placement.options() as (where, loaded):
+            module, report = self._load(**where)
+            loaded(module)
+        return module, report
+
+    def _load(self, **where: Any) -> tuple[Any, dict[str, Any]]:
+        return _from_hub(
+            AutoModelForCausalLM,
+            self.path,
+            dtype=self.dtype,
+            # None takes what there is, safetensors first; weights_only makes tensors of the other.
+            use_safetensors=None if self.pickled else True,
+            weights_only=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are in the report
+            **self.options,
+            **where,
+        )
+
+
+def _bare(config: Any, path: str, code: bool) -> Any:
+    """Return a model without weights."""
+    with torch.device("meta"):
+        make = partial(AutoModelForCausalLM.from_config, config, trust_remote_code=code)
+        return _told(make, path)
 
 
 def _tokenizer(path: str, options: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from edit_harness import digests, passes, rerun, resume
+from edit_harness import digests, offloading, passes, placing, rerun, resume
 from edit_harness.architectures import LINEAR, Architecture
 from edit_harness.base import Base, Start
 from edit_harness.batch import Batch, padded
@@ -34,6 +34,7 @@ from edit_harness.tokens import PLAIN, Tokens, chat_frame
 from edit_harness.worksheet import Reading, Row, Worksheet
 
 BATCH_TOKENS = 4096
+HOLD_IT = "use a device or a device map that holds the model, such as --device cpu"
 
 
 class Model:
@@ -68,7 +69,7 @@ class Model:
         self.batch_tokens = batch_tokens
         self.padding = padding
         self.halved = 0
-        self._identity: tuple[dict[str, int], str] | None = None
+        self._identity: tuple[dict[str, Any], str] | None = None
         self._begins: dict[int, bool] = {}
         self._seen, self._unseen = 0, set[int]()
         self._reruns: dict[tuple[str, ...], bool] = {}
@@ -82,8 +83,13 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        """Where the inputs go."""
+        """Where inputs go, and logits come; other parts may compute elsewhere."""
         return device_of(self.module)
+
+    @property
+    def placement(self) -> str:
+        """Where the weights are, for people: a device, or how many blocks are in each place."""
+        return placing.described(self.architecture)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -102,9 +108,9 @@ class Model:
 
         A model whose weights were changed in memory since has another one.
         """
-        sums = digests.checksums(self.module)
-        if self._identity is None or self._identity[0] != sums:
-            self._identity = sums, digests.of_module(self.module)
+        marks = digests.marks(self.module)
+        if self._identity is None or self._identity[0] != marks:
+            self._identity = marks, digests.of_module(self.module)
         return self._identity[1]
 
     def cache(self, kind: str) -> Path:
@@ -113,7 +119,7 @@ class Model:
 
     def identify(self, digest: str) -> None:
         """Take the digest of the files that the weights were loaded from."""
-        self._identity = digests.checksums(self.module), digest
+        self._identity = digests.marks(self.module), digest
 
     def batch(self, rows: Sequence[Sequence[int]]) -> Batch:
         """Pad rows of token ids to one width."""
@@ -129,8 +135,11 @@ class Model:
         """Return logits at the places, places by vocabulary, in fp32 or more.
 
         ``parameters`` stand in for the model's own of the same name, and carry gradients; ``cache``
-        has keys and values that stand before the batch.
+        has keys and values that stand before the batch. Raises `PluginError` for an offloaded
+        parameter, in whose place nothing can stand.
         """
+        if name := next((n for n in parameters or () if self._own(n).is_meta), ""):
+            raise PluginError(f"{name} is offloaded, so that it has no gradient", HOLD_IT)
         inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
         if self.takes_positions:
             inputs["position_ids"] = batch.position_ids
@@ -166,34 +175,43 @@ class Model:
         """Write the edit's weights into the model for a while, and apply its patch; restores the bits.
 
         Adaptors and a prefix have no effect here: they hold in `answer` and in `edited_rows` alone.
-        Raises `PluginError` for an edit that does not fit the model, or of weights that are not in
-        memory.
+        Raises `PluginError` for an edit that does not fit the model, and for a patch of one whose
+        weights are offloaded.
         """
         self.check(edit)
-        originals: dict[str, Tensor] = {}
-        try:
-            with ExitStack() as stack:
-                with torch.no_grad():
-                    for name, delta in edit.weights.items():
-                        weight = self.parameter(name)
-                        if weight.is_meta:
-                            raise PluginError(
-                                f"{name} is offloaded, so that it cannot be written",
-                                "use a device or a device map that holds the model",
-                            )
-                        originals[name] = weight.detach().clone()
-                        weight.add_(delta.dense().to(weight))
-                if edit.patch:
-                    stack.enter_context(edit.patch(self.module))
-                yield
-        finally:
-            with torch.no_grad():
-                # Backwards: two names may be of one tied parameter.
-                for name, original in reversed(originals.items()):
-                    self.parameter(name).copy_(original)
+        if edit.patch and (name := next(self._offloaded, "")):
+            raise PluginError(
+                f"{name} is offloaded, so that a patch of the model may have no effect on it",
+                HOLD_IT,
+            )
+        with ExitStack() as stack:
+            for name, delta in edit.weights.items():
+                stack.enter_context(offloading.added(self.module, name, delta.dense()))
+            if edit.patch:
+                stack.enter_context(edit.patch(self.module))
+            yield
+
+    @property
+    def size(self) -> int:
+        """How many numbers the weights are; a weight of several names counts once."""
+        groups = offloading.same_weights(self.module)
+        return sum(self.module.get_parameter(names[0]).numel() for names in groups)
+
+    @property
+    def _offloaded(self) -> Iterator[str]:
+        return (name for name, p in self.module.named_parameters() if p.is_meta)
 
     def parameter(self, name: str) -> nn.Parameter:
-        """Return a parameter by name. Raises `PluginError` if the model has none of that name."""
+        """Return a parameter by name; of an offloaded one, a copy.
+
+        Raises `PluginError` if the model has none of that name.
+        """
+        parameter = self._own(name)
+        if not parameter.is_meta:
+            return parameter
+        return nn.Parameter(offloading.value(self.module, name), requires_grad=False)
+
+    def _own(self, name: str) -> nn.Parameter:
         try:
             return self.module.get_parameter(name)
         except AttributeError:
@@ -202,7 +220,7 @@ class Model:
     def check(self, edit: Edit) -> None:
         """Raise `PluginError` if the edit is of parameters or modules that this model has not."""
         for name, delta in edit.weights.items():
-            if (shape := self.parameter(name).shape) != delta.shape:
+            if (shape := self._own(name).shape) != delta.shape:
                 raise PluginError(
                     f"the edit of {name} has the shape {tuple(delta.shape)}, not {tuple(shape)}",
                     "make it with Projection.low_rank or Projection.dense",
@@ -355,10 +373,8 @@ class Model:
     @cached_property
     def _hookable(self) -> frozenset[str]:
         """Names of the parameters of linear maps that no other module shares."""
-        names: dict[int, list[str]] = {}
-        for name, parameter in self.module.named_parameters(remove_duplicate=False):
-            names.setdefault(id(parameter), []).append(name)
-        single = (group[0] for group in names.values() if len(group) == 1)
+        groups = offloading.same_weights(self.module)
+        single = (names[0] for names in groups if len(names) == 1)
         return frozenset(
             n
             for n in single

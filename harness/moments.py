@@ -56,6 +56,7 @@ class Moment:
     def solver(self) -> Callable[[Tensor], Tensor]:
         """Factor C once, and return the function k -> C⁻¹k in float64, also of keys as columns.
 
+        What it returns is where the keys are, though it computes where C is.
         Raises `DataError` if C is not positive definite, as with fewer tokens than its width.
         """
         factor, failed = torch.linalg.cholesky_ex(self.matrix.double())
@@ -64,9 +65,11 @@ class Moment:
                 f"the second moment of {self.provenance.tokens} tokens is not positive definite",
                 f"prepare it from more than {10 * len(self.matrix)} tokens of varied text",
             )
-        return lambda key: torch.cholesky_solve(
-            key.double().reshape(len(factor), -1).to(factor.device), factor
-        ).reshape(key.shape)
+        return lambda key: (
+            torch.cholesky_solve(key.double().reshape(len(factor), -1).to(factor.device), factor)
+            .to(key.device)
+            .reshape(key.shape)
+        )
 
 
 def collect(
@@ -227,7 +230,7 @@ def load(path: Path, model: Model, layer: int) -> Moment:
             made = Provenance(**json.loads((file.metadata() or {}).get("provenance", "{}")))
         except (TypeError, ValueError):
             raise DataError(f"{path} does not say what it was made of") from None
-    width = model.architecture.projection(layer).matrix.shape[0]
+    width = model.architecture.projection(layer).shape[0]
     if made.model != model.digest:
         raise DataError(
             f"{path} was made for other weights ({made.model[:12]}, not {model.digest[:12]})",
@@ -252,7 +255,7 @@ def import_npz(path: Path, model: Model, layer: int) -> Moment:
             f"{path} is no second moment of ROME's layout ({type(error).__name__})",
             "it has to be an .npz file with the arrays mom2.mom2 and mom2.count",
         ) from None
-    width = model.architecture.projection(layer).matrix.shape[0]
+    width = model.architecture.projection(layer).shape[0]
     if total.shape != (width, width) or count <= 0:
         raise DataError(f"{path} holds {total.shape} numbers of {count} tokens, not {width} wide")
     made = Provenance(model.digest, f"imported {path.name}", "", count, 0)

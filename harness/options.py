@@ -97,11 +97,11 @@ editor_flags = flags(
     click.option("--editor-args", multiple=True, metavar="K=V,…", help="Fields of the editor."),
 )  # fmt: skip
 loading_flags = flags(
-    click.option("--model-args", multiple=True, metavar="K=V,…", help="revision, dtype, device_map."),
+    click.option("--model-args", multiple=True, metavar="K=V,…", help="revision, dtype, device_map, max_memory."),
     click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps."),
     click.option("--dtype", default="float32", show_default=True,
                  help="Other than float32 is a preview."),
-    click.option("--device-map", help="Spread over devices (auto); needs accelerate."),
+    click.option("--device-map", metavar="NAME", help="Spread over devices: auto, balanced, sequential or a JSON file."),
     click.option("-b", "--batch-size", default="auto", show_default=True, metavar="N",
                  help="Rows of a forward pass."),
     click.option("--chat-template", is_flag=True,

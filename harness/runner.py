@@ -179,8 +179,7 @@ def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[b
 
 def chunk_sizes(model: Model) -> tuple[int, int]:
     """Return how many edits share forward passes on a CPU, and elsewhere."""
-    size = sum(p.numel() for p in model.module.parameters())
-    small = [(chunk, chunk) for most, chunk in CHUNKS if size < most]
+    small = [(chunk, chunk) for most, chunk in CHUNKS if model.size < most]
     return (*small, (LARGE_CHUNK, GPU_CHUNK))[0]
 
 

@@ -272,7 +272,7 @@ def rehearse(assembled: Evaluation) -> None:
     visits = set(assembled.visits)
     measured = [(c, (c.id, step.state)) for step in assembled.steps for c in step.measure]
     probes = sum(len(case.probes) for case, visit in measured if visit in visits)
-    weights = sum(p.numel() * p.element_size() for p in assembled.model.module.parameters())
+    weights = assembled.model.size * assembled.model.dtype.itemsize
     console.out.print(
         f"dry run  {len(cases):,} cases, asked {len(visits):,} times, {probes:,} probes before and after\n"
         f"         weights {weights / 1e6:,.0f} MB\n"

@@ -125,10 +125,10 @@ def zeros(model: Model) -> Edit:
     """Return an edit that adds zeros to a projection in the middle; none where there is no projection."""
     try:
         projection = model.architecture.projection(model.architecture.layers // 2)
-        inputs, outputs = projection.matrix.shape
+        inputs, outputs = projection.shape
     except (PluginError, AttributeError, RuntimeError):
         return Edit()
-    left = projection.matrix.new_zeros(inputs, 1)
+    left = torch.zeros(inputs, 1, dtype=projection.dtype, device=projection.device)
     return Edit(projection.low_rank(left, left.new_zeros(1, outputs)))
 
 

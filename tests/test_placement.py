@@ -1,15 +1,20 @@
 """Weights that accelerate keeps on disk, as it does with a model that fits no device."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from test_base import QUERIES, low_rank
 from test_packing import logprobs
 
-from edit_harness import Generate, PluginError, Request
-from edit_harness.digests import checksums
+from edit_harness import Generate, ModelSource, PluginError, Request, digests
+from edit_harness.api import save_model
 from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.errors import LeakError
+from edit_harness.loading import load
 from edit_harness.model import Model
 from edit_harness.testing import tiny_model
+from edit_harness.witness import Witness
 from edit_harness_plugins.editors.ft import ConstrainedFineTuning
 from edit_harness_plugins.editors.rome import Rome
 
@@ -50,12 +55,133 @@ def test_searches_find_the_same(both, editor):
             torch.testing.assert_close(delta.dense(), theirs.weights[name].dense())
 
 
-def test_what_hooks_cannot_carry_is_refused(both):
+def embedding(model):
+    return next(name for name, _ in model.module.named_parameters())
+
+
+def change_of(model, name):
+    return Edit({name: Dense(0.1 * torch.ones_like(model.parameter(name)))})
+
+
+def test_weights_are_read_where_they_are_kept(both):
     model, offloaded = both
-    name = "transformer.wpe.weight"
-    if not hasattr(model.module, "transformer"):
-        name = "model.embed_tokens.weight"
-    edit = Edit({name: Dense(torch.ones_like(model.parameter(name)))})
-    with pytest.raises(PluginError, match=f"{name} is offloaded"):
-        offloaded.answer([(edit, QUERIES[0])])
-    assert checksums(offloaded.module) == {}
+    assert digests.of_module(offloaded.module) == digests.of_module(model.module)
+    assert (offloaded.size, offloaded._hookable) == (model.size, model._hookable)
+    assert (model.placement, offloaded.placement) == ("cpu", "spread over disk (2 blocks)")
+    for name, parameter in model.module.named_parameters():
+        assert torch.equal(offloaded.parameter(name), parameter)
+    mine, theirs = (m.architecture.projection(1) for m in both)
+    assert torch.equal(mine.matrix, theirs.matrix)
+    assert mine.parameters.keys() == theirs.parameters.keys()
+
+
+@pytest.mark.parametrize("head", [False, True])
+def test_what_hooks_cannot_carry_is_stood_in_for(both, head):
+    """GPT-2's head is its embedding, so that an edit of either is one of both."""
+    model, offloaded = both
+    name = "lm_head.weight" if head else embedding(model)
+    down = f"{model.architecture.projection(0).name}.weight"
+    edit = change_of(model, name) + change_of(model, down)
+    witness = Witness(offloaded)
+    with offloaded.applied(edit):
+        assert torch.equal(offloaded.parameter(name), model.parameter(name) + 0.1)
+    witness.verify()
+    questions = [(each, query) for query in QUERIES for each in (UNEDITED, edit)]
+    one, other = (m.answer(questions) for m in both)
+    torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
+    texts = [(edit, Generate("Ada lives in", 6))]
+    assert model.answer(texts) == offloaded.answer(texts)
+    witness.verify()
+
+
+@pytest.fixture(scope="module", params=["gpt2", "llama"])
+def saved(request, tmp_path_factory):
+    """A folder of a model, and a map that keeps it in memory and on the disk."""
+    pytest.importorskip("accelerate")
+    folder = tmp_path_factory.mktemp(request.param)
+    model = tiny_model(request.param)
+    model.module.save_pretrained(folder)
+    model.tokens.tokenizer.save_pretrained(folder)
+    top = model.architecture.blocks[0].split(".")[0]
+    parts = [f"{top}.{name}" for name, _ in model.module.get_submodule(top).named_children()]
+    places = dict.fromkeys([*parts, "lm_head"], "disk")
+    list_of_blocks = model.architecture.blocks[0].rpartition(".")[0]
+    del places[list_of_blocks]
+    return folder, {**places, f"{list_of_blocks}.0": "cpu", f"{list_of_blocks}.1": "disk"}
+
+
+def test_an_edited_model_is_saved_whole(saved, tmp_path):
+    folder, places = saved
+    one = load(ModelSource(str(folder)), device="cpu")
+    other = load(ModelSource(str(folder)), device_map=places)
+    assert (one.digest, one.size) == (other.digest, other.size)
+    assert other.placement == "spread over cpu (1 block), disk (1)"
+    edit = change_of(one, embedding(one))
+    for number, each in enumerate((one, other)):
+        save_model(each, edit, tmp_path / str(number))
+    mine, theirs = (load(ModelSource(str(tmp_path / n)), device="cpu").module for n in "01")
+    assert digests.of_module(mine) == digests.of_module(theirs)
+    assert digests.of_module(mine) != digests.of_module(one.module)
+
+
+def test_what_may_have_no_effect_is_refused(both):
+    model, offloaded = both
+    name, request = embedding(model), REQUESTS[0][0]
+    patched = Edit(patch=lambda module: nullcontext())
+    assert model.answer([(patched, QUERIES[0])])
+    with pytest.raises(PluginError, match="is offloaded, so that a patch") as caught:
+        offloaded.answer([(patched, QUERIES[0])])
+    assert "--device cpu" in caught.value.remedy
+    with pytest.raises(PluginError, match=f"{name} is offloaded, so that it has no gradient"):
+        offloaded.nll([request], {name: model.parameter(name)})
+
+
+DOWN = "model.layers.1.mlp.down_proj"
+
+
+def a_file_written(module, folder):
+    with (folder / f"{DOWN}.weight.dat").open("r+b") as file:
+        file.write(b"other")
+
+
+def a_file_removed(module, folder):
+    (folder / f"{DOWN}.weight.dat").unlink()
+
+
+def another_map(module, folder):
+    hook = module.get_submodule(DOWN)._hf_hook
+    hook.weights_map = {"weight": hook.weights_map["weight"] + 1}
+
+
+def weights_in_memory(module, folder):
+    module.get_submodule(DOWN)._hf_hook.weights_map["weight"][0, 0] += 1
+
+
+LEAKS = {
+    "a file written": ("disk", a_file_written, "weights"),
+    "a file removed": ("disk", a_file_removed, "weights"),
+    "another map": ("disk", another_map, "weights .* and 1 more"),
+    "weights in memory": ("cpu", weights_in_memory, "weights"),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_what_is_left_in_offloaded_weights_is_seen(leak, tmp_path):
+    accelerate = pytest.importorskip("accelerate")
+    place, change, what = LEAKS[leak]
+    model = tiny_model("llama")
+    if place == "disk":
+        accelerate.disk_offload(model.module, tmp_path, torch.device("cpu"))
+    else:
+        accelerate.cpu_offload(model.module, torch.device("cpu"))
+    witness = Witness(model)
+    witness.verify()
+    change(model.module, tmp_path)
+    with pytest.raises(LeakError, match=what):
+        witness.check()
+
+
+def test_a_weight_that_is_nowhere(model):
+    model.module.get_submodule("lm_head").to("meta")
+    with pytest.raises(PluginError, match=r"lm_head\.weight is on no device"):
+        model.parameter("lm_head.weight")

@@ -67,12 +67,11 @@ class Adapters:
         self._layers = {t.name: model.module.get_submodule(t.name) for t in targets}
         for target in targets:
             layer: Any = self._layers[target.name]
-            weight = target.matrix
             first = torch.cat([case[target.name] for case in firsts]).to(
-                weight.device, wide(weight)
+                target.device, wide(target.dtype)
             )
             layer.lora_A[NAME].weight = nn.Parameter(first)
-            second = first.new_zeros(weight.shape[1], len(first))
+            second = first.new_zeros(target.shape[1], len(first))
             layer.lora_B[NAME].weight = nn.Parameter(second)
 
     def factors(self, target: Projection) -> tuple[nn.Parameter, nn.Parameter]:
@@ -179,7 +178,7 @@ class Dropout(nn.Module):
 def first_factors(targets: Sequence[Projection], rank: int, seed: int) -> dict[str, Tensor]:
     """Return A of each map, rank by inputs, uniform within ±1/√inputs as peft draws it."""
     noise = torch.Generator().manual_seed(seed)
-    widths = {target.name: target.matrix.shape[0] for target in targets}
+    widths = {target.name: target.shape[0] for target in targets}
     return {
         name: (2 * torch.rand(rank, width, generator=noise) - 1) / width**0.5
         for name, width in widths.items()

@@ -97,12 +97,7 @@ class Lora(Editor):
     def check(self, model: Model) -> None:
         """Raise `PluginError` without peft or a map to adapt."""
         peft()
-        for target in self._targets(model):
-            if target.matrix.is_meta:
-                raise PluginError(
-                    f"{target.name} is offloaded, so that no adapter can be put beside it",
-                    "use a device or a device map that holds the model",
-                )
+        self._targets(model)
 
     def prepare(self, model: Model) -> None:
         """Find the maps, if the field has no names."""
@@ -244,5 +239,5 @@ def query_and_value(architecture: Architecture) -> tuple[str, ...]:
 
 def state_bytes(targets: Sequence[Projection], rank: int) -> int:
     """Return the bytes of one case's adapters, of their gradients and of Adam's two moments."""
-    sizes = (sum(t.matrix.shape) * adapters.wide(t.matrix).itemsize for t in targets)
+    sizes = (sum(t.shape) * adapters.wide(t.dtype).itemsize for t in targets)
     return 4 * rank * sum(sizes)

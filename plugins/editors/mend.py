@@ -169,7 +169,7 @@ class Mend(Editor):
         Raises `DataError` if there is none, or it is of other weights.
         """
         matrices = self._matrices(model)
-        shapes = {matrix.name: _shape(matrix) for matrix in matrices}
+        shapes = {matrix.name: matrix.shape for matrix in matrices}
         loaded = mend_network.load(self._file(model), shapes, model.digest)
         loaded.network.to(model.device, _precision(model)).requires_grad_(False)
         self._shared = Shared(model, matrices, loaded)
@@ -247,7 +247,7 @@ class Mend(Editor):
 
     def _new(self, model: Model) -> Network:
         """Return a network as training begins."""
-        shapes = [_shape(matrix) for matrix in self._matrices(model)]
+        shapes = [matrix.shape for matrix in self._matrices(model)]
         network = Network(shapes, self.rank, lr=self.start, seed=self.seed)
         return network.to(model.device, _precision(model))
 
@@ -265,12 +265,6 @@ class Mend(Editor):
     def _made(self, model: Model, data: str, digest: str) -> Made:
         names = tuple(matrix.name for matrix in self._matrices(model))
         return Made(model.digest, names, self.rank, data, digest)
-
-
-def _shape(matrix: Projection) -> tuple[int, int]:
-    """Return how many inputs and outputs a matrix has."""
-    inputs, outputs = matrix.matrix.shape
-    return inputs, outputs
 
 
 def _advise(model: Model, path: Path, making: Making) -> None:

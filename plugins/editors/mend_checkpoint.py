@@ -47,7 +47,7 @@ def read_checkpoint(path: Path, matrices: Sequence[Projection]) -> tuple[Network
     Raises `DataError` for a file that is none of the layout, or of other shapes.
     """
     theirs = _entries(path)
-    shapes = [(int(i), int(o)) for i, o in (matrix.matrix.shape for matrix in matrices)]
+    shapes = [(int(i), int(o)) for i, o in (matrix.shape for matrix in matrices)]
     try:
         rank = next(len(t) for name, t in theirs.items() if name.endswith("mlp.layers.0.v"))
         network = Network(shapes, rank, lr=0.0)

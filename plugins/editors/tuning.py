@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import prod
 
 import torch
 from torch import Tensor
@@ -78,7 +79,7 @@ class Case:
         }
         # Contiguous, as gradients are: the fused Adam takes no notice of strides.
         self.changes = {
-            name: torch.zeros(tensor.shape, dtype=wide(tensor), device=given.device)
+            name: torch.zeros(tensor.shape, dtype=wide(tensor.dtype), device=given.device)
             for name, tensor in self._originals.items()
         }
         self._decay, self._bound = given.weight_decay, given.bound
@@ -182,10 +183,9 @@ def grouped(batches: Sequence[Sequence[Text]], chunk: int, size: int) -> Iterato
 
 def state_bytes(projection: Projection) -> int:
     """Return the bytes of one case's change and of Adam's two moments of it."""
-    weight = projection.matrix
-    return 3 * weight.numel() * wide(weight).itemsize
+    return 3 * prod(projection.shape) * wide(projection.dtype).itemsize
 
 
-def wide(tensor: Tensor) -> torch.dtype:
-    """Return the precision in which a parameter's change is kept."""
-    return torch.promote_types(tensor.dtype, torch.float32)
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision in which the change of a parameter of some precision is kept."""
+    return torch.promote_types(dtype, torch.float32)

@@ -370,13 +370,6 @@ def test_without_peft_the_error_says_how_to_get_it(model, monkeypatch):
     assert caught.value.remedy == "pip install 'edit-harness[lora]'"
 
 
-def test_an_offloaded_map_is_refused(model):
-    model.module.get_submodule("transformer.h.1.attn.c_attn").to("meta")
-    with pytest.raises(PluginError, match=r"h\.1\.attn\.c_attn is offloaded"):
-        trainer(("c_attn",)).check(model)
-    trainer(("c_fc",)).check(model)
-
-
 def test_no_step_is_an_error(model):
     shape = shape_of(model.module.config)
     with pytest.raises(UsageError, match="steps=0 is not at least 1"):

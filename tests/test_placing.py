@@ -1,0 +1,210 @@
+"""What may be said of where a model's parts go, and a run of a model that is spread."""
+
+import gc
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from edit_harness import ModelSource, ResourceError, UsageError
+from edit_harness.cli import main
+from edit_harness.loading import load
+from edit_harness.testing import tiny_model
+
+MAP = {
+    "transformer.wte": "disk",
+    "transformer.wpe": "cpu",
+    "transformer.h.0": "cpu",
+    "transformer.h.1": "disk",
+    "transformer.ln_f": "cpu",
+    "lm_head": "disk",
+}
+
+
+@pytest.fixture(autouse=True)
+def with_accelerate():
+    pytest.importorskip("accelerate")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    model = tiny_model()
+    model.module.save_pretrained(path)
+    model.tokens.tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+
+
+def refusal(folder, error=UsageError, **options):
+    with pytest.raises(error) as caught:
+        load(ModelSource(str(folder)), **options)
+    said = caught.value
+    assert "\n" not in said.cause + said.remedy
+    return f"{said.cause} | {said.remedy}"
+
+
+def written(tmp_path, content):
+    path = tmp_path / "map.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["auto", "balanced", "sequential"])
+def test_maps_that_are_found(folder, name):
+    """On a machine without an accelerator, all goes to the CPU if it has the memory."""
+    model = load(ModelSource(str(folder)), device_map=name)
+    assert model.placement == ("cpu" if not torch.accelerator.is_available() else model.placement)
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
+def test_memory_is_limited(folder):
+    size = load(ModelSource(str(folder))).size * 4
+    model = load(ModelSource(str(folder)), device_map="auto", max_memory=f"cpu:{size // 2000}KB")
+    assert "disk (" in model.placement
+
+
+def test_a_map_in_a_file(folder, tmp_path):
+    model = load(ModelSource(str(folder)), device_map=written(tmp_path, MAP))
+    assert model.placement == "spread over cpu (1 block), disk (1)"
+    assert model.digest == load(ModelSource(str(folder))).digest
+
+
+def test_a_folder_for_weights_goes_with_the_model(tmp_path):
+    """Weights that are computed with as they are not on the disk are written to the cache."""
+    path = tmp_path / "pickled"
+    module = tiny_model().module
+    module.config.save_pretrained(path)
+    tiny_model().tokens.tokenizer.save_pretrained(path)
+    torch.save(module.state_dict(), path / "pytorch_model.bin")
+    model = load(ModelSource(str(path)), device_map=MAP, allow_pickle_weights=True)
+    (own,) = Path(tmp_path / "cache" / "offloaded").iterdir()
+    assert any(own.iterdir())
+    del model
+    gc.collect()
+    assert not own.exists()
+
+
+def test_a_folder_goes_if_nothing_was_loaded(folder, tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(type(tiny_model().module), "from_pretrained", full)
+    said = refusal(folder, ResourceError, device_map="auto")
+    assert said.endswith("leave more room: --model-args max_memory=0:20GiB;1:20GiB;cpu:60GiB")
+    assert not list((tmp_path / "cache" / "offloaded").iterdir())
+    assert "use --device-map auto" in refusal(folder, ResourceError)
+
+
+def test_a_cache_that_cannot_be_written(folder, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "file"))
+    assert "cannot be written" in refusal(folder, ResourceError, device_map="auto")
+
+
+NO_MAPS = {
+    "an unknown name": ("autos", "there is no device map 'autos' | say auto, balanced, sequential"),
+    "a device": ("cuda:1", "there is no device map 'cuda:1' | say auto"),
+    "no JSON": ("{", "is no JSON"),
+    "a list": (["disk"], "is no table of modules"),
+    "nothing": ({}, "is no table of modules"),
+    "no module": ({**MAP, "transformer.h.7": 0}, "transformer.h.7"),
+    "no such module": (
+        {**MAP, "transformer.h.7": "cpu"},
+        "has 'transformer.h.7', which is no module of the model | its modules are such as transformer,",
+    ),
+    "a part without a place": (
+        {name: place for name, place in MAP.items() if name != "transformer.h.1"},
+        "has no place for transformer.h.1.ln_1.weight",
+    ),
+    "a part with two": ({**MAP, "transformer": "cpu"}, "has several places for transformer.wte"),
+    "a device that is not here": ({"": 99}, "puts the model on 99, which is not here | there are "),
+    "a place that is none": ({"": "attic"}, "puts the model on 'attic'"),
+    "no number": ({"": True}, "puts the model on True"),
+    "tied weights apart": ({**MAP, "lm_head": "cpu"}, "puts apart transformer.wte.weight and lm_head"),
+    "a block cut apart": (
+        {
+            **{name: place for name, place in MAP.items() if name != "transformer.h.0"},
+            **{f"transformer.h.0.{part}": "cpu" for part in ("ln_1", "attn", "ln_2")},
+            "transformer.h.0.mlp": "disk",
+        },
+        "puts apart transformer.h.0.ln_1.weight and transformer.h.0.mlp",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NO_MAPS)
+def test_maps_that_cannot_be(folder, tmp_path, kind):
+    given, said = NO_MAPS[kind]
+    named = given if kind in ("an unknown name", "a device") else written(tmp_path, given)
+    assert said in refusal(folder, device_map=named)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"device_map": "auto", "device": "cuda:1"}, "a device map and --device cuda:1 contradict"),
+        ({"device_map": "auto", "device": "cpu"}, "a device map and --device cpu contradict"),
+        ({"max_memory": "cpu:1GB"}, "max_memory is of a device map | add one: say auto"),
+        ({"device_map": MAP, "max_memory": "cpu:1GB"}, "max_memory is of a map that is to be found"),
+        ({"device_map": "auto", "max_memory": "cpu=1GB"}, "max_memory has 'cpu=1GB' | say it as"),
+        ({"device_map": "auto", "max_memory": "cpu:lots"}, "max_memory has 'cpu:lots'"),
+        ({"device_map": "auto", "max_memory": "attic:1GB"}, "'attic', which is no place"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself(folder, options, said):
+    assert said in refusal(folder, **options)
+
+
+def samples(output):
+    """What was stored of each case, but for how long it took."""
+    (run,) = output.iterdir()
+    rows = [json.loads(line) for line in (run / "samples.jsonl").read_text().splitlines()]
+    found = {row["case"]: row for row in rows}
+    varies = ("seconds", "crc")
+    return run.name, {n: {k: v for k, v in r.items() if k not in varies} for n, r in found.items()}
+
+
+def run(output, *more):
+    arguments = ["--task", "counterfactplus", "--limit", "2", "-o", str(output), *more]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_run_is_the_same_wherever_the_model_is(tmp_path):
+    """Memory and disk against one device, to the byte; and either is found again by the other."""
+    parts = {f"model.layers.{i}": "disk" if i % 2 else "cpu" for i in range(6)}
+    outside = ["model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"]
+    spread = written(tmp_path, {**parts, **dict.fromkeys(outside, "disk")})
+    said = run(tmp_path / "a", "--device-map", spread)
+    assert "spread over cpu (3 blocks), disk" in said
+    assert "meta device" not in said
+    run(tmp_path / "b")
+    assert samples(tmp_path / "a") == samples(tmp_path / "b")
+    assert "saved" in run(tmp_path / "b", "--model-args", f"device_map={spread}")
+    assert samples(tmp_path / "a") == samples(tmp_path / "b")
+
+
+@pytest.mark.gpu
+def test_more_than_an_accelerator_holds(tmp_path):
+    """On a machine with one: a model half of which is on the CPU and on the disk, against one device."""
+    if not torch.accelerator.is_available():
+        pytest.skip("there is no accelerator")
+    parts = {f"model.layers.{i}": (0, "cpu", "disk")[i % 3] for i in range(6)}
+    outside = ["model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"]
+    spread = written(tmp_path, {**parts, **dict.fromkeys(outside, 0)})
+    run(tmp_path / "a", "--device-map", spread, "--limit", "20")
+    run(tmp_path / "b", "--device", "cuda:0", "--limit", "20")
+    (name, mine), (other, theirs) = (samples(tmp_path / output) for output in "ab")
+    assert name == other
+    for case, row in mine.items():
+        for regime, values in row["values"].items():
+            for key, value in values.items():
+                assert value == pytest.approx(theirs[case]["values"][regime][key], abs=1e-3)
