@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -16,14 +17,13 @@ from rich.table import Table
 
 from edit_harness import fields
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.executors import places
+from edit_harness.executors import choosing, worker
+from edit_harness.loading import pick_device
 from edit_harness.plugins import Plugins
 from edit_harness.terminal import Terminal
 from edit_harness.wording import counted
 
 Survey = Mapping[str, Any]
-EXECUTORS = ("ray",)
-"""Those that have workers on other machines."""
 AGREED, DIFFERENT = 0, PluginError.code
 SHOWN = 12
 """Hexadecimal digits of a digest that are shown."""
@@ -42,15 +42,11 @@ class Flags:
 
 def survey(plugins: Plugins, flags: Flags) -> int:
     """Print what this process and each worker have, and return 3 if packages differ."""
-    from edit_harness.executors import rays
-
-    if flags.executor not in EXECUTORS:
-        raise UsageError(
-            f"--executor {flags.executor} has no workers on other machines",
-            f"choose from {', '.join(EXECUTORS)}",
-        )
-    settings = fields.build(places.Settings, fields.parse(flags.executor_args), flags.executor)
-    found = rays.survey(settings)
+    executor = choosing.chosen(flags.executor, fields.parse(flags.executor_args))
+    if executor.crew is None:
+        raise UsageError(f"--executor {flags.executor} has no workers to ask", "say --executor ray")
+    module = import_module(choosing.EXECUTORS[flags.executor])
+    found = module.survey(executor.settings)
     told = list(differences(surroundings(plugins), found))
     if flags.as_json:
         out.out(json.dumps({"workers": found, "differences": told}, indent=1))
@@ -63,9 +59,6 @@ def survey(plugins: Plugins, flags: Flags) -> int:
 
 def surroundings(plugins: Plugins | None = None) -> dict[str, Any]:
     """Return what this process has: host, pid, device and its memory in bytes, versions, packages."""
-    from edit_harness.executors import worker
-    from edit_harness.loading import pick_device
-
     said = worker.surroundings(plugins or Plugins.installed(), pick_device("auto"))
     return {**said, "versions": {**said["versions"], "ray": version("ray")}}
 

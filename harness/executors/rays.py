@@ -13,13 +13,14 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from edit_harness.blame import said
 from edit_harness.errors import HarnessError, PluginError, ResourceError, UsageError
 from edit_harness.executors.crew import Came, Died, Event, Failed, Finished, Ready, Unit
 from edit_harness.executors.heartbeats import BEATS, Pulse, Roll
@@ -252,8 +253,9 @@ class Actors:
         for number in self._with_news(timeout):
             if number in self._hired:
                 yield from self._next(number)
-        yield from self._silent()
-        yield from self._without_place()
+        if (silences := self._silences()) is not None:
+            yield from self._silent(silences)
+            yield from self._without_place()
 
     def _with_news(self, timeout: float) -> list[int]:
         streams = {id(h.stream): (n, h.stream) for n, h in self._hired.items() if h.stream}
@@ -282,28 +284,30 @@ class Actors:
             event = Died(number, _why(str(error)))
         yield event
 
-    def _silent(self) -> Iterator[Event]:
+    def _silences(self) -> dict[int, float] | None:
+        """Return the seconds since each worker was heard of; None if that was not asked lately."""
+        if self._asked is None:
+            patience = min(self._settings.heartbeat, self._settings.placement)
+            if time.monotonic() - self._when >= patience / BEATS:
+                self._asked = self._roll.silences.remote()
+            return None
+        answered, _ = ray().wait([self._asked], timeout=0)
+        if not answered:
+            return None
+        answer, self._asked, self._when = self._asked, None, time.monotonic()
+        try:
+            return dict(ray().get(answer))
+        except ray().exceptions.RayError:  # it is started again
+            return None
+
+    def _silent(self, silences: Mapping[int, float]) -> Iterator[Event]:
         """Yield the death of each worker that was silent for too long."""
-        for number, seconds in self._heard().items():
+        for number, seconds in silences.items():
             if number in self._hired:
                 self._hired[number].placed = True
                 if seconds > self._settings.heartbeat:
                     self.dismiss(number)
                     yield Died(number, f"it was silent for {seconds:.0f} s and was killed")
-
-    def _heard(self) -> dict[int, float]:
-        """Return the seconds since each worker was heard of, if the roll has answered by now."""
-        if self._asked is None:
-            if time.monotonic() - self._when >= self._settings.heartbeat / BEATS / 2:
-                self._asked = self._roll.silences.remote()
-            return {}
-        done, _ = ray().wait([self._asked], timeout=0)
-        if not done:
-            return {}
-        answer, self._asked, self._when = self._asked, None, time.monotonic()
-        with suppress(ray().exceptions.RayError):  # it is started anew
-            return dict(ray().get(answer))
-        return {}
 
     def _without_place(self) -> Iterator[Event]:
         """Yield a failure for each worker that got no place in time.
@@ -403,12 +407,11 @@ def _no_place(demand: Demand, patience: float) -> ResourceError:
     )
 
 
-def _unforeseen(error: Exception) -> HarnessError:
+def _unforeseen(error: Any) -> HarnessError:
     """Return what it means that something else than a worker's own code failed in its process."""
-    line = str(getattr(error, "cause", error)).strip().splitlines()[-1]
     if "No module named 'edit_harness" in str(error):
         return PluginError("a worker has no edit-harness", "install the same on every node")
-    return HarnessError(f"internal error in a worker: {line}", "please report it")
+    return HarnessError(f"internal error in a worker: {said(error.cause)}", "please report it")
 
 
 def _why(told: str) -> str:
