@@ -38,6 +38,7 @@ class Flags:
     executor: str
     executor_args: Sequence[str]
     as_json: bool
+    debug: bool
 
 
 def survey(plugins: Plugins, flags: Flags) -> int:
