@@ -139,15 +139,16 @@ def _check_address(address: str) -> None:
 def _not_connected(address: str, error: Exception) -> HarnessError:
     """Return what it means that Ray could not be started or joined."""
     log.debug("ray.init", exc_info=error)
-    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__).partition(". ")[0]
     if "ersion mismatch" in line:
         return PluginError(
             f"the cluster at {address} has another Ray or Python than this process",
             "install the same on every node; edit-harness cluster-check says what each has",
         )
     if address:
+        where = "on this machine" if address == "auto" else f"at {address}"
         return ResourceError(
-            f"no Ray cluster answers at {address}: {line}",
+            f"no Ray cluster answers {where}: {line}",
             "start one (ray start --head), or leave address out for a Ray of this machine alone",
         )
     return ResourceError(
