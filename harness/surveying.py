@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from rich.table import Table
@@ -61,7 +62,9 @@ def survey(plugins: Plugins, flags: Flags) -> int:
 def surroundings(plugins: Plugins | None = None) -> dict[str, Any]:
     """Return what this process has: host, pid, device and its memory in bytes, versions, packages."""
     said = worker.surroundings(plugins or Plugins.installed(), pick_device("auto"))
-    return {**said, "versions": {**said["versions"], "ray": version("ray")}}
+    with suppress(PackageNotFoundError):
+        said["versions"] = {**said["versions"], "ray": version("ray")}
+    return said
 
 
 def differences(ours: Survey, found: Sequence[Survey]) -> Iterator[str]:
@@ -74,9 +77,9 @@ def differences(ours: Survey, found: Sequence[Survey]) -> Iterator[str]:
             continue
         there = _had(each)
         for name in sorted(here.keys() | there.keys()):
-            mine, theirs = (had.get(name, "nothing") for had in (here, there))
+            mine, theirs = (had.get(name, "not at all") for had in (here, there))
             if mine != theirs:
-                yield f"{who} has {name} {theirs}, this process {mine}"
+                yield f"{who} has {name} {theirs}, this process has {mine}"
 
 
 def _had(each: Survey) -> dict[str, str]:

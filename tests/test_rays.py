@@ -247,6 +247,13 @@ def test_who_replaces_another_waits_for_a_place(pair):
     assert ready.worker == late
 
 
+def test_a_survey_asks_one_on_each_node_at_least(pair):
+    found = rays.survey(Settings(num_workers=1))
+    assert [row.get("problem") for row in found] == [None, None]
+    assert len({row["pid"] for row in found} - {os.getpid()}) == 2
+    assert "ray" in found[0]["versions"]
+
+
 @pytest.mark.parametrize(
     ("address", "kind", "cause"),
     [
