@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +23,9 @@ from clerks import (
     PLAIN,
     Clerk,
 )
+from kills.workers import differences, rows, workers
 
+import edit_harness as eh
 from edit_harness.errors import HarnessError, PluginError, ResourceError, UsageError
 from edit_harness.executors import rays
 from edit_harness.executors.crew import Came, Died, Event, Failed, Finished, Ready, Unit
@@ -252,6 +255,38 @@ def test_a_survey_asks_one_on_each_node_at_least(pair):
     assert [row.get("problem") for row in found] == [None, None]
     assert len({row["pid"] for row in found} - {os.getpid()}) == 2
     assert "ray" in found[0]["versions"]
+
+
+def kill_at_work(ended: threading.Event, wanted: int, killed: list[int]) -> None:
+    """Kill so many workers of this process's nodes, each while it runs a unit."""
+    while len(killed) < wanted and not ended.wait(0.05):
+        for hand in workers("ray::Hand.work"):
+            if hand.pid not in killed and len(killed) < wanted:
+                hand.kill()
+                killed.append(hand.pid)
+
+
+@pytest.mark.slow
+def test_a_run_whose_workers_are_killed_is_the_run_of_one_process(cluster, tmp_path):
+    """A small form of `python -m tests.kills.workers`: two chunks of cases, whose workers die once."""
+    what = {"editor": "prompt", "task": "counterfactplus", "limit": 100}
+    eh.evaluate(**what, output=tmp_path / "alone")
+    killed: list[int] = []
+    ended = threading.Event()
+    killer = threading.Thread(target=kill_at_work, args=(ended, 2, killed))
+    killer.start()
+    try:
+        settings = {"num_workers": 2, "cpus_per_worker": 0}
+        run = eh.evaluate(
+            **what, output=tmp_path / "killed", executor="ray", executor_args=settings
+        )
+    finally:
+        ended.set()
+        killer.join()
+    assert len(killed) == 2
+    assert run.sound
+    assert not list(differences(tmp_path / "alone", tmp_path / "killed"))
+    assert rows(tmp_path / "alone") == rows(tmp_path / "killed"), "not the same to the byte"
 
 
 @pytest.mark.parametrize(
