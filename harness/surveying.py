@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from rich.table import Table
 
 from edit_harness import fields
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.executors import choosing, worker
-from edit_harness.loading import pick_device
+from edit_harness.executors import choosing
 from edit_harness.plugins import Plugins
 from edit_harness.terminal import Terminal
 from edit_harness.wording import counted
@@ -49,7 +46,7 @@ def survey(plugins: Plugins, flags: Flags) -> int:
         raise UsageError(f"--executor {flags.executor} has no workers to ask", "say --executor ray")
     module = import_module(choosing.EXECUTORS[flags.executor])
     found = module.survey(executor.settings)
-    told = list(differences(surroundings(plugins), found))
+    told = list(differences(module.surroundings(plugins), found))
     if flags.as_json:
         out.out(json.dumps({"workers": found, "differences": told}, indent=1))
     else:
@@ -57,14 +54,6 @@ def survey(plugins: Plugins, flags: Flags) -> int:
         for line in lines(found, told):
             out.print(line)
     return DIFFERENT if told else AGREED
-
-
-def surroundings(plugins: Plugins | None = None) -> dict[str, Any]:
-    """Return what this process has: host, pid, device and its memory in bytes, versions, packages."""
-    said = worker.surroundings(plugins or Plugins.installed(), pick_device("auto"))
-    with suppress(PackageNotFoundError):
-        said["versions"] = {**said["versions"], "ray": version("ray")}
-    return said
 
 
 def differences(ours: Survey, found: Sequence[Survey]) -> Iterator[str]:

@@ -254,7 +254,9 @@ def test_a_survey_asks_one_on_each_node_at_least(pair):
     found = rays.survey(Settings(num_workers=1))
     assert [row.get("problem") for row in found] == [None, None]
     assert len({row["pid"] for row in found} - {os.getpid()}) == 2
-    assert "ray" in found[0]["versions"]
+    assert found[0]["versions"].keys() >= {"python", "torch", "transformers", "ray"}
+    assert [p["name"] for p in found[0]["packages"]].count("edit-harness") == 1
+    assert found[0]["memory"] > 2**28
 
 
 def kill_at_work(ended: threading.Event, wanted: int, killed: list[int]) -> None:

@@ -25,6 +25,7 @@ from edit_harness.errors import HarnessError, PluginError, ResourceError, UsageE
 from edit_harness.executors.crew import Came, Died, Event, Failed, Finished, Ready, Unit
 from edit_harness.executors.heartbeats import BEATS, Pulse, Roll
 from edit_harness.executors.places import Demand, Node, Settings, demanded, seats
+from edit_harness.plugins import Plugins
 
 if TYPE_CHECKING:
     from edit_harness.executors.worker import Order, Worker
@@ -198,10 +199,8 @@ class Hand:
             yield Failed(self.number, unit.number, error)
 
     def surroundings(self) -> dict[str, Any]:
-        """Say what the process has to work with; it loads plugins, and no model."""
-        from edit_harness import surveying
-
-        return surveying.surroundings()
+        """Say what the process has to work with."""
+        return surroundings(Plugins.installed())
 
 
 @dataclass
@@ -338,10 +337,19 @@ class Actors:
                 ray().kill(self._roll)
 
 
+def surroundings(plugins: Plugins) -> dict[str, Any]:
+    """Return what this process has, as `edit_harness.executors.worker.surroundings` has it, and its Ray."""
+    from edit_harness.executors import worker
+    from edit_harness.loading import pick_device
+
+    said = worker.surroundings(plugins, pick_device("auto"))
+    return {**said, "versions": {**said["versions"], "ray": ray().__version__}}
+
+
 def survey(settings: Settings) -> list[dict[str, Any]]:
     """Return what each worker that the settings wish would have, and one on each node besides.
 
-    Each is as `edit_harness.surveying.surroundings` has it with ``node``, or with ``problem`` alone.
+    Each is as `surroundings` has it, with ``node``, the node's name; or has ``node`` and ``problem`` alone.
     """
     with connected(settings):
         there = nodes()
