@@ -17,6 +17,7 @@ from rich.table import Table
 from edit_harness import fields
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.executors import choosing
+from edit_harness.executors.hand import surroundings
 from edit_harness.plugins import Plugins
 from edit_harness.terminal import Terminal
 from edit_harness.wording import counted
@@ -46,7 +47,7 @@ def survey(plugins: Plugins, flags: Flags) -> int:
         raise UsageError(f"--executor {flags.executor} has no workers to ask", "say --executor ray")
     module = import_module(choosing.EXECUTORS[flags.executor])
     found = module.survey(executor.settings)
-    told = list(differences(module.surroundings(plugins), found))
+    told = list(differences(surroundings(plugins), found))
     if flags.as_json:
         out.out(json.dumps({"workers": found, "differences": told}, indent=1))
     else:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,8 +25,8 @@ from clerks import (
 from kills.workers import differences, rows, workers
 
 import edit_harness as eh
-from edit_harness.errors import HarnessError, PluginError, ResourceError, UsageError
-from edit_harness.executors import rays
+from edit_harness.errors import HarnessError, ResourceError
+from edit_harness.executors import connection, rays
 from edit_harness.executors.crew import Came, Died, Event, Failed, Finished, Ready, Unit
 from edit_harness.executors.places import Settings
 
@@ -47,7 +46,7 @@ def cluster() -> Iterator[str]:
     made = Cluster(initialize_head=True, head_node_args=node)
     made.add_node(num_cpus=2, object_store_memory=2**27)
     try:
-        with rays.connected(Settings(address=made.address)):
+        with connection.connected(Settings(address=made.address)):
             yield made.address
     finally:
         del os.environ["EDIT_HARNESS_SAID"]
@@ -289,34 +288,3 @@ def test_a_run_whose_workers_are_killed_is_the_run_of_one_process(cluster, tmp_p
     assert run.sound
     assert not list(differences(tmp_path / "alone", tmp_path / "killed"))
     assert rows(tmp_path / "alone") == rows(tmp_path / "killed"), "not the same to the byte"
-
-
-@pytest.mark.parametrize(
-    ("address", "kind", "cause"),
-    [
-        ("127.0.0.1:1", ResourceError, "no Ray cluster answers at 127.0.0.1:1: "),
-        ("nowhere.invalid:6379", ResourceError, "no Ray cluster answers at nowhere.invalid:6379: "),
-        ("127.0.0.1:99999", ResourceError, "no Ray cluster answers at 127.0.0.1:99999: "),
-        ("somewhere", UsageError, "address=somewhere is neither auto nor HOST:PORT"),
-        ("ray://head:10001", UsageError, "ray://head:10001 is for clients outside of the cluster"),
-    ],
-)
-def test_addresses_at_which_nothing_is(address, kind, cause):
-    with pytest.raises(kind) as caught:
-        rays._check_address(address)
-    assert caught.value.cause.startswith(cause)
-    assert caught.value.remedy
-
-
-def test_another_version_of_ray_is_said_as_one():
-    error = rays._not_connected("a:1", RuntimeError("Version mismatch: The cluster was ..."))
-    assert type(error) is PluginError
-    assert "another Ray or Python" in error.cause
-
-
-def test_without_ray_there_is_a_line_that_installs_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError) as caught:
-        rays.ray()
-    assert caught.value.remedy == "pip install 'edit-harness[ray]'"
-    assert caught.value.code == 2

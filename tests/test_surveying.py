@@ -60,7 +60,7 @@ def test_a_worker_that_could_not_say_anything_is_named():
 def check(monkeypatch, capsys, found, as_json=False):
     """Run the command on workers that are given; return its exit code and what it prints."""
     monkeypatch.setattr(rays, "survey", lambda settings: found)
-    monkeypatch.setattr(rays, "surroundings", lambda plugins: OURS)
+    monkeypatch.setattr(surveying, "surroundings", lambda plugins: OURS)
     monkeypatch.setattr(surveying, "out", Terminal(width=80))
     flags = surveying.Flags(
         executor="ray", executor_args=["num_workers=2"], as_json=as_json, debug=False

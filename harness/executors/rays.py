@@ -1,47 +1,36 @@
-"""The crew on Ray: an actor for each worker. It is the only module that imports Ray, when first asked.
+"""The crew on Ray: an actor for each worker.
 
 What an actor makes streams back as it is made. Ray restarts and repeats nothing here: who dies is told
-as `Died`, and what becomes of a unit then is `edit_harness.executors.pool`'s matter. Ray's own log stays
-in Ray's files. How many workers there can be is told in `edit_harness.executors.places`.
+as `Died`, and what becomes of a unit then is `edit_harness.executors.pool`'s matter. Ray itself is
+`edit_harness.executors.connection`'s, and how many workers there can be is told in
+`edit_harness.executors.places`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from edit_harness.blame import said
-from edit_harness.errors import HarnessError, PluginError, ResourceError, UsageError
-from edit_harness.executors.crew import Came, Died, Event, Failed, Finished, Ready, Unit
-from edit_harness.executors.heartbeats import BEATS, Pulse, Roll
-from edit_harness.executors.places import Demand, Node, Settings, demanded, seats
-from edit_harness.plugins import Plugins
+from edit_harness.errors import HarnessError, PluginError, ResourceError
+from edit_harness.executors.connection import connected, nodes, ray
+from edit_harness.executors.crew import Died, Event, Failed, Unit
+from edit_harness.executors.hand import Hand
+from edit_harness.executors.heartbeats import BEATS, Roll
+from edit_harness.executors.places import Demand, Settings, demanded, seats
 
 if TYPE_CHECKING:
     from edit_harness.executors.worker import Order, Worker
 
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
-"""What Ray reads when it is imported: no reports to its makers, no hint about a future version."""
 TRAVELS = ("EDIT_HARNESS_", "OMP_NUM_THREADS", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Beginnings of the variables that a worker gets from the command's environment; none is a secret."""
-STORE = 256 * 2**20
-"""Bytes for what is on its way between processes, of a Ray that is started here: rows are small."""
-ANSWERS = 5.0
-"""Seconds in which an address must answer at all."""
-
 log = logging.getLogger(__name__)
 
 
@@ -69,138 +58,6 @@ def staff(make: Callable[[], Any], settings: Settings) -> Actors:
         stack.enter_context(connected(settings))
         demand = demanded(nodes(), settings)
         return Actors(make, settings, demand, stack.pop_all())
-
-
-def ray() -> Any:
-    """Return the module. Raises `UsageError` if it is not installed."""
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    try:
-        import ray
-    except ImportError:
-        raise UsageError(
-            "--executor ray needs Ray, which is not installed", "pip install 'edit-harness[ray]'"
-        ) from None
-    return ray
-
-
-@contextmanager
-def connected(settings: Settings) -> Iterator[None]:
-    """Be Ray's driver for a while, with a Ray of this machine's own or in a cluster that runs.
-
-    A connection that this process has already is taken as it is. Raises `ResourceError`.
-    """
-    module = ray()
-    if module.is_initialized():
-        yield
-        return
-    options: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE}
-    if settings.address:
-        _check_address(settings.address)
-        options = {}
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        module.init(
-            settings.address or "local",
-            log_to_driver=False,
-            logging_level=logging.CRITICAL,
-            **options,
-        )
-    except Exception as error:
-        raise _not_connected(settings.address, error) from None
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)  # Ray puts its own there
-    # That a worker died is printed to stdout whatever the log is told; it is told as an event here.
-    module._private.worker._worker_logs_enabled = False
-    try:
-        yield
-    finally:
-        module.shutdown()
-
-
-def _check_address(address: str) -> None:
-    """Raise an error for an address that nobody answers at, which Ray itself finds out late."""
-    if address.startswith("ray://"):
-        raise UsageError(
-            f"{address} is for clients outside of the cluster, which rows cannot stream to",
-            "start the command on a node of the cluster, with address=auto",
-        )
-    if address == "auto":
-        return
-    host, _, port = address.rpartition(":")
-    if not (host and port.isdigit()):
-        raise UsageError(f"address={address} is neither auto nor HOST:PORT", "such as node1:6379")
-    try:
-        socket.create_connection((host, int(port)), ANSWERS).close()
-    except (OSError, OverflowError) as error:
-        raise _not_connected(address, error) from None
-
-
-def _not_connected(address: str, error: Exception) -> HarnessError:
-    """Return what it means that Ray could not be started or joined."""
-    log.debug("ray.init", exc_info=error)
-    line = next(iter(str(error).strip().splitlines()), type(error).__name__).partition(". ")[0]
-    if "ersion mismatch" in line:
-        return PluginError(
-            f"the cluster at {address} has another Ray or Python than this process",
-            "install the same on every node; edit-harness cluster-check says what each has",
-        )
-    if address:
-        where = "on this machine" if address == "auto" else f"at {address}"
-        return ResourceError(
-            f"no Ray cluster answers {where}: {line}",
-            "start one (ray start --head), or leave address out for a Ray of this machine alone",
-        )
-    return ResourceError(
-        f"Ray does not start on this machine: {line}", "see more with --debug, or: --executor local"
-    )
-
-
-def nodes() -> list[Node]:
-    """Return the cluster's nodes that live."""
-    return [
-        Node(
-            node["NodeID"],
-            node["NodeManagerHostname"],
-            node["Resources"].get("CPU", 0.0),
-            node["Resources"].get("GPU", 0.0),
-        )
-        for node in ray().nodes()
-        if node["Alive"]
-    ]
-
-
-class Hand:
-    """What is in a worker's process: it works in the main thread, where alarms ring."""
-
-    def __init__(self, number: int, roll: Any, patience: float, folder: str) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver's to handle
-        with suppress(OSError):  # another machine may not have it
-            os.chdir(folder)
-        self.number = number
-        Pulse(partial(roll.beat.remote, number), patience).start()
-
-    def start(self, make: Callable[[], Any]) -> Iterator[Event]:
-        """Load what there is to load; yield what came of it."""
-        try:
-            self._worker = make()
-            yield Ready(self.number, self._worker.card())
-        except HarnessError as error:
-            yield Failed(self.number, None, error)
-
-    def work(self, unit: Unit) -> Iterator[Event]:
-        """Run a unit; yield its rows as they are made, and last what came of it."""
-        try:
-            for made in self._worker.work(unit):
-                yield Came(self.number, unit.number, *made)
-            yield Finished(self.number, unit.number)
-        except HarnessError as error:
-            yield Failed(self.number, unit.number, error)
-
-    def surroundings(self) -> dict[str, Any]:
-        """Say what the process has to work with."""
-        return surroundings(Plugins.installed())
 
 
 @dataclass
@@ -337,19 +194,10 @@ class Actors:
                 ray().kill(self._roll)
 
 
-def surroundings(plugins: Plugins) -> dict[str, Any]:
-    """Return what this process has, as `edit_harness.executors.worker.surroundings` has it, and its Ray."""
-    from edit_harness.executors import worker
-    from edit_harness.loading import pick_device
-
-    said = worker.surroundings(plugins, pick_device("auto"))
-    return {**said, "versions": {**said["versions"], "ray": ray().__version__}}
-
-
 def survey(settings: Settings) -> list[dict[str, Any]]:
     """Return what each worker that the settings wish would have, and one on each node besides.
 
-    Each is as `surroundings` has it, with ``node``, the node's name; or has ``node`` and ``problem`` alone.
+    Each is as `edit_harness.executors.hand.surroundings` has it, with ``node``, the node's name; or has ``node`` and ``problem`` alone.
     """
     with connected(settings):
         there = nodes()
@@ -400,9 +248,7 @@ def _roll() -> Any:
 
 
 def _at(node: str) -> Any:
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    return NodeAffinitySchedulingStrategy(node, soft=False)
+    return ray().util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
 
 
 def _streaming(method: Any) -> Any:
