@@ -44,6 +44,7 @@ from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
 from edit_harness.records import OK, Record, RunFolder
 from edit_harness.tokens import TooLongError
+from edit_harness.tuned import Tuned
 
 Advance = Callable[[Record], None]
 NO_CARE = Care()
@@ -65,6 +66,8 @@ class Evaluation:
     data_digest: str = ""
     packages: Sequence[Package] = ()
     """What the code came in, our own included."""
+    tuned: Tuned | None = None
+    """Where fields come from that a sweep has found."""
 
     @property
     def label(self) -> str:
@@ -181,6 +184,7 @@ class Evaluation:
                 "metrics": list(self.metrics),
                 "visits": len(self.visits),
                 "preset": self.preset,
+                "tuned": self.tuned.entry(self.cases) if self.tuned else None,
                 "found": dict(self.editor.value.found),
                 "preview": asdict(self.preview) if self.preview else None,
                 "model": {
@@ -307,6 +311,7 @@ def assemble(
     limit: int | None = None,
     samples: Sequence[str] = (),
     seed: int = 0,
+    tuned: Tuned | None = None,
 ) -> Evaluation:
     """Build and check everything that a run needs. Raises `HarnessError`.
 
@@ -316,7 +321,7 @@ def assemble(
     names = metrics or task.metrics
     known = {name: plugins.find("metric", name) for name in names}
     measuring = make_metrics(plugins, names)
-    named, configured = make_editor(plugins, model, editor, editor_args, seed)
+    named, configured = make_editor(plugins, model, editor, editor_args, seed, tuned)
     cases = benchmark.selected(limit, samples)
     judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)
     parts = [(part.value, part.package) for part in (named, benchmark.task, judging_by) if part]
@@ -333,6 +338,7 @@ def assemble(
         judge=judging_by,
         data_digest=benchmark.digest,
         packages=contributing(plugins, [*parts, (model.source, None)]),
+        tuned=tuned,
     )
 
 

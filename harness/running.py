@@ -110,7 +110,8 @@ class Todo:
         editor_args = shared_settings(editors, fields.parse(flags.editor_args))
         task_args = shared_settings(tasks, fields.parse(flags.task_args))
         for editor, settings in editor_args.items():
-            assembly.build_component(editor, settings, seed=0)
+            known = flags.tuned.over(editor.name, settings) if flags.tuned else settings
+            assembly.build_component(editor, known, seed=0)
         seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
         count = len(editors) * len(tasks) * len(seeds) * len(flags.model)
         return cls(editor_args, task_args, seeds, several=count > 1)
@@ -152,6 +153,7 @@ def run_model(
                         limit=flags.limit,
                         samples=flags.samples,
                         seed=seed,
+                        tuned=flags.tuned,
                     )
                 if flags.dry_run:
                     rehearse(assembled)
@@ -208,16 +210,9 @@ def rehearse(assembled: Evaluation) -> None:
 
     They are edited one by one: requests of a batch that are found together take less.
     """
-    from edit_harness import plan, runner
-
     console.header([assembled])
     cases = assembled.cases
-    some = [case for case in cases if not case.problem][:TIMED]
-    single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
-    timed: list[Record] = []
-    for _ in range(2):  # the first time a model is tried out
-        timed = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
-    edit, ask = (fmean([r.seconds[part] for r in timed] or [0.0]) for part in ("edit", "evaluate"))
+    edit, ask = timed(assembled)
     visits = len(assembled.visits)
     probes = sum(len(case.probes) for step in assembled.steps for case in step.measure)
     weights = sum(p.numel() * p.element_size() for p in assembled.model.module.parameters())
@@ -227,6 +222,19 @@ def rehearse(assembled: Evaluation) -> None:
         f"         {edit:.2f} s an edit, {ask:.2f} s a case that is asked, "
         f"about {minutes(edit * len(cases) + ask * visits)} in all"
     )
+
+
+def timed(assembled: Evaluation) -> tuple[float, float]:
+    """Return the seconds that an edit takes, and asking a case before and after, by running a few."""
+    from edit_harness import plan, runner
+
+    some = [case for case in assembled.cases if not case.problem][:TIMED]
+    single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
+    made: list[Record] = []
+    for _ in range(2):  # the first time a model is tried out
+        made = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
+    edit, ask = (fmean([r.seconds[part] for r in made] or [0.0]) for part in ("edit", "evaluate"))
+    return edit, ask
 
 
 def minutes(seconds: float) -> str:
