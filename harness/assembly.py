@@ -21,6 +21,7 @@ from edit_harness.plugins import Plugins, suggestion
 from edit_harness.presets import Configured, configure, shape_of
 from edit_harness.records import cases_digest
 from edit_harness.tuned import Tuned
+from edit_harness.wording import counted
 
 MOST_CASES = 5_000_000
 PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)
@@ -47,6 +48,20 @@ class Benchmark:
         if not chosen:
             raise UsageError("there is nothing to do: no case is left", "raise --limit")
         return chosen
+
+    def last(self, count: int) -> list[Case]:
+        """Return the last cases that can be used, to choose fields by: a limit takes the first.
+
+        Raises `UsageError` if they are more than half of all, so that too few are left to test.
+        """
+        usable = [case for case in self.cases if not case.problem]
+        if len(usable) < 2 * count:
+            raise UsageError(
+                f"task {self.task.name} has {counted(len(usable), 'case')}, and --dev {count} "
+                "would leave fewer than that to test",
+                f"--dev {len(usable) // 2} at most" if len(usable) > 1 else "take another task",
+            )
+        return usable[-count:]
 
 
 def load(plugins: Plugins, name: str, **options: Any) -> Model:

@@ -10,21 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 from edit_harness import report
+from edit_harness.errors import HarnessError, UsageError
 from edit_harness.formats import Cell, Grid
 from edit_harness.grids import Axis, Point, named, shown
 from edit_harness.heatmaps import HeatMap
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import LEVEL, Run
+from edit_harness.plugins import Component, Plugins, suggestion
 from edit_harness.report import HUNDREDTHS, Line
 from edit_harness.stats import Estimate
 from edit_harness.wording import counted
 
 HARMONIC = "S"
 """The measure that is a task's own score."""
-MEAN = "mean"
 SHOWN = 10
 """Points that a sorted table has."""
 NONE = Estimate(math.nan, math.nan, math.nan, 0)
@@ -50,10 +51,8 @@ class Landscape:
     found: Sequence[Found]
     measures: Mapping[str, Measure]
     """Those that are mapped, by name."""
-    score: str
-    """`HARMONIC`, or `MEAN`."""
-    meaned: Sequence[str] = ()
-    """The measures of whose numbers a mean is."""
+    meaned: Sequence[str]
+    """The measures whose mean is the score; none where the task has `HARMONIC`."""
 
     @classmethod
     def of(
@@ -65,12 +64,9 @@ class Landscape:
     ) -> Landscape:
         """Return the points with their scores; ``known`` has all measures of the runs.
 
-        The score is S if the task has it, else the mean of the mapped shares that are better when
-        higher. Its interval is then that of the measures' limits, which is wider than its own.
+        The interval of a mean is that of the measures' limits, which is wider than its own.
         """
-        measures = {name: known[name] for name in names}
-        shares = [n for n, m in measures.items() if m.better == "higher" and m.unit == "%"]
-        meaned = [] if HARMONIC in known else shares
+        meaned = [] if HARMONIC in known else shares(names, known)
         found = []
         for point, run in runs:
             numbers = {name: run[name] for name in names if _has(run, name)}
@@ -79,8 +75,13 @@ class Landscape:
             else:
                 score = _mean([numbers[name] for name in meaned if name in numbers], len(meaned))
             found.append(Found(point, run, numbers, score))
-        there = {n: m for n, m in measures.items() if any(n in each.numbers for each in found)}
-        return cls(axes, found, there, HARMONIC if HARMONIC in known else MEAN, meaned)
+        there = {n: known[n] for n in names if any(n in each.numbers for each in found)}
+        return cls(axes, found, there, meaned)
+
+    @property
+    def score(self) -> str:
+        """What the score is."""
+        return f"mean of {', '.join(self.meaned)}" if self.meaned else HARMONIC
 
     @cached_property
     def ranked(self) -> list[Found]:
@@ -100,20 +101,13 @@ class Landscape:
         return [f for f in self.ranked[1:] if best and f.score.value >= best.score.low]
 
     @property
-    def what(self) -> str:
-        """What the score is."""
-        if self.score == HARMONIC:
-            return f"{HARMONIC}, the task's own"
-        return f"the mean of {', '.join(self.meaned)}"
-
-    @property
     def conclusions(self) -> Iterator[tuple[str, str]]:
         """Yield what the numbers say, as labels and lines of text."""
         best = self.best
         if best is None:
             yield "best", "no point has a score, so that none is the best"
             return
-        yield "best", f"{named(best.point)}: {self._score(best)}, by {self.what}"
+        yield "best", f"{named(best.point)}: {self._score(best)}"
         if ties := [f for f in self.near if f.score.value == best.score.value]:
             also = "; ".join(named(each.point) for each in ties[:3])
             more = f" and {len(ties) - 3} more" if len(ties) > 3 else ""
@@ -125,11 +119,13 @@ class Landscape:
 
     def _score(self, each: Found) -> str:
         line = self._line(self.score)
-        return f"{self.score} {report.number(each.score.value, line)} ({_ends(each.score, line)})"
+        of = "; limits are means too" if self.meaned else ""
+        return (
+            f"{self.score} {report.number(each.score.value, line)} ({_ends(each.score, line)}{of})"
+        )
 
     def _line(self, name: str) -> Line:
-        measure = self.measures.get(name) or Measure(self.what)
-        return Line(name, measure, None, None)
+        return Line(name, self.measures.get(name) or Measure(name), None, None)
 
     def maps(self) -> list[HeatMap]:
         """Return a map for each measure; empty for a grid of more than two fields.
@@ -168,11 +164,12 @@ class Landscape:
         one = len(self.axes) == 1
         rows = self.found if one else self.ranked[:SHOWN]
         columns = [*self.measures, *([] if self.score in self.measures else [self.score])]
+        heads = [*self.measures, "mean" if self.meaned else HARMONIC][: len(columns)]
         left = len(self.found) - len(rows)
         return Grid(
             title,
             [axis.field for axis in self.axes],
-            [f"{name} {report.DIRECTION[self._line(name).measure.better]}" for name in columns],
+            [f"{name} {report.DIRECTION[self._line(name).measure.better]}" for name in heads],
             [(list(_names(f)), [self._cell(f, name) for name in columns]) for f in rows],
             [f"{counted(left, 'point')} more, by score: --json"] if left else [],
         )
@@ -189,11 +186,58 @@ class Landscape:
         return {
             "grid": {axis.field: list(axis.values) for axis in self.axes},
             "level": LEVEL,
-            "score": {"name": self.score, "of": list(self.meaned)},
+            "score": self.score,
             "points": [_told(each) for each in self.found],
             "best": dict(best.point) if best else None,
             "near": [dict(each.point) for each in self.near],
         }
+
+
+def mapped(
+    plugins: Plugins, asked: Sequence[str], known: Mapping[str, Measure], task: str
+) -> tuple[list[str], dict[str, str]]:
+    """Return which measures runs of a task have of those asked for, and why they have not the others.
+
+    ``known`` has all that they have.
+
+    Raises `UsageError` for one that no metric has, and if none is left.
+    """
+    names = [name for name in asked if name in known]
+    missing = [name for name in asked if name not in known]
+    metrics = {c.name: _measures(c) for c in plugins.of_kind("metric")} if missing else {}
+    left_out = {}
+    for name in missing:
+        having = [metric for metric, measures in metrics.items() if name in measures]
+        if not having:
+            every = [each for measures in metrics.values() for each in measures]
+            raise UsageError(f"no metric has a measure {name!r}{suggestion(name, every)}",
+                             f"the task has: {', '.join(known)}")  # fmt: skip
+        left_out[name] = (
+            f"is of metric {having[0]}, which the task as it is set does not have; "
+            f"its fields may add it: edit-harness show {task}"
+        )
+    if not names:
+        name, why = next(iter(left_out.items()))
+        raise UsageError(f"{name} {why}", f"or map what there is: {', '.join(known)}")
+    if HARMONIC not in known and not shares(names, known):
+        raise UsageError(
+            f"nothing tells which point is the best: {', '.join(names)} has no share that is "
+            "better when higher",
+            f"add one to --measures; the task has: {', '.join(known)}",
+        )
+    return names, left_out
+
+
+def _measures(metric: Component) -> Mapping[str, Measure]:
+    try:
+        return cast(Mapping[str, Measure], getattr(metric.load(), "measures", {}))
+    except HarnessError:  # one that is broken has none
+        return {}
+
+
+def shares(names: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
+    """Return the measures of which a mean says something: shares that are better when higher."""
+    return [n for n in names if known[n].better == "higher" and known[n].unit == "%"]
 
 
 def _has(run: Run, name: str) -> bool:
