@@ -60,7 +60,7 @@ def _pair(text: str) -> tuple[str, str]:
     field, equals, values = text.partition("=")
     if not (equals and field.strip().isidentifier() and values.strip()):
         raise UsageError(f"--grid {text!r} is not of the form FIELD=V,V,…", f"write {EXAMPLE}")
-    return field.strip().replace("-", "_"), values
+    return field.strip(), values
 
 
 def check_fields(plugins: Plugins, editor: Component, names: Sequence[str]) -> None:
