@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -20,6 +20,8 @@ from edit_harness.model import Model
 from edit_harness.plugins import Plugins, suggestion
 from edit_harness.presets import Configured, configure, shape_of
 from edit_harness.records import cases_digest
+from edit_harness.tuned import Tuned
+from edit_harness.wording import counted
 
 MOST_CASES = 5_000_000
 PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)
@@ -46,6 +48,20 @@ class Benchmark:
         if not chosen:
             raise UsageError("there is nothing to do: no case is left", "raise --limit")
         return chosen
+
+    def last(self, count: int) -> list[Case]:
+        """Return the last cases that can be used, to choose fields by: a limit takes the first.
+
+        Raises `UsageError` if they are more than half of all, so that too few are left to test.
+        """
+        usable = [case for case in self.cases if not case.problem]
+        if len(usable) < 2 * count:
+            raise UsageError(
+                f"task {self.task.name} has {counted(len(usable), 'case')}, and --dev {count} "
+                "would leave fewer than that to test",
+                f"--dev {len(usable) // 2} at most" if len(usable) > 1 else "take another task",
+            )
+        return usable[-count:]
 
 
 def load(plugins: Plugins, name: str, **options: Any) -> Model:
@@ -102,16 +118,30 @@ def _read(task: Named) -> list[Case]:
 
 
 def make_editor(
-    plugins: Plugins, model: Model, editor: str | Editor, args: Mapping[str, Any], seed: int
+    plugins: Plugins,
+    model: Model,
+    editor: str | Editor,
+    args: Mapping[str, Any],
+    seed: int,
+    tuned: Tuned | None = None,
 ) -> tuple[Named, Configured]:
-    """Build an editor, fill its fields for the model, and prepare it."""
+    """Build an editor, fill its fields for the model, and prepare it.
+
+    Fields that were ``tuned`` count as if they were in ``args``, which win. Raises `UsageError` if
+    they are of another editor or a model of another shape.
+    """
     if isinstance(editor, Editor):
         name, version, made, package = type(editor).__name__.lower(), "", editor, None
     else:
         component = plugins.find("editor", editor)
         name, version, package = component.name, component.origin, component.package
-        made = build_component(component, args, seed)
-    configured = configure(made, shape_of(model.module.config, model.source.family), name)
+        made = build_component(component, tuned.over(name, args) if tuned else args, seed)
+    shape = shape_of(model.module.config, model.source.family)
+    if tuned:
+        tuned.check(shape)
+    configured = configure(made, shape, name)
+    if tuned:
+        configured = replace(configured, source=tuned.source(args, model.digest))
     with blamed(
         f"{named('editor', name, made)} failed to prepare for the model", made, passing=PREPARING
     ):

@@ -182,7 +182,9 @@ def progress(
 
 
 def live(running: Mapping[Evaluation, Running]) -> str:
-    """Return the running means: several of one editor, or the first of each of several."""
+    """Return the running means: several of one editor, or the first of each of a few."""
+    if len(running) > LIVE:
+        return f"failed {sum(means.failed for means in running.values())}"
     if len(running) == 1:
         (only,) = running.values()
         return only.text(LIVE)

@@ -46,7 +46,9 @@ def edit(plugins: Plugins, flags: Flags) -> None:
         api.check_free(Path(flags.save_model))
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
     settings = fields.parse(flags.editor_args)
-    named, configured = assembly.make_editor(plugins, model, flags.editor[0], settings, flags.seed)
+    named, configured = assembly.make_editor(
+        plugins, model, flags.editor[0], settings, flags.seed, flags.tuned
+    )
     made = named.value.edit(model, requests)
     before, after = likelihoods(model, made, requests)
     # The model first: it is what an edit may not be fit for.

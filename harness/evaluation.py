@@ -48,6 +48,7 @@ from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
 from edit_harness.records import OK, Record, RunFolder
 from edit_harness.shares import Share, Span
+from edit_harness.tuned import Tuned
 
 Advance = Callable[[Record], None]
 NO_CARE = Care()
@@ -76,6 +77,8 @@ class Evaluation:
     """What the code came in, our own included."""
     share: Share | None = None
     """Which part of the plan is made here, if not all of it."""
+    tuned: Tuned | None = None
+    """Where fields come from that a sweep has found."""
 
     @property
     def label(self) -> str:
@@ -250,6 +253,7 @@ class Evaluation:
                 "metrics": list(self.metrics),
                 "visits": len(self.visits),
                 "preset": self.preset,
+                "tuned": self.tuned.entry(self.cases) if self.tuned else None,
                 "found": dict(self.editor.value.found),
                 "preview": asdict(self.preview) if self.preview else None,
                 "model": {
@@ -404,6 +408,7 @@ def assemble(
     controls: Sequence[str | Control] = (),
     control_args: Mapping[str, Any] | None = None,
     share: Share | None = None,
+    tuned: Tuned | None = None,
 ) -> Evaluation:
     """Build and check everything that a run needs. Raises `HarnessError`.
 
@@ -414,7 +419,7 @@ def assemble(
     names = metrics or task.metrics
     known = {name: plugins.find("metric", name) for name in names}
     measuring = make_metrics(plugins, names)
-    named, configured = make_editor(plugins, model, editor, editor_args, seed)
+    named, configured = make_editor(plugins, model, editor, editor_args, seed, tuned)
     cases = benchmark.selected(limit, samples)
     judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)
     asked, sample = make_controls(plugins, controls, control_args or {}, seed)
@@ -438,6 +443,7 @@ def assemble(
         data_digest=benchmark.digest,
         packages=contributing(plugins, [*parts, (model.source, None)]),
         share=share,
+        tuned=tuned,
     )
     if share:
         _ = evaluation.spans  # a plan that has no such part is an error before there is a folder

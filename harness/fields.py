@@ -87,6 +87,16 @@ def build(factory: type[T], settings: Mapping[str, Any], what: str) -> T:
 
     ``what`` names the plugin in errors. Raises `UsageError` for an unknown field or a bad value.
     """
+    made = factory(**typed(factory, settings, what))
+    check(made, what)
+    return made
+
+
+def typed(factory: type, settings: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return settings with their texts converted to the types of a plugin's fields.
+
+    Raises `UsageError` for an unknown field, or a text that means nothing of its type.
+    """
     hints = field_types(factory)
     values = {}
     for key, value in settings.items():
@@ -100,9 +110,7 @@ def build(factory: type[T], settings: Mapping[str, Any], what: str) -> T:
             values[key] = convert(value, hints[key]) if isinstance(value, str) else value
         except ValueError as error:
             raise UsageError(f"{what}: field {key}={value!r} is not {error}") from None
-    made = factory(**values)
-    check(made, what)
-    return made
+    return values
 
 
 def check(plugin: object, what: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from edit_harness import fields
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import Regime
+from edit_harness.tuned import Tuned, read
 
 MODEL_ARGUMENTS = ("dtype", "device", "device_map", "max_memory", "revision")
 
@@ -62,7 +65,20 @@ class EditingFlags(LoadingFlags):
 
     editor: Sequence[str]
     editor_args: Sequence[str]
+    preset: str | None
     model: Sequence[str]
+
+    @cached_property
+    def tuned(self) -> Tuned | None:
+        """The preset of a file, if one is named.
+
+        Raises `UsageError` for several editors, and what `edit_harness.tuned.read` raises.
+        """
+        if self.preset is None:
+            return None
+        if len(self.editor) != 1:
+            raise UsageError("--preset is of one editor", "name it alone: --editor")
+        return read(Path(self.preset))
 
 
 def whole_number(text: str, remedy: str, least: int = 0) -> int:

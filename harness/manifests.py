@@ -15,6 +15,7 @@ from edit_harness.errors import RunFolderError
 ANY = (dict, NoneType)
 KINDS: Mapping[str, Any] = {
     "cases": list, "visits": int, "label": str, "preset": str, "metrics": list, "judged_by": ANY,
+    "tuned": ANY, "tuned.fields": list, "tuned.task": str, "tuned.cases": int, "tuned.tested": int,
     "judge_settings": ANY, "preview": ANY, "preview.floor": (int, float), "model": dict,
     "model.path": str, "identity": dict, "identity.seed": int, "identity.judge": ANY,
     "identity.regime": dict, "identity.regime.mode": str, "identity.regime.checkpoints": list,

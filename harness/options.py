@@ -95,6 +95,7 @@ editor_flags = flags(
     many("-e", "--editor", "--editors", "editor", default=["rome"], metavar="NAME",
           help="Editors, by comma or repeated.", show_default="rome"),
     click.option("--editor-args", multiple=True, metavar="K=V,…", help="Fields of the editor."),
+    click.option("--preset", metavar="FILE", help="Fields that sweep found; --editor-args win."),
 )  # fmt: skip
 loading_flags = flags(
     click.option("--model-args", multiple=True, metavar="K=V,…", help="revision, dtype, device_map, max_memory."),

@@ -79,8 +79,12 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> N
     """Make what an editor needs of a model: second moments, then what is its own."""
     component = plugins.find("editor", name)
     settings = fields.parse(flags.editor_args)
+    shape = shape_of(model.module.config, model.source.family)
+    if flags.tuned:
+        settings = flags.tuned.over(component.name, settings)
+        flags.tuned.check(shape)
     made = assembly.build_component(component, settings, seed=0)
-    editor = configure(made, shape_of(model.module.config, model.source.family), name).editor
+    editor = configure(made, shape, name).editor
     editor.check(model)
     layers = editor.moment_layers
     if layers:

@@ -24,6 +24,9 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
         yield "shard", f"{run.shard}: the numbers are of {own:,} of the run's {all_:,} cases"
     if run.covers:
         yield "note", run.covers
+    if tested := (run.manifest.get("tuned") or {}).get("tested"):
+        cases = counted(len(run.planned), "case")
+        yield "TUNED", f"fields were chosen by {tested} of these {cases}: the numbers flatter them"
     if found := run.perplexity:
         old, new = found
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"

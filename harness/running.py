@@ -119,7 +119,8 @@ class Todo:
         editor_args = shared_settings(editors, fields.parse(flags.editor_args))
         task_args = shared_settings(tasks, fields.parse(flags.task_args))
         for editor, settings in editor_args.items():
-            assembly.build_component(editor, settings, seed=0)
+            known = flags.tuned.over(editor.name, settings) if flags.tuned else settings
+            assembly.build_component(editor, known, seed=0)
         make_controls(plugins, flags.control, fields.parse(flags.control_args), seed=0)
         seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
         share = Share.parse(flags.shard) if flags.shard else None
@@ -194,6 +195,7 @@ def assembled(
             "samples": flags.samples,
             "seed": seed,
             "share": todo.share,
+            "tuned": flags.tuned,
         }
         with console.tolerated(codes, todo.several):
             with guard.measuring():
@@ -259,16 +261,9 @@ def rehearse(assembled: Evaluation) -> None:
 
     They are edited one by one: requests of a batch that are found together take less.
     """
-    from edit_harness import plan, runner
-
     console.header([assembled])
     cases = assembled.own_cases
-    some = [case for case in cases if not case.problem][:TIMED]
-    single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
-    timed: list[Record] = []
-    for _ in range(2):  # the first time a model is tried out
-        timed = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
-    edit, ask = (fmean([r.seconds[part] for r in timed] or [0.0]) for part in ("edit", "evaluate"))
+    edit, ask = timed(assembled)
     visits = set(assembled.visits)
     measured = [(c, (c.id, step.state)) for step in assembled.steps for c in step.measure]
     probes = sum(len(case.probes) for case, visit in measured if visit in visits)
@@ -279,6 +274,19 @@ def rehearse(assembled: Evaluation) -> None:
         f"         {edit:.2f} s an edit, {ask:.2f} s a case that is asked, "
         f"about {minutes(edit * len(cases) + ask * len(visits))} in all"
     )
+
+
+def timed(assembled: Evaluation) -> tuple[float, float]:
+    """Return the seconds that an edit takes, and asking a case before and after, by running a few."""
+    from edit_harness import plan, runner
+
+    some = [case for case in assembled.cases if not case.problem][:TIMED]
+    single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
+    made: list[Record] = []
+    for _ in range(2):  # the first time a model is tried out
+        made = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
+    edit, ask = (fmean([r.seconds[part] for r in made] or [0.0]) for part in ("edit", "evaluate"))
+    return edit, ask
 
 
 def minutes(seconds: float) -> str:

@@ -103,7 +103,9 @@ def edit_of(
         return edit, flags.edit
     assert request is not None
     settings = fields.parse(flags.editor_args)
-    named, _ = assembly.make_editor(plugins, model, flags.editor[0], settings, seed=0)
+    named, _ = assembly.make_editor(
+        plugins, model, flags.editor[0], settings, seed=0, tuned=flags.tuned
+    )
     return named.value.edit(model, [request]), named.name
 
 

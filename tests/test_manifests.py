@@ -60,6 +60,8 @@ def test_an_entry_of_another_kind_is_damage(folder, name):
             manifest["preview"] = {}
         if name.startswith("shard."):
             manifest["shard"] = SHARD
+        if name.startswith("tuned."):
+            manifest["tuned"] = {}
         with pytest.raises(RunFolderError, match="is missing or of another kind") as e:
             manifests.check(changed(manifest, name, value), folder.path)
         assert name in e.value.cause

@@ -33,19 +33,20 @@ output = click.option("-o", "--output-path", default="results", show_default=Tru
 @click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
 @model_flags
 @click.option("--grid", multiple=True, metavar="FIELD=V,V,…",
-              help="Values of a field of the editor; may be repeated.")  # fmt: skip
+              help="Values of a field of the editor, of lists by semicolon; may be repeated.")  # fmt: skip
 @click.option("--layers", metavar="all|0,1,…|3-8", help="Layers to edit.")
 @click.option("--tokens", metavar="NAME,…",
               help="Tokens to edit at: subject_first, subject_last, last.")  # fmt: skip
 @click.option("--dev", type=click.IntRange(1), default=100, show_default=True, metavar="N",
-              help="Cases of the development split.")  # fmt: skip
+              help="Cases of the development split: the task's last ones.")  # fmt: skip
 @many("--measures", metavar="NAME", help="What is mapped.", default=["ES", "PS", "NS", "RS"],
        show_default="ES,PS,NS,RS")  # fmt: skip
 @click.option("--save-preset", metavar="FILE", help="Write the best fields down.")
 @pictures[0]
 @pictures[1]
 @seed
-@output
+@click.option("-o", "--output-path", default="results/sweep", show_default=True, metavar="DIR",
+              help="Where the points' run folders go.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would run.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the result.")
 @as_json

@@ -1,7 +1,8 @@
 """ROME: rank-one model editing of one MLP output projection (Meng et al., 2022, section 3).
 
 The projection is read as a memory of key-value pairs. The subject's key is averaged over contexts,
-a value is searched that makes the target likely, and a rank-one change writes the pair. With
+a value is searched that makes the target likely, and a rank-one change writes the pair. Key and
+value are those of the subject's last token, or of another that ``fact_token`` names. With
 ``key_mode=mean`` it is R-ROME (Gupta et al., 2024), which uses the same mean key in all places.
 """
 
@@ -19,6 +20,7 @@ from edit_harness.fields import Count, Natural, NotNegative, Positive
 from edit_harness.interfaces import Origin
 from edit_harness.model import Model
 from edit_harness.moments import find
+from edit_harness.tokens import FactToken
 from edit_harness_plugins.editors.contexts import checked, sampled
 from edit_harness_plugins.editors.sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
 from edit_harness_plugins.editors.value_search import Found, Settings, alike, search
@@ -79,6 +81,9 @@ class Rome(Editor):
     kl_factor: NotNegative = 0.0625
     stop: NotNegative = 5e-2
     """The search ends before a step once the loss is below this."""
+    fact_token: FactToken = "subject_last"
+    """The token whose key and value are written. subject_first_after_last is the one after the
+    subject, or its last where the prompt ends with it; last is the prompt's."""
     key_mode: Literal["rome", "mean", "bare"] = "rome"
     """rome: mean key for the direction, bare prompt's key for the length; mean: R-ROME."""
     covariance: bool = FROM_PRESET
@@ -120,6 +125,7 @@ class Rome(Editor):
         departures = {
             "C=I": self.covariance is False,
             f"key={self.key_mode}": self.key_mode != type(self).key_mode,
+            f"token={self.fact_token}": self.fact_token != type(self).fact_token,
         }
         return ", ".join(name for name, departs in departures.items() if departs)
 
@@ -184,7 +190,7 @@ class Rome(Editor):
         single = [i for i, batch in enumerate(batches) if len(batch) == 1]
         found: dict[int, Edit] = {}
         contexts = len(self._ready(model).contexts)
-        for group in alike(model, [batches[i][0] for i in single], contexts):
+        for group in alike(model, [batches[i][0] for i in single], contexts, self.fact_token):
             edits = self._edits(model, [batches[single[i]][0] for i in group])
             found |= {single[i]: edit for i, edit in zip(group, edits, strict=True)}
         return [found.get(i) or self.edit(model, batch) for i, batch in enumerate(batches)]
@@ -193,7 +199,13 @@ class Rome(Editor):
         """Return an edit of its own for each request."""
         shared = self._ready(model)
         settings = Settings(
-            self.steps, self.lr, self.weight_decay, self.clamp, self.kl_factor, self.stop
+            self.steps,
+            self.lr,
+            self.weight_decay,
+            self.clamp,
+            self.kl_factor,
+            self.stop,
+            token=self.fact_token,
         )
         found = search(model, self.layer, requests, shared.contexts, settings)
         return [self._write(model, value) for value in found]

@@ -1,9 +1,10 @@
-"""The search for values: what modules should put out at a subject to make a target likely.
+"""The search for values: what modules should put out at a token to make a target likely.
 
 Shared by the editors that write key-value pairs. See Meng et al. (2022), section 3.1, step 2: the
 loss is the target's negative log-likelihood over contexts, plus the drift of the prediction for
 "{subject} is a", plus a penalty on the change's norm. What is changed is a layer's projection
-(ROME), the residual stream behind a block (MEMIT), or several modules of a block at once (PMET).
+(ROME), the residual stream behind a block (MEMIT), or several modules of a block at once (PMET),
+at the subject's last token unless the settings name another one.
 How a value gets into weights is the editors' matter.
 
 Many requests are searched together. Each has its own change, loss, clamp and end; what they share
@@ -24,6 +25,7 @@ from edit_harness import Request
 from edit_harness.cases import SUBJECT
 from edit_harness.model import Model
 from edit_harness.rerun import Rerun
+from edit_harness.tokens import FactToken
 from edit_harness_plugins.editors.contexts import fill
 
 ESSENCE = "{} is a"
@@ -48,6 +50,8 @@ class Settings:
     accept: float | None = None
     """Drift at or below which a search ends once each token of the target is the likeliest in all
     contexts; as long as it is larger, the likelihood counts `EASED`. None: no such end."""
+    token: FactToken = "subject_last"
+    """Where the value is changed, and the essence prompt is read."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Found:
     """A value of the first changed module and what was seen on the way to it."""
 
     keys: Tensor
-    """Clean input of the module at the subject, contexts by width; of a block, its output."""
+    """Clean input of the module at the token, contexts by width; of a block, its output."""
     values: Tensor
     """Clean output there, contexts by hidden size."""
     delta: Tensor
@@ -71,8 +75,8 @@ class Text:
     owner: int
     """Index of the request."""
     ids: tuple[int, ...]
-    subject: int
-    """Position of the subject's last token."""
+    place: int
+    """Position of the token whose value is changed."""
     reads: tuple[int, ...] = ()
     """Positions where the target's tokens are predicted; none for the essence prompt."""
     target: tuple[int, ...] = ()
@@ -84,7 +88,7 @@ class Rows:
 
     texts: tuple[Text, ...]
     essences: tuple[int, ...]
-    """The row where each request's essence prompt is read, at the subject."""
+    """The row where each request's essence prompt is read, at its token."""
     contexts: int
     device: torch.device
 
@@ -110,19 +114,21 @@ class Rows:
     def reads(self) -> list[tuple[int, int]]:
         """Row and position of every prediction: all target tokens, then the essence prompts."""
         targets = [(i, place) for i, text in enumerate(self.texts) for place in text.reads]
-        return targets + [(row, self.texts[row].subject) for row in self.essences]
+        return targets + [(row, self.texts[row].place) for row in self.essences]
 
 
-def lay_out(model: Model, requests: Sequence[Request], contexts: Sequence[str]) -> Rows:
+def lay_out(
+    model: Model, requests: Sequence[Request], contexts: Sequence[str], token: FactToken
+) -> Rows:
     """Return the rows of requests.
 
     Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
     """
-    texts = [_context(model, i, r, c) for i, r in enumerate(requests) for c in contexts]
+    texts = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
     essences = []
     for i, request in enumerate(requests):
-        essence, bare = _essence(model, i, request), i * len(contexts)
-        if texts[bare].ids[: texts[bare].subject + 1] == essence.ids:
+        essence, bare = _essence(model, i, request, token), i * len(contexts)
+        if texts[bare].ids[: texts[bare].place + 1] == essence.ids:
             essences.append(bare)
         else:
             essences.append(len(texts))
@@ -130,17 +136,18 @@ def lay_out(model: Model, requests: Sequence[Request], contexts: Sequence[str]) 
     return Rows(tuple(texts), tuple(essences), len(contexts), model.device)
 
 
-def alike(model: Model, requests: Sequence[Request], contexts: int) -> list[list[int]]:
+def alike(
+    model: Model, requests: Sequence[Request], contexts: int, token: FactToken = "subject_last"
+) -> list[list[int]]:
     """Return groups of requests, by index, whose texts have equally many tokens to run.
 
-    What is run of a text begins at its subject's last token; padding it to that of a longer one
-    would cost more than sharing a pass saves. A group has as many rows and tokens as a pass of the
+    What is run of a text begins at the changed token; padding it to that of a longer one would cost more than sharing a pass saves. A group has as many rows and tokens as a pass of the
     model may have, or a single request.
     """
     groups: dict[int, list[list[int]]] = {}
     for i, request in enumerate(requests):
-        text = _context(model, i, request, SUBJECT)
-        size = len(text.ids) - text.subject
+        text = _context(model, i, request, SUBJECT, token)
+        size = len(text.ids) - text.place
         rows = min(model.batch_tokens // size, model.batch_rows or model.batch_tokens)
         same = groups.setdefault(size, [])
         if not same or (len(same[-1]) + 1) * (contexts + 1) > rows:
@@ -149,19 +156,19 @@ def alike(model: Model, requests: Sequence[Request], contexts: int) -> list[list
     return [group for same in groups.values() for group in same]
 
 
-def _context(model: Model, owner: int, request: Request, context: str) -> Text:
+def _context(model: Model, owner: int, request: Request, context: str, token: FactToken) -> Text:
     text = fill(context, request.text)
     parts = model.tokens.split(text, request.target_new)
-    subject = model.tokens.subject_last(request, text, request.target_new)
-    return Text(owner, parts.inputs, subject, tuple(parts.places), parts.target)
+    place = model.tokens.fact_token(token, request, text, request.target_new)
+    return Text(owner, parts.inputs, place, tuple(parts.places), parts.target)
 
 
-def _essence(model: Model, owner: int, request: Request) -> Text:
-    """Return the essence prompt up to the subject, where its prediction is read."""
+def _essence(model: Model, owner: int, request: Request, token: FactToken) -> Text:
+    """Return the essence prompt up to its token, where its prediction is read."""
     essence = Request(ESSENCE, request.subject, request.target_new)
-    subject = model.tokens.subject_last(essence)
-    ids = model.tokens.encode(essence.text).ids[: subject + 1]
-    return Text(owner, ids, subject)
+    place = model.tokens.fact_token(token, essence)
+    ids = model.tokens.encode(essence.text).ids[: place + 1]
+    return Text(owner, ids, place)
 
 
 def search(
@@ -178,12 +185,12 @@ def search(
     projection; the value of the first is returned, and changes of the others only help to find it.
     A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
     """
-    rows = lay_out(model, requests, contexts)
+    rows = lay_out(model, requests, contexts, given.token)
     again = Rerun(
         model,
         layer,
         [text.ids for text in rows.texts],
-        [text.subject for text in rows.texts],
+        [text.place for text in rows.texts],
         changed=changed,
     )
     keys, *values = _clean(again, rows)

@@ -1,0 +1,115 @@
+"""Presets that a sweep has written: read again, refused, and told of in runs."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError
+from edit_harness.tuned import Tuned, mark, read, typed
+
+FACTS = [Request("{} lives in", name, "Paris") for name in ("Ada", "Bob", "Ann")]
+CASES = [Case(str(i), (fact,), ()) for i, fact in enumerate(FACTS)]
+TUNED = Tuned(
+    editor="rome",
+    fields={"layer": 1, "lr": 0.5, "covariance": False, "context_lengths": [5, 10]},
+    chosen=["layer"],
+    rest="guessed (a rule)",
+    model={"name": "tiny", "family": "", "type": "gpt2", "layers": 2, "hidden": 32, "digest": "ab"},
+    task="counterfact",
+    cases={case.id: mark(case) for case in CASES[:2]},
+    points=4,
+    score={"name": "S", "value": 0.9, "low": 0.8, "high": 0.95, "n": 2},
+)
+
+
+def test_it_comes_back_from_its_file(tmp_path):
+    TUNED.save(tmp_path / "best.json")
+    found = read(tmp_path / "best.json")
+    assert found == TUNED
+    assert found.over("rome", {"lr": "1"}) == {
+        "layer": "1",
+        "lr": "1",
+        "covariance": "false",
+        "context_lengths": "5,10",
+    }
+    with pytest.raises(ResourceError, match="cannot be written"):
+        TUNED.save(tmp_path / "no" / "best.json")
+
+
+def test_another_editor_has_no_use_for_it():
+    with pytest.raises(UsageError) as caught:
+        TUNED.over("ft", {})
+    assert caught.value.cause == "the preset is of editor rome, not of ft"
+    assert caught.value.remedy == "add --editor rome, or leave --preset out"
+
+
+def test_a_model_has_to_be_of_its_shape():
+    TUNED.check(ModelShape("whatever", "gpt2", 2, 32))
+    for other in (ModelShape("", "gpt2", 3, 32), ModelShape("", "llama", 2, 32)):
+        with pytest.raises(UsageError, match=r"is for tiny \(gpt2, 2 layers of width 32\)"):
+            TUNED.check(other)
+
+
+def test_where_fields_come_from_is_told_in_full():
+    told = "layer by 2 cases of counterfact, S 90.0 (80.0 to 95.0), best of 4 points"
+    assert TUNED.source({}, "ab") == f"tuned ({told}; the rest: guessed (a rule))"
+    assert replace(TUNED, rest="").source({"layer": "1"}, "ab") == f"tuned ({told})"
+    other = TUNED.source({"layer": "0", "lr": "0.5", "seed": "1"}, "cd")
+    assert other.startswith(f"tuned ({told}, on other weights of this shape (tiny); the rest")
+    assert other.endswith(") but for layer")
+
+
+def test_cases_are_known_again_by_their_facts():
+    """In another task they may have other probes and other ids."""
+    same = Case("x", CASES[1].requests, (), tags={"of": "another task"})
+    assert TUNED.tested([same, CASES[2]]) == ["x"]
+    assert TUNED.tested([replace(same, problem="no use")]) == []
+    entry = TUNED.entry(CASES)
+    assert (entry["tested"], entry["cases"], entry["fields"]) == (2, 2, ["layer"])
+    assert entry["cases_sha256"] == TUNED.digest
+
+
+def broken(**changes):
+    content = {"format": 1, **asdict(TUNED), "cases_sha256": TUNED.digest}
+    return json.dumps({**content, **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("layer = 1", "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
+        ("[]", "is no preset of format 1"),
+        (broken(format=2), "is no preset of format 1"),
+        (broken(fields=[1]), "has no fields, or a wrong one"),
+        (broken(score={"value": "high"}), "has no score, or a wrong one"),
+        (broken(cases={}), "has not the cases that it was tuned by"),
+    ],
+)
+def test_a_file_that_is_none(tmp_path, text, cause):
+    path = tmp_path / "best.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=cause) as caught:
+        read(path)
+    assert caught.value.remedy == (
+        "name a file that `edit-harness sweep --save-preset FILE` has written"
+    )
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(DataError, match="cannot be read"):
+        read(tmp_path / "none.json")
+
+
+def test_what_nobody_can_type_is_refused():
+    assert [typed("f", value) for value in (True, 1e-5, "a,b", [], (1, 2))] == [
+        "true",
+        "1e-05",
+        "a,b",
+        "",
+        "1,2",
+    ]
+    for value in (None, {"a": 1}, [None]):
+        with pytest.raises(DataError, match="field f of the preset is no text, number or list"):
+            typed("f", value)
