@@ -54,6 +54,11 @@ class Request:
         return join(self.text, self.target_new)
 
     @property
+    def subject_start(self) -> int:
+        """Where the subject begins in ``text``, in characters, leading spaces left out."""
+        return self.prompt.index(SUBJECT) + len(self.subject) - len(self.subject.lstrip())
+
+    @property
     def subject_end(self) -> int:
         """Where the subject ends in ``text``, in characters, trailing spaces left out."""
         return self.prompt.index(SUBJECT) + len(self.subject.rstrip())

@@ -11,10 +11,13 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from edit_harness.cases import Request
 from edit_harness.errors import DataError, UsageError
+
+FactToken: TypeAlias = Literal["subject_first", "subject_last", "subject_first_after_last", "last"]
+"""A token of a prompt at which a fact can be looked at or written, by the names of ROME's authors."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,14 @@ class Encoding:
         if not found:
             raise DataError(f"no token holds character {character} of the text")
         return found[-1]
+
+    def beginning(self, character: int) -> int:
+        """Return the index of the first token that holds a character of the text.
+
+        It is not the one of `covering` where the character is several tokens of bytes.
+        """
+        holding = (i for i, (start, end) in enumerate(self.spans) if start <= character < end)
+        return next(holding, self.covering(character))
 
 
 @dataclass(frozen=True)
@@ -148,6 +159,25 @@ class Tokens:
         behind = self.frame.gap + target if target else ""
         whole = self._encoding(self._framed(text) + behind)
         return whole.covering(start + request.subject_end - 1)
+
+    def fact_token(
+        self, which: FactToken, request: Request, prompt: str | None = None, target: str = ""
+    ) -> int:
+        """Return the index of a token of a prompt, which is given as for `subject_last`.
+
+        A prompt that ends with its subject has no token after it: there, the subject's last is
+        taken. The last token is the prompt's, before the target, as long as the target may be.
+        """
+        last = self.subject_last(request, prompt, target)
+        if which == "subject_last":
+            return last
+        text = request.text if prompt is None else prompt
+        if which == "subject_first":
+            behind = self.frame.gap + target if target else ""
+            start = len(self.frame.before) + text.index(request.text) + request.subject_start
+            return self._encoding(self._framed(text) + behind).beginning(start)
+        end = len(self.split(text, target).prompt if target else self.encode(text).ids) - 1
+        return end if which == "last" else min(last + 1, end)
 
     def _framed(self, prompt: str) -> str:
         return self.frame.before + prompt + self.frame.after
