@@ -40,7 +40,7 @@ GLYPHS = " ·░▒▓█"
 """Shades without colour, where numbers have no room."""
 MISSING = "–"
 LABEL = 18
-"""The most columns of a terminal that a row's name takes."""
+"""The most columns of a terminal that a row's name takes from the numbers."""
 TICKS = 5
 """Columns from one name to the next where not every name has room."""
 ANNOTATED = 400
@@ -98,11 +98,12 @@ def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
 
     Where not even the shades have room, the map is cut, and its parts stand below each other.
     """
-    side = min(_widest([heat.y, *heat.rows]), LABEL, width // 3)
+    whole = _widest([heat.y, *heat.rows])
+    side = min(whole, LABEL, width // 3)
     number = 1 + _widest([heat.text(v) for row in heat.values for v in row])
     cell = max(number, 1 + _widest(heat.columns))
-    if side + cell * len(heat.columns) <= width:
-        lines = list(_numbers(heat, side, cell))
+    if side <= (room := width - cell * len(heat.columns)):
+        lines = list(_numbers(heat, min(whole, room), cell))
         key = heat.key
     else:
         least, most = map(heat.text, heat.scale)

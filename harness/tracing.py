@@ -8,13 +8,14 @@ is made of its numbers in `effects`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.progress import track
+from rich.table import Table
 
 from edit_harness import assembly, causal, durable, effects, fields, figures, heatmaps
 from edit_harness.cases import SUBJECT, Choose, Request, Scores
@@ -215,18 +216,24 @@ def show(
         data = _identity(model, found, method) | effects.as_json(made)
         out.out(json.dumps(finite(data), indent=1))
     else:
-        for line in lines:
-            out.print(plain(line))
+        out.print(_listed(lines))
         for heat in maps:
             out.print()
             out.print(heatmaps.terminal(heat, out.width))
-    _write(maps, lines, flags)
+    _write(maps, [f"{name}: {text}" for name, text in lines.items()], flags)
 
 
-def _lines(model: Model, found: Found, method: Method, made: Effects) -> list[str]:
-    """Return what was traced how, and what the noise takes away."""
+def _listed(lines: Mapping[str, str]) -> Table:
+    listed = Table.grid(padding=(0, 2))
+    for name, text in lines.items():
+        listed.add_row(plain(name), plain(text))
+    return listed
+
+
+def _lines(model: Model, found: Found, method: Method, made: Effects) -> dict[str, str]:
+    """Return what was traced how, and what the noise takes away, by name."""
     sigma = causal.spread(model)
-    shown = {
+    return {
         "model": f"{model.name}   {model.precision}   {model.digest[:16]}",
         "facts" if found.task else "fact": found.line(model),
         "noise": f"{method.noise:g} standard deviations of the embeddings ({method.noise * sigma:.3g}), "
@@ -235,7 +242,6 @@ def _lines(model: Model, found: Found, method: Method, made: Effects) -> list[st
         f"total effect {effects.shown(made.total)}",
         "interval": f"{effects.LEVEL:.0%}, over {made.over}",
     }
-    return [f"{name:9}{text}" for name, text in shown.items()]
 
 
 def _identity(model: Model, found: Found, method: Method) -> dict[str, Any]:
