@@ -68,7 +68,9 @@ def one_by_one(model: Model, fact: Fact, method: Method) -> Traced:
     clean: dict[str, Tensor] = {}
     with ExitStack() as stack:
         for name, part in module.named_modules():
-            stack.enter_context(_hooked(part, lambda out, name=name: clean.update({name: out})))
+            stack.enter_context(
+                _hooked(part, lambda out, name=name: clean.update({name: out.clone()}))
+            )
         known = _probabilities(model, fact, 1)[0]
 
     def noising(out: Tensor) -> Tensor:

@@ -331,17 +331,29 @@ class _Group:
     @contextmanager
     def _as_it_is(self, batch: Batch, rows: Sequence[_Row]) -> Iterator[None]:
         """Keep what comes out of the sites' modules."""
-        names = {name for group in self.starts.values() for s in group for name in s.modules}
-        with ExitStack() as stack:
-            seen = {
-                name: stack.enter_context(hooks.recording(self._module(name), len(rows)))
-                for name in sorted(names)
-            }
-            yield
         lines = self.clean.numbers([row.which for row in rows])
-        for name, found in seen.items():
-            places = _tokens(batch, rows).on(found.outputs.device)
-            self.clean.keep(name, lines, found.outputs[places])
+        places = _tokens(batch, rows)
+        with ExitStack() as stack:
+            for name in {
+                name for group in self.starts.values() for s in group for name in s.modules
+            }:
+                keep = partial(self._keep, name, lines, places, len(rows))
+                stack.enter_context(hooks.registered(self._module(name), keep))
+            yield
+
+    def _keep(
+        self,
+        name: str,
+        lines: Tensor,
+        places: Places,
+        rows: int,
+        _: nn.Module,
+        __: Any,
+        output: Any,
+    ) -> None:
+        """Copy what comes out of a module at once: a model may add to it in place (Falcon)."""
+        whole = hooks.by_row(hooks.first(output), rows)
+        self.clean.keep(name, lines, whole[places.on(whole.device)])
 
     @contextmanager
     def _forgetting(self, batch: Batch, rows: Sequence[_Row]) -> Iterator[None]:
