@@ -27,6 +27,7 @@ from edit_harness.encoding import finite
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.flags import LoadingFlags
 from edit_harness.heatmaps import HeatMap
+from edit_harness.interfaces import ModelSource
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
 from edit_harness.terminal import plain
@@ -97,22 +98,13 @@ def trace(plugins: Plugins, flags: Flags) -> int:
     source = assembly.checked_source(
         plugins, name, options.get("revision"), options["trust_remote_code"]
     )
-    request, requests = None, []
-    if flags.task:
-        settings = fields.parse(flags.task_args)
-        benchmark = assembly.make_benchmark(plugins, flags.task, settings, source, flags.seed)
-        requests = [request for case in benchmark.cases for request in case.requests]
-    else:
-        request = _request(flags)
+    requests = _of_task(plugins, flags, source) if flags.task else [_typed(flags)]
     model = assembly.load(plugins, name, **options)
     method = flags.method(model.architecture.layers)
     causal.sites(model, method.kinds, method.window)  # before anything takes long
-    if request:
-        target = Fact.of if flags.target else Fact.recalled
-        found = Found([target(model, request)])
-    else:
-        found = known(model, requests, flags.limit, flags.task or "")
-    show(model, found, method, traced(model, found.facts, method), flags)
+    found = _found(model, requests, flags)
+    traces = traced(model, found.facts, method)
+    show(Circumstances(model, found, method, causal.spread(model)), traces, flags)
     return 0
 
 
@@ -135,16 +127,31 @@ def _check(flags: Flags) -> None:
         figures.check()
 
 
-def _request(flags: Flags) -> Request:
+def _of_task(plugins: Plugins, flags: Flags, source: ModelSource) -> list[Request]:
+    """Return all facts of the task, read before the model is loaded."""
+    assert flags.task
+    settings = fields.parse(flags.task_args)
+    benchmark = assembly.make_benchmark(plugins, flags.task, settings, source, flags.seed)
+    return [request for case in benchmark.cases for request in case.requests]
+
+
+def _typed(flags: Flags) -> Request:
     """Return the fact that the flags name. Raises `UsageError` for a prompt without its subject."""
     assert flags.prompt
     assert flags.subject
     if flags.prompt.count(SUBJECT) != 1:
         raise UsageError(
-            f"the prompt {flags.prompt!r} has not exactly one {SUBJECT} for the subject",
-            f"{EXAMPLE}",
+            f"the prompt {flags.prompt!r} has not exactly one {SUBJECT} for the subject", EXAMPLE
         )
     return Request(flags.prompt, flags.subject, flags.target or UNKNOWN)
+
+
+def _found(model: Model, requests: Sequence[Request], flags: Flags) -> Found:
+    """Return what there is to trace."""
+    if flags.task:
+        return known(model, requests, flags.limit, flags.task)
+    target = Fact.of if flags.target else Fact.recalled
+    return Found([target(model, requests[0])])
 
 
 def known(model: Model, requests: Sequence[Request], limit: int | None, task: str) -> Found:
@@ -202,19 +209,60 @@ def traced(model: Model, facts: Sequence[Fact], method: Method) -> list[Traced]:
         ) from None
 
 
-def show(
-    model: Model, found: Found, method: Method, traces: Sequence[Traced], flags: Flags
-) -> None:
+@dataclass(frozen=True)
+class Circumstances:
+    """What the numbers of a trace depend on."""
+
+    model: Model
+    found: Found
+    method: Method
+    sigma: float
+    """The standard deviation of the model's embeddings."""
+
+    def lines(self, made: Effects) -> dict[str, str]:
+        """Return what was traced how, and what the noise takes away, by name."""
+        model, method = self.model, self.method
+        size = f"{method.noise:g} standard deviations of the embeddings"
+        noises = counted(method.samples, "sample")
+        return {
+            "model": f"{model.name}   {model.precision}   {model.digest[:16]}",
+            "facts" if self.found.task else "fact": self.found.line(model),
+            "noise": f"{size} ({method.noise * self.sigma:.3g}), {noises}, seed {method.seed}",
+            "chance": f"clean {effects.shown(made.clean)}, "
+            f"under noise {effects.shown(made.noised)}, total effect {effects.shown(made.total)}",
+            "interval": f"{effects.LEVEL:.0%}, over {made.over}",
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """Return the same as data, with the digests of the model and the facts."""
+        model, found, method = self.model, self.found, self.method
+        return {
+            "model": {"name": model.name, "digest": model.digest, "precision": model.precision},
+            "noise": {
+                "standard_deviations": method.noise,
+                "of_embeddings": self.sigma,
+                "samples": method.samples,
+                "seed": method.seed,
+            },
+            "window": method.window,
+            "facts": {
+                "task": found.task or None,
+                "known": len(found.facts),
+                "asked": found.asked,
+                "digest": found.digest,
+            },
+            "fact": None if found.task else found.line(model),
+        }
+
+
+def show(of: Circumstances, traces: Sequence[Traced], flags: Flags) -> None:
     """Print effects as maps or JSON, and write them as a page and an image if asked for."""
-    if found.task:
-        made = effects.of_facts(traces)
-    else:
-        made = effects.of_fact(traces[0], _texts(model, traces[0].fact))
-    maps = effects.maps(made, method.window)
-    lines = _lines(model, found, method, made)
+    one = None if of.found.task else traces[0]
+    made = effects.of_fact(one, _texts(of.model, one.fact)) if one else effects.of_facts(traces)
+    maps = effects.maps(made, of.method.window)
+    lines = of.lines(made)
     if flags.as_json:
-        data = _identity(model, found, method) | effects.as_json(made)
-        out.out(json.dumps(finite(data), indent=1))
+        out.out(json.dumps(finite(of.identity() | effects.as_json(made)), indent=1))
     else:
         out.print(_listed(lines))
         for heat in maps:
@@ -224,45 +272,11 @@ def show(
 
 
 def _listed(lines: Mapping[str, str]) -> Table:
+    """Return lines with their names in front, each in its own column."""
     listed = Table.grid(padding=(0, 2))
     for name, text in lines.items():
         listed.add_row(plain(name), plain(text))
     return listed
-
-
-def _lines(model: Model, found: Found, method: Method, made: Effects) -> dict[str, str]:
-    """Return what was traced how, and what the noise takes away, by name."""
-    sigma = causal.spread(model)
-    return {
-        "model": f"{model.name}   {model.precision}   {model.digest[:16]}",
-        "facts" if found.task else "fact": found.line(model),
-        "noise": f"{method.noise:g} standard deviations of the embeddings ({method.noise * sigma:.3g}), "
-        f"{counted(method.samples, 'sample')}, seed {method.seed}",
-        "chance": f"clean {effects.shown(made.clean)}, under noise {effects.shown(made.noised)}, "
-        f"total effect {effects.shown(made.total)}",
-        "interval": f"{effects.LEVEL:.0%}, over {made.over}",
-    }
-
-
-def _identity(model: Model, found: Found, method: Method) -> dict[str, Any]:
-    """Return what the numbers depend on, as data."""
-    return {
-        "model": {"name": model.name, "digest": model.digest, "precision": model.precision},
-        "noise": {
-            "standard_deviations": method.noise,
-            "of_embeddings": causal.spread(model),
-            "samples": method.samples,
-            "seed": method.seed,
-        },
-        "window": method.window,
-        "facts": {
-            "task": found.task or None,
-            "known": len(found.facts),
-            "asked": found.asked,
-            "digest": found.digest,
-        },
-        "fact": None if found.task else found.line(model),
-    }
 
 
 def _texts(model: Model, fact: Fact) -> list[str]:
