@@ -8,6 +8,7 @@ The texts in a map are anybody's.
 from __future__ import annotations
 
 import math
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ LABEL = 18
 """The most columns of a terminal that a row's name takes from the numbers."""
 TICKS = 5
 """Columns from one name to the next where not every name has room."""
+WRAPPED = 55
+"""Characters of a line below an image's map, whose width is 5 inches at least."""
 ANNOTATED = 400
 """Cells of a map from which on an image leaves their numbers out."""
 
@@ -245,8 +248,8 @@ def _panel(ax: Axes, heat: HeatMap) -> None:
     cells = [[math.nan if shade is None else shade for shade in row] for row in shades]
     ax.imshow(cells, cmap=colours, vmin=0, vmax=1, aspect="auto")
     ax.set_title(one_line(heat.title), loc="left", fontsize=9)
-    below = f"{one_line(heat.x)}\n{heat.key}" + (f"\n{heat.note}" if heat.note else "")
-    ax.set_xlabel(printable(below))
+    note = textwrap.wrap(printable(heat.note), WRAPPED)
+    ax.set_xlabel("\n".join([one_line(heat.x), heat.key, *note]))
     ax.set_ylabel(one_line(heat.y))
     step = 1 if len(heat.columns) <= ANNOTATED // 10 else TICKS
     ax.set_xticks(range(0, len(heat.columns), step), [one_line(n) for n in heat.columns[::step]])

@@ -123,7 +123,7 @@ def test_a_page_stands_alone_and_has_every_number() -> None:
     assert '<td class="s20">0.80</td>' in page
     assert "<td>–</td>" in page
     assert "model pocket" in page
-    assert "pale -0.10, dark 0.80. A note." in page
+    assert "pale -0.10, dark 0.80; A note." in page
 
 
 def test_an_image_is_written_whatever_characters_its_texts_have(tmp_path: Path) -> None:
