@@ -86,6 +86,14 @@ def test_passes_begin_where_the_first_state_is_put_back_and_share_their_rows(mon
     assert ran == [(1, 4), (2, 4), *((rows, 4 - layer) for layer in range(4))]
 
 
+def test_texts_beyond_a_sliding_window_are_run_whole():
+    text = "Bob works at Fiat in Rome, and Ann lives in Oslo. It rains in the city of Oslo. {} lives in"
+    model = deep("gemma2", sliding_window=8)
+    far = [Request(text, "Ada Lovelace", "Paris")]
+    assert len(Fact.of(model, far[0])) > 16
+    same(traced(model, far), one_by_one(model, far))
+
+
 def test_a_model_that_cannot_begin_at_a_block_is_run_whole(monkeypatch):
     expected = traced(deep("gpt2"))
     monkeypatch.setattr(Model, "begins", lambda *_: False)

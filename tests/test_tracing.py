@@ -1,6 +1,7 @@
 """The command ``trace`` on the bundled model: where its facts are, and what bad input is told."""
 
 import json
+from random import Random
 
 import pytest
 from click.testing import CliRunner
@@ -58,6 +59,21 @@ def test_facts_of_pocket_are_recalled_early_at_the_subjects_last_token(tell):
     assert max(map(max, values["attention"][: last + 1])) < 0.25 * total
     late = values["attention"][-1]
     assert late.index(max(late)) >= 3  # the attention of the last token fetches it
+
+
+def test_layers_whose_state_carries_another_subjects_answer_over_are_those_of_the_trace(
+    tell, pocket
+):
+    """Patching a subject's last token by another's, and restoring it, tell the same of each layer."""
+    build = pytest.importorskip("edit_harness_plugins.models.pocket.build.acceptance")
+    result = tell("-t", "counterfactplus", "-L", 8, "--samples", 2, "--kinds", "hidden", "--json")
+    grid = json.loads(result.stdout)["indirect_effects"]["hidden"]
+    effects = [grid[ROLES.index(LAST)][layer]["value"] for layer in range(6)]
+    subject = build.Subject(build.load_world(), pocket.module, pocket.tokens.tokenizer, Random(7))
+    for layer, flips in ((0, True), (2, True), (4, False), (5, False)):
+        share = build.flip_share(subject, layer, 12)
+        assert share > 0.7 if flips else share < 0.5, (layer, share)
+        assert (effects[layer] > 0.5 * max(effects)) == flips
 
 
 def test_a_fact_is_shown_by_its_tokens_within_80_columns(tell):
