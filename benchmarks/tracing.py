@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.together import timed
-from edit_harness import Request, assembly, causal
+from edit_harness import Request, assembly, causal, restoration
 from edit_harness.causal import Fact, Method, Traced
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
@@ -37,7 +37,7 @@ def main(count: int, samples: int) -> None:
     cases = assembly.make_benchmark(plugins, "counterfactplus", {}, model.source).cases
     requests = [case.requests[0] for case in cases[:count]]
     facts = [Fact.of(model, Request(r.prompt, r.subject, r.target_true)) for r in requests]
-    list(causal.trace(model, facts[:1], Method(samples=1)))  # what is tried once for a model
+    list(restoration.trace(model, facts[:1], Method(samples=1)))  # what is tried once for a model
     print("| states | one by one, s | shared, s | ratio | difference |\n|---|---|---|---|---|")
     for kind in causal.KINDS:
         method = Method((kind,), causal.default_window(model.architecture.layers), samples=samples)
@@ -47,7 +47,7 @@ def main(count: int, samples: int) -> None:
 def compared(model: Model, facts: Sequence[Fact], method: Method) -> str:
     """Return the cells of a method."""
     alone, slow = timed(lambda: [one_by_one(model, fact, method) for fact in facts])
-    shared, quick = timed(lambda: list(causal.trace(model, facts, method)))
+    shared, quick = timed(lambda: list(restoration.trace(model, facts, method)))
     apart = max(difference(one, other) for one, other in zip(alone, shared, strict=True))
     return f"{slow:.2f} | {quick:.2f} | {slow / quick:.1f} | {apart:.1e}"
 

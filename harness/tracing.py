@@ -1,8 +1,8 @@
 """The command ``trace``: through which states of a model a fact, or a task's facts, are recalled.
 
 A fact is traced to what the model itself answers, or to a target that is given; of a task only
-facts that the model knows, whose true object it answers first. The mechanism is in `causal`, what
-is made of its numbers in `effects`.
+facts that the model knows, whose true object it answers first. What is traced stands in
+`causal`, how in `restoration`, what is made of the numbers in `effects`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from rich.progress import track
 from rich.table import Table
 
-from edit_harness import assembly, causal, durable, effects, fields, figures, heatmaps
+from edit_harness import assembly, causal, durable, effects, fields, figures, heatmaps, restoration
 from edit_harness.cases import SUBJECT, Choose, Request, Scores
 from edit_harness.causal import Fact, Method, Traced
 from edit_harness.console import err, out
@@ -191,9 +191,9 @@ def _answered_first(model: Model, requests: Sequence[Request]) -> list[bool]:
 
 
 def traced(model: Model, facts: Sequence[Fact], method: Method) -> list[Traced]:
-    """Trace facts behind a bar. Raises `ResourceError` where memory does not hold a single text."""
+    """Trace facts behind a bar. Raises `ResourceError` where memory does not hold their states."""
     bar = track(
-        causal.trace(model, facts, method),
+        restoration.trace(model, facts, method),
         "tracing",
         total=len(facts),
         console=err,
@@ -204,8 +204,8 @@ def traced(model: Model, facts: Sequence[Fact], method: Method) -> list[Traced]:
         return list(bar)
     except torch.OutOfMemoryError:
         raise ResourceError(
-            f"a single text does not fit the memory of {model.device}",
-            "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
+            f"the states of a fact do not fit the memory of {model.device}",
+            "use fewer --samples, --device-map auto, or --device cpu",
         ) from None
 
 

@@ -178,5 +178,5 @@ def test_a_text_that_memory_does_not_hold_is_told(monkeypatch):
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(type(model), "logits", full)
-    with pytest.raises(ResourceError, match="a single text does not fit the memory of cpu"):
+    with pytest.raises(ResourceError, match="the states of a fact do not fit the memory of cpu"):
         tracing.traced(model, [fact], causal.Method(samples=1))
