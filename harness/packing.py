@@ -13,14 +13,17 @@ it is first asked and gets plain rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from edit_harness.worksheet import Read, Row
+
+T = TypeVar("T", bound=Sized)
 
 NODES = 256
 """Largest tree: the mask of a tree grows with the square of its nodes."""
@@ -119,12 +122,12 @@ def grow(rows: Sequence[Row], limit: int = NODES) -> list[Tree]:
     return trees
 
 
-def batches(trees: Sequence[Tree], tokens: int, most: int | None = None) -> Iterator[list[Tree]]:
-    """Yield trees of nearly one size, the largest first: at most ``most`` of them.
+def batches(trees: Sequence[T], tokens: int, most: int | None = None) -> Iterator[list[T]]:
+    """Yield trees, or rows, of nearly one size, the largest first: at most ``most`` of them.
 
     A batch has at most ``tokens`` nodes with padding, or a single tree.
     """
-    batch: list[Tree] = []
+    batch: list[T] = []
     for tree in sorted(trees, key=len, reverse=True):
         if batch:
             widest = len(batch[0])

@@ -6,10 +6,10 @@ Which texts are run, under which edits and from which block on is decided elsewh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ from edit_harness.worksheet import Beginning, Read, Reading, Row, take
 
 if TYPE_CHECKING:
     from edit_harness.model import Model
+
+T = TypeVar("T", bound=Sized)
 
 TRIED = 8
 """Tokens of the texts by which a model is first tried."""
@@ -44,17 +46,19 @@ def trees_of(model: Model, rows: Sequence[Row]) -> list[Tree]:
 
 
 def attempt(model: Model, trees: Sequence[Tree], run: Callable[[Sequence[Tree]], None]) -> None:
-    """Run trees in batches; one that memory does not hold is halved, and so is the budget.
-
-    Raises `torch.OutOfMemoryError` if a single tree is too much.
-    """
+    """Run trees in batches, as `halved` does."""
     chains = [tree for tree in trees if tree.is_chain]
     rest = [tree for tree in trees if not tree.is_chain]
-    waiting = [
-        batch
-        for kind in (rest, chains)  # a chain goes without a mask of its own
-        for batch in packing.batches(kind, model.batch_tokens, model.batch_rows)
-    ][::-1]
+    for kind in (rest, chains):  # a chain goes without a mask of its own
+        halved(model, kind, run)
+
+
+def halved(model: Model, rows: Sequence[T], run: Callable[[Sequence[T]], None]) -> None:
+    """Run trees or rows in batches; one that memory does not hold is halved, and so is the budget.
+
+    Raises `torch.OutOfMemoryError` if a single one is too much.
+    """
+    waiting = list(packing.batches(rows, model.batch_tokens, model.batch_rows))[::-1]
     while waiting:
         batch = waiting.pop()
         try:

@@ -63,13 +63,15 @@ def sweep(plugins: Plugins, **flags: Any) -> int:
 @model_flags
 @click.option("--prompt", metavar="TEXT", help="With {} for the subject: '{} lives in'.")
 @click.option("--subject", metavar="TEXT")
+@click.option("--target", metavar="TEXT",
+              help="What is followed, instead of what the model answers.")  # fmt: skip
 @click.option("-t", "--task", metavar="NAME", help="Known facts of a task, instead of one fact.")
 @click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
 @click.option("-L", "--limit", type=click.IntRange(1), help="The first N known facts only.")
 @many("--kinds", metavar="NAME", default=["hidden", "mlp", "attention"],
        help="What is restored.", show_default="hidden,mlp,attention")  # fmt: skip
 @click.option("--window", type=click.IntRange(1), metavar="N",
-              help="Layers restored at once, of mlp and attention.")  # fmt: skip
+              help="Layers restored at once, of mlp and attention; a fifth by default.")  # fmt: skip
 @click.option("--noise", type=click.FloatRange(min=0, min_open=True), default=3.0,
               show_default=True, help="In standard deviations of embeddings.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(1), default=10, show_default=True,

@@ -1,0 +1,144 @@
+"""Heat maps in a terminal, as a page and as an image: readable without colour, texts escaped."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from edit_harness import heatmaps
+from edit_harness.errors import ResourceError, UsageError
+from edit_harness.heatmaps import HeatMap
+from edit_harness.terminal import Terminal
+
+SMALL = HeatMap(
+    "Hidden states",
+    ["The", "Needle*", "is"],
+    ["0", "1", "2"],
+    [[0.0, 0.1, None], [0.8, 0.4, 0.2], [0.0, float("nan"), -0.1]],
+    x="layer",
+    y="token",
+    note="A note.",
+)
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e日本"
+
+
+def wide(columns: int) -> HeatMap:
+    names = [str(i) for i in range(columns)]
+    return replace(SMALL, columns=names, values=[[i / columns for i in range(columns)]] * 3)
+
+
+def printed(heat: HeatMap, width: int = 80, **options: object) -> str:
+    file = io.StringIO()
+    Terminal(file=file, width=width, **options).print(heatmaps.terminal(heat, width))
+    return file.getvalue()
+
+
+def test_numbers_are_shown_where_they_have_room() -> None:
+    assert printed(SMALL).splitlines() == [
+        "Hidden states",
+        "token       0     1     2",
+        "The      0.00  0.10     –",
+        "Needle*  0.80  0.40  0.20",
+        "is       0.00     – -0.10",
+        "layer from left to right; pale -0.10, dark 0.80",
+        "A note.",
+    ]
+
+
+def test_more_columns_than_have_room_are_shades_with_each_rows_largest_number() -> None:
+    lines = printed(wide(48)).splitlines()
+    assert lines[1].split() == ["token", *(str(i) for i in range(0, 48, heatmaps.TICKS))]
+    assert lines[2].startswith("The     ")
+    assert lines[2].endswith("█ 0.98")
+    assert [lines[2].count(glyph) for glyph in "·░▒▓█"] == [10, 9, 9, 10, 5]
+    assert "█ 0.98" in lines[5]
+
+
+def test_a_map_that_is_wider_than_the_terminal_is_cut_and_loses_no_column() -> None:
+    text = printed(wide(150))
+    assert all(cell_len(line) <= 80 for line in text.splitlines())
+    rows = [line for line in text.splitlines() if line.startswith("Needle*")]
+    assert sum(len(row.split(" ", 1)[1].rpartition(" ")[0]) for row in rows) == 150
+
+
+def test_a_scale_may_be_given_so_that_maps_share_one() -> None:
+    assert SMALL.shade(0.8) == 1.0
+    assert SMALL.shade(-0.1) == 0.0
+    shared = replace(SMALL, least=0.0, most=1.6)
+    assert shared.shade(0.8) == 0.5
+    assert shared.shade(-0.1) == 0.0
+    assert shared.shade(9.0) == 1.0
+
+
+def test_a_map_of_one_value_or_of_none_is_shown() -> None:
+    flat = replace(SMALL, values=[[0.5] * 3] * 3)
+    assert flat.shade(0.5) == 0.0
+    assert "0.50" in printed(flat)
+    assert "–" in printed(replace(SMALL, values=[[None] * 3] * 3))
+
+
+def test_shades_are_one_hue_and_every_number_can_be_read_on_its_own() -> None:
+    shades = [step / 100 for step in range(101)]
+    lights = [luminance(heatmaps._colour(shade)) for shade in shades]
+    assert lights == sorted(lights, reverse=True)
+    for shade, light in zip(shades, lights, strict=True):
+        ink = luminance(heatmaps._ink(shade))
+        lower, upper = sorted((ink, light))
+        assert (upper + 0.05) / (lower + 0.05) > 4.3
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of WCAG."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_texts_of_strangers_are_spelled_out_in_a_terminal() -> None:
+    heat = replace(SMALL, title=HOSTILE, rows=[HOSTILE, "a\nb", "x"], columns=["\x1b[2J", "1", "2"])
+    text = printed(replace(heat, x=HOSTILE, y=HOSTILE, note=HOSTILE))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert r"a\nb" in text
+
+
+def test_texts_of_strangers_are_escaped_in_a_page() -> None:
+    heat = replace(SMALL, title=HOSTILE, rows=[HOSTILE] * 3, columns=[HOSTILE] * 3)
+    page = heatmaps.page([replace(heat, x=HOSTILE, y=HOSTILE, note=HOSTILE)], HOSTILE, [HOSTILE])
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+
+
+def test_a_page_stands_alone_and_has_every_number() -> None:
+    page = heatmaps.page([SMALL, wide(4)], "Traces", ["model pocket"])
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "src=" not in page
+    assert '<td class="s20">0.80</td>' in page
+    assert "<td>–</td>" in page
+    assert "model pocket" in page
+    assert "pale -0.10, dark 0.80; A note." in page
+
+
+def test_an_image_is_written_whatever_characters_its_texts_have(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "map.png"
+    heatmaps.image([replace(SMALL, title=f"$x {HOSTILE}"), wide(200)], path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_image_without_matplotlib_or_a_place_is_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ResourceError, match="cannot be written"):
+        heatmaps.image([SMALL], tmp_path / "none" / "map.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UsageError, match="need matplotlib"):
+        heatmaps.image([SMALL], tmp_path / "map.png")
