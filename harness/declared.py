@@ -17,6 +17,7 @@ from edit_harness.interfaces import (
     Measure,
     Metric,
     ModelSource,
+    Pack,
     Preset,
     Regime,
     Task,
@@ -29,6 +30,7 @@ KIND: Mapping[str, type] = {
     "judge": Judge,
     "builder": Builder,
     "model": ModelSource,
+    "pack": Pack,
 }
 TABLES: Mapping[str, type] = {"presets": Preset, "measures": Measure, "kinds": str, "instead": str}
 """Attributes that are mappings from names, and what they map them to."""

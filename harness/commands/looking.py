@@ -23,6 +23,7 @@ KINDS = (
     "judges",
     "builders",
     "models",
+    "packs",
     "adaptors",
     "plugins",
     "runs",
@@ -38,10 +39,10 @@ KINDS = (
 def list_(
     plugins: Plugins, kinds: tuple[str, ...], output_path: str, as_json: bool, debug: bool
 ) -> None:
-    """List editors, tasks, metrics, judges, builders, models, adaptors, plugins, runs."""
+    """List editors, tasks, metrics, judges, builders, models, packs, adaptors, plugins, runs."""
     from edit_harness import listing
 
-    listing.show_kinds(plugins, kinds or KINDS[:6], Path(output_path), as_json)
+    listing.show_kinds(plugins, kinds or KINDS[:7], Path(output_path), as_json)
 
 
 @click.command("plugins")
@@ -79,7 +80,7 @@ def show(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Show the card of an editor, a task, a metric, a judge, a builder or a model."""
+    """Show the card of an editor, a task, a metric, a judge, a builder, a model or a pack."""
     from edit_harness import listing
 
     if stats:

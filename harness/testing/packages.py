@@ -16,7 +16,7 @@ import pytest
 from edit_harness.discovery import found
 from edit_harness.fields import build
 from edit_harness.hookspecs import GROUP
-from edit_harness.interfaces import Builder, Editor, Judge, Metric, ModelSource, Task
+from edit_harness.interfaces import Builder, Editor, Judge, Metric, ModelSource, Pack, Task
 from edit_harness.plugins import Component, Plugins
 from edit_harness.testing.elsewhere import bare_python
 from edit_harness.testing.suite import Suite
@@ -30,6 +30,7 @@ KINDS: dict[str, Any] = {
     "judge": Judge,
     "builder": Builder,
     "model": ModelSource,
+    "pack": Pack,
     "adaptor": Callable,
     "suite": Suite,
 }
