@@ -9,6 +9,7 @@ against a printed one stands in `edit_harness.tolerances`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -162,6 +163,10 @@ def checked(contents: Contents, plugins: Plugins) -> Contents:
             _among("editor", label, contents.editors)
     for method in contents.editors.values():
         plugins.find("editor", method.editor)
+    if not contents.unit > 0:
+        raise ValueError(f"unit is {contents.unit}, and has to be above 0")
+    if not 0 < contents.level < 1:
+        raise ValueError(f"level is {contents.level}, and has to be between 0 and 1")
     if not (contents.editors and contents.legs and contents.cells):
         raise ValueError("a pack has editors, runs and cells, and here one of them is empty")
     return contents
@@ -172,7 +177,9 @@ def _among(what: str, name: str, known: Mapping[str, Any]) -> None:
         raise ValueError(f"{name!r} is no {what} of it: {', '.join(known)}")
 
 
-def _contents(name: str, said: Mapping[str, Any]) -> Contents:
+def _contents(name: str, said: Any) -> Contents:
+    if not isinstance(said, dict):
+        raise TypeError(f"it is a {type(said).__name__}, and no table of names")
     if (compares := said.get("compares", "values")) not in get_args(Comparing):
         raise ValueError(f"it compares {compares!r}, and not {' or '.join(get_args(Comparing))}")
     places = int(said.get("digits", 0))
@@ -200,9 +207,16 @@ def _table(said: Mapping[str, Any]) -> Printed:
 
 
 def _cell(said: Mapping[str, Any], places: int) -> Expected:
+    for key in ("value", "low", "high", "within", "n"):
+        if (number := said.get(key)) is not None and not _is_number(number):
+            raise ValueError(f"{key} is {number!r}, which is no number")
     exponent = Decimal(str(said["value"])).as_tuple().exponent
     shown = -exponent if isinstance(exponent, int) else 0
     return _of(Expected, {"places": max(places, shown), **said})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _of(kind: Callable[..., Made], said: Mapping[str, Any]) -> Made:

@@ -10,12 +10,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
 from edit_harness import tolerances, typesetting
 from edit_harness.outcome import LEVEL, Run
 from edit_harness.packs import Contents, Expected
-from edit_harness.pairing import Pairing
+from edit_harness.pairing import Contrast, Pairing
 from edit_harness.papers import named
 from edit_harness.stats import Estimate
 from edit_harness.subsets import Subsets
@@ -65,6 +64,7 @@ class Replication:
     contents: Contents
     runs: Mapping[tuple[str, str], Sequence[Run]]
     _subsets: dict[Run, Subsets] = field(default_factory=dict, init=False)
+    _contrasts: dict[tuple[Run, Run], dict[str, Contrast]] = field(default_factory=dict, init=False)
 
     def compared(self) -> list[Compared]:
         """Return each printed number with ours, in the order of the pack."""
@@ -162,18 +162,18 @@ class Replication:
         printed = [cell.value * contents.unit for cell in (higher, lower)]
         if not tolerances.apart(printed[0], printed[1], n, contents.level):
             return Ruling(APART, f"as printed they differ by no more than chance (n = {n})")
-        measure = contents.table.measures[higher.column]
-        pairing = Pairing(two[0], one[0], _having(two[0], measure))
-        contrast = next((c for c in pairing.contrasts if c.name == measure), None)
+        contrast = self._contrast(two[0], one[0], contents.table.measures[higher.column])
         if contrast is None:
             return Ruling(APART, "they have no case in common")
         difference = contrast.difference
         return tolerances.of_order(difference.value, contrast.p, LEVEL, difference.n)
 
-
-def _having(run: Run, measure: str) -> dict[str, Any]:
-    """Return the metric of a run that has a measure, by its name."""
-    return {name: metric for name, metric in run.metrics.items() if measure in metric.measures}
+    def _contrast(self, one: Run, two: Run, measure: str) -> Contrast | None:
+        """Return how a measure differs between two runs; None if they have no case in common."""
+        if (one, two) not in self._contrasts:
+            contrasts = Pairing(one, two, one.metrics).contrasts
+            self._contrasts[one, two] = {each.name: each for each in contrasts}
+        return self._contrasts[one, two].get(measure)
 
 
 def _in_unit(ours: Estimate, unit: float) -> Estimate:

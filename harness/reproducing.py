@@ -118,7 +118,7 @@ def _label(plugins: Plugins, contents: Contents, name: str, flags: Flags) -> str
 def _remedy(contents: Contents) -> str:
     names = ", ".join(wanted.name for wanted in contents.models.values())
     return (
-        f"its models: {names}; of a copy say which it is: -m {next(iter(contents.models))}=FOLDER"
+        f"its models: {names}; of a copy say which it is: -m '{next(iter(contents.models))}=FOLDER'"
     )
 
 

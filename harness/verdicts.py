@@ -212,8 +212,8 @@ def as_data(replication: Replication, found: Found) -> dict[str, Any]:
 
 def _row(each: Compared | Ordered) -> dict[str, Any]:
     cell = each.cell
-    told = {"model": cell.model, "editor": cell.editor, "row": cell.row, "column": cell.column}
-    told |= {"printed": cell.value, "doubts": list(cell.doubts)}
+    told: dict[str, Any] = {"model": cell.model, "editor": cell.editor, "row": cell.row}
+    told |= {"column": cell.column, "printed": cell.value, "doubts": list(cell.doubts)}
     rest = {"verdict": each.verdict, "why": each.ruling.why}
     if isinstance(each, Ordered):
         one, two = (_ours(ours) for ours in each.ours)
