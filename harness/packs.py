@@ -55,6 +55,11 @@ class Leg:
     """As the table calls them; empty for all."""
     limit: int | None = None
     """The first cases only, where the table is of them."""
+    metrics: tuple[str, ...] = ()
+    """Instead of the task's own."""
+    mode: str | None = None
+    """How edits share the model, where the task would have it otherwise; and how many at once, or all."""
+    batch: str | None = None
     judge: str = ""
 
 
@@ -161,6 +166,8 @@ def checked(contents: Contents, plugins: Plugins) -> Contents:
         plugins.find("task", leg.task)
         for label in leg.editors:
             _among("editor", label, contents.editors)
+        for name in leg.metrics:
+            plugins.find("metric", name)
     for method in contents.editors.values():
         plugins.find("editor", method.editor)
     if not contents.unit > 0:

@@ -21,6 +21,7 @@ from edit_harness.subsets import Subsets
 from edit_harness.tolerances import APART, Ruling
 
 NOT_RUN = "not run"
+FEWER = "with --limit fewer edits share the model, which is another experiment"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Replication:
 
     contents: Contents
     runs: Mapping[tuple[str, str], Sequence[Run]]
+    limit: int | None = None
+    """How many cases were run of a table that is of more; None for those that it is of."""
     _subsets: dict[Run, Subsets] = field(default_factory=dict, init=False)
     _contrasts: dict[tuple[Run, Run], dict[str, Contrast]] = field(default_factory=dict, init=False)
 
@@ -84,13 +87,13 @@ class Replication:
     def ours(self, cell: Expected) -> Estimate | None:
         """Return our number of a cell, in the unit that was printed; None if no run has it."""
         found = self._found(cell)
-        return _in_unit(found[1], self.contents.unit) if found else None
+        return found[1] if found else None
 
     def _found(self, cell: Expected) -> tuple[Run, Estimate] | None:
-        """Return the run that has the number of a cell, and the number; that of most cases."""
+        """Return the run that has the number of a cell, and the number as printed; that of most cases."""
         before = cell.editor not in self.contents.editors
         found = [
-            (run, estimate)
+            (run, _in_unit(estimate, self.contents.unit))
             for (model, editor), runs in self.runs.items()
             if model == cell.model and (before or editor == cell.editor)
             for run in runs
@@ -104,15 +107,20 @@ class Replication:
         return typesetting.estimate(table, each, cell.row, cell.column, before=before)
 
     def _compared(self, cell: Expected) -> Compared:
-        found = self._found(cell)
-        if found is None or cell.apart:
-            ours = _in_unit(found[1], self.contents.unit) if found else None
-            return Compared(cell, ours, Ruling(APART, cell.apart or self._missing(cell)))
-        ours = _in_unit(found[1], self.contents.unit)
+        if (found := self._found(cell)) is None:
+            return Compared(cell, None, Ruling(APART, cell.apart or self._missing(cell)))
+        run, ours = found
+        if why := cell.apart or self._shared(cell, run):
+            return Compared(cell, ours, Ruling(APART, why))
         if self.contents.compares == "figures":
             within = cell.within if cell.within is not None else cell.rounding
             return Compared(cell, ours, tolerances.of_figure(ours, cell.value, cell.n, within))
-        return Compared(cell, ours, self._ruled(cell, ours, found[0]))
+        return Compared(cell, ours, self._ruled(cell, ours, run))
+
+    def _shared(self, cell: Expected, run: Run) -> str:
+        """Say why a number of some cases only cannot be compared, where edits share the model."""
+        edited = cell.editor in self.contents.editors
+        return FEWER if self.limit and edited and run.regime.mode != "single" else ""
 
     def _ruled(self, cell: Expected, ours: Estimate, run: Run) -> Ruling:
         contents = self.contents
@@ -158,6 +166,8 @@ class Replication:
         one, two = self._found(higher), self._found(lower)
         if one is None or two is None:
             return Ruling(APART, self._missing(higher if one is None else lower))
+        if why := self._shared(higher, one[0]):
+            return Ruling(APART, why)
         n = min(higher.n, lower.n)
         printed = [cell.value * contents.unit for cell in (higher, lower)]
         if not tolerances.apart(printed[0], printed[1], n, contents.level):

@@ -58,7 +58,7 @@ def reproduce(plugins: Plugins, flags: Flags) -> int:
     runs = _runs(plugins, contents, where, flags, codes)
     if not any(runs.values()):
         return max(codes)
-    replication = Replication(contents, runs)
+    replication = Replication(contents, runs, flags.limit)
     return max(*codes, _told(replication, flags))
 
 
@@ -193,9 +193,9 @@ def _as_run(leg: Leg, editors: Sequence[Component], model: str, flags: Flags) ->
         model=[model],
         task=[leg.task],
         task_args=(),
-        metrics=(),
-        edit_mode=None,
-        edit_batch_size=None,
+        metrics=leg.metrics,
+        edit_mode=leg.mode,
+        edit_batch_size=leg.batch,
         eval_at=(),
         judge=leg.judge,
         judge_args=(),
@@ -229,10 +229,9 @@ def _told(replication: Replication, flags: Flags) -> int:
     )
     counts = Counter(each.verdict for each in found)
     if flags.as_json:
-        data = verdicts.as_data(replication, found) | {"limit": flags.limit}
-        console.out.out(json.dumps(finite(data), indent=1))
+        console.out.out(json.dumps(finite(verdicts.as_data(replication, found)), indent=1))
     else:
-        for part in verdicts.outcome(replication, found, flags.limit, console.out.width):
+        for part in verdicts.outcome(replication, found, console.out.width):
             console.out.print(part)
     if counts[OUTSIDE]:
         return FAILED

@@ -63,16 +63,14 @@ def described(pack: Contents) -> dict[str, Any]:
     }
 
 
-def outcome(
-    replication: Replication, found: Found, limit: int | None, width: int
-) -> Iterator[RenderableType]:
+def outcome(replication: Replication, found: Found, width: int) -> Iterator[RenderableType]:
     """Yield the tables, what is outside, and what qualifies it all."""
     contents = replication.contents
     for model in contents.models:
         here = [each for each in found if each.cell.model == model]
         grid = _orders(contents, model, here) if _ordered(here) else _values(contents, model, here)
         yield from rich([grid], width)
-    for label, text in remarks(contents, found, limit):
+    for label, text in remarks(contents, found, replication.limit):
         yield labelled(label, text, width)
 
 
@@ -186,7 +184,7 @@ def _how(each: Compared | Ordered, contents: Contents) -> str:
         return f"{over} ({cell.value:g} and {each.lower.value:g}), and is below ({one} and {two})"
     ours, most = _number(each.ours, cell.places), f"{each.ruling.tolerance:.2g}"
     value = _printed(cell.value, cell.places)
-    return f"{place(cell)}: printed {value}, ours {ours}; {most} apart may be"
+    return f"{place(cell)}: printed {value}, ours {ours}, and ± {most} is allowed"
 
 
 def _number(ours: Estimate | None, places: int) -> str:
@@ -204,6 +202,7 @@ def as_data(replication: Replication, found: Found) -> dict[str, Any]:
         "compares": contents.compares,
         "verdicts": dict(Counter(each.verdict for each in found)),
         "kept": kept(found),
+        "limit": replication.limit,
         "numbers": [_row(each) for each in found],
         "differs": list(contents.differs),
         "runs": sorted(folders),

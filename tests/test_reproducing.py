@@ -111,7 +111,7 @@ def test_within_and_outside(tell, ours):
     assert code == 6
     assert "1 within, 1 outside" in told
     assert f"outside FT on Tiny, NS: printed {there + 1:.2f}, ours {ours:.3f}" in told
-    assert "apart may be" in told
+    assert "is allowed" in told
     assert "2 not comparable: to have a spread" in told
     assert "All of it is made up." in told
 
@@ -131,14 +131,20 @@ def test_what_would_let_anything_pass_is_no_pass(tell, ours):
 
 
 def test_few_cases_tell_nothing_and_the_limit_is_said(tell, ours):
-    told, code = tell(
-        pack(cell("FT", "NS", round(ours, 2)), *SPREAD),
-        "mine",
-        "--limit",
-        "5",
-    )
+    said = pack(cell("FT", "NS", round(ours, 2)), *SPREAD)
+    told, code = tell(said, "mine", "--limit", "5")
     assert code == 1
     assert "the first 5 cases only: our intervals are wider than of all" in told
+
+
+def test_fewer_edits_in_one_model_are_another_experiment(tell):
+    runs = [
+        {"task": "counterfact", "args": {"data": "facts.json"}, "mode": "batch", "batch": "all"}
+    ]
+    said = pack(cell("FT", "NS", 0.5), cell("unedited", "NS", 0.5), runs=runs)
+    told, _ = tell(said, "mine", "-q", "--limit", "22")
+    assert "1 not comparable: with --limit fewer edits share the model" in told
+    assert "not comparable" not in tell(said)[0].replace("0 not comparable", "")
 
 
 def test_the_unedited_model_is_what_runs_measured_before(folder, made):
