@@ -88,7 +88,7 @@ def pack(*cells, **more):
         "digits": 2,
         "models": {"Tiny": {"name": "tiny"}},
         "editors": {"FT": {"editor": "ft-l", "args": {"steps": 2}}, "Never": {"editor": "never"}},
-        "runs": [{"task": "counterfact", "args": args}],
+        "runs": [{"task": "counterfact", "args": args, "metrics": ["success", "magnitude"]}],
         "differs": ["All of it is made up."],
         "cells": list(cells),
         **more,

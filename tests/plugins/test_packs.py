@@ -1,5 +1,6 @@
 """The bundled packs: complete, of what there is, and with the figures that were printed."""
 
+import csv
 import json
 from itertools import product
 
@@ -118,6 +119,15 @@ def test_seesaw_by_people_is_as_printed(plugins, tables, number):
         assert all(bool(c.apart) != aligned for c in own), (
             "a cell of an unknown column is not compared"
         )
+
+
+@pytest.mark.parametrize(("number", "column"), [(10, "Racial Group"), (12, "Geo Group")])
+def test_groups_are_called_as_the_authors_tables_call_them(plugins, seesaw_files, number, column):
+    """Tags of subjects are made of these tables."""
+    with open(seesaw_files / "P101_ethnic_groups.csv", encoding="utf-8") as file:
+        known = {name for row in csv.DictReader(file) for name in row[column].split("/")}
+    pack = packs.read(plugins, f"seesaw-table{number}")
+    assert {cell.column for cell in pack.cells} <= known
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
