@@ -1,4 +1,4 @@
-# make demo: the first numbers on a fresh machine.  make test, make kills, make lint: what CI runs.
+# make demo: the first numbers on a fresh machine.  make test, lint, figures, kills: what CI runs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 SETTINGS := setup.cfg pyproject.toml constraints.txt
 SOURCES := $(shell find harness plugins -type f ! -name '*.pyc')
 
-.PHONY: demo test kills lint clean
+.PHONY: demo test figures kills lint clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -15,6 +15,10 @@ demo: $(VENV)/.package
 
 test: $(VENV)/.test $(VENV)/.package
 	$(BIN)/python -m pytest -n auto
+
+figures: $(VENV)/.package
+	rm -rf build/figures
+	$(BIN)/edit-harness reproduce pocket --quiet --output-path build/figures
 
 kills: $(VENV)/.test $(VENV)/.package
 	$(BIN)/python -m tests.kills.command --kills 50

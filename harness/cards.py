@@ -7,17 +7,19 @@ says of itself; nothing here knows one by name, and no model is loaded.
 from __future__ import annotations
 
 import inspect
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING
+from pathlib import Path
 from typing import Any
 
 from edit_harness.blame import blamed, named
 from edit_harness.components import check_recordable, make_task, source_of
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.fields import defaults
-from edit_harness.interfaces import Builder, Control, Editor, Judge, Measure, Metric, Task
+from edit_harness.interfaces import Builder, Control, Editor, Judge, Measure, Metric, Pack, Task
 from edit_harness.plugins import KINDS, Component, Plugins, suggestion
 
 Content = dict[str, Any]
@@ -28,6 +30,7 @@ EXAMPLES = {
     "control": "edit-harness --control {name}",
     "builder": "edit-harness build-data {name} --triples FILE --templates FILE --out PATH",
     "model": "edit-harness --model {name}",
+    "pack": "edit-harness reproduce {name}",
 }
 
 
@@ -124,6 +127,19 @@ def _builder(plugins: Plugins, factory: type[Builder]) -> Content:
     return {"makes": f"a {factory.makes}"}
 
 
+def _pack(plugins: Plugins, factory: type[Pack]) -> Content:
+    said = json.loads(Path(factory.file).read_text(encoding="utf-8"))
+    return {
+        "citation": said["paper"],
+        "models": {label: model["name"] for label, model in said["models"].items()},
+        "editors": {label: each["editor"] for label, each in said["editors"].items()},
+        "numbers": len(said["cells"]),
+        "needs": said.get("needs", ""),
+        "hours": said.get("hours", ""),
+        "differs": "\n".join(said.get("differs", ())),
+    }
+
+
 OF_KIND: Mapping[type, Callable[[Plugins, Any], Content]] = {
     Editor: _editor,
     Metric: _metric,
@@ -131,6 +147,7 @@ OF_KIND: Mapping[type, Callable[[Plugins, Any], Content]] = {
     Judge: _judge,
     Control: _control,
     Builder: _builder,
+    Pack: _pack,
 }
 
 

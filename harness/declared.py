@@ -18,6 +18,7 @@ from edit_harness.interfaces import (
     Measure,
     Metric,
     ModelSource,
+    Pack,
     Preset,
     Regime,
     Task,
@@ -31,6 +32,7 @@ KIND: Mapping[str, type] = {
     "control": Control,
     "builder": Builder,
     "model": ModelSource,
+    "pack": Pack,
 }
 """What components of a kind are subclasses of, of those that have an interface."""
 TABLES: Mapping[str, type] = {"presets": Preset, "measures": Measure, "kinds": str, "instead": str}

@@ -68,6 +68,11 @@ def edit_harness_register_models(register: Register) -> None:
 
 
 @hookspec
+def edit_harness_register_packs(register: Register) -> None:
+    """Register reproduction packs, tables that were printed: subclasses of `edit_harness.Pack`."""
+
+
+@hookspec
 def edit_harness_register_adaptors(register: Register) -> None:
     """Register adaptors, so that edits with them can be saved and loaded by name.
 

@@ -1,6 +1,6 @@
-"""What a plugin implements: `Editor`, `Task`, `Metric`, `Judge`, `Control`, `Builder` or `ModelSource`.
+"""What a plugin implements: `Editor`, `Task`, `Metric`, `Judge`, `Control`, `Builder`, `ModelSource`, `Pack`.
 
-All but the last are dataclasses whose fields are their hyperparameters: the flag
+The first five are dataclasses whose fields are their hyperparameters: the flag
 ``--editor-args layer=5`` sets a field, and the fields go into the record of the run.
 """
 
@@ -481,3 +481,10 @@ class ModelSource:
     """A folder with second-moment statistics."""
     baselines: str = ""
     """A folder with what it answers to tasks before any edit: see `edit_harness.baselines`."""
+
+
+class Pack:
+    """A table that was printed, and how its numbers are made again: data, which is all in a file."""
+
+    file: ClassVar[str | Path]
+    """JSON, as `edit_harness.packs` reads it: runs, numbers, and what cannot be matched."""

@@ -22,7 +22,9 @@ from edit_harness import blame, declared, discovery, guard, hookspecs, journal, 
 from edit_harness.errors import PluginError
 from edit_harness.packages import Entry, Package, file_of
 
-KINDS = ("editor", "task", "metric", "judge", "control", "builder", "model", "adaptor", "suite")
+KINDS = (
+    "editor", "task", "metric", "judge", "control", "builder", "model", "pack", "adaptor", "suite",
+)  # fmt: skip
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 TAKEN = {"judge": ("none",)}
 """Names that flags give another meaning: --judge none is no judge."""

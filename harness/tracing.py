@@ -31,12 +31,12 @@ from edit_harness.cases import SUBJECT, Choose, Request, Scores
 from edit_harness.causal import Fact, Method, Traced
 from edit_harness.console import err, out
 from edit_harness.edits import UNEDITED
-from edit_harness.mediation import Effects
 from edit_harness.encoding import finite
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.flags import LoadingFlags
 from edit_harness.heatmaps import HeatMap
 from edit_harness.interfaces import ModelSource
+from edit_harness.mediation import Effects
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
 from edit_harness.terminal import plain

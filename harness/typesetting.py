@@ -88,6 +88,21 @@ def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Filled]:
             yield Filled(table, having, _columns(table, having, blocks[0][0]), blocks)
 
 
+def estimate(
+    table: Printed, each: Subsets, split: str, head: str, *, before: bool = False
+) -> Estimate | None:
+    """Return a run's number under a head of a table, in the rows of a value that splits them.
+
+    ``before`` is of the unedited model. None if the run has none.
+    """
+    columns = _columns(table, [each], split) if each.run.records else []
+    column = next((column for column in columns if head in (column.head, column.measure)), None)
+    if column is None or (table.split == "task" and task_of(each) != split):
+        return None
+    found = _unedited([each], column) if before else _read(table, each, column)
+    return found.estimate if found else None
+
+
 def _wanting(table: Printed, every: Sequence[Subsets]) -> str:
     names = " or ".join(table.tasks)
     if not any(task_of(each) in table.tasks for each in every):

@@ -9,8 +9,8 @@ import pytest
 
 from edit_harness import mediation, stats
 from edit_harness.causal import Fact, Traced
-from edit_harness.mediation import END, FIRST, FURTHER, LAST, MIDDLE, NEXT, ROLES
 from edit_harness.encoding import finite
+from edit_harness.mediation import END, FIRST, FURTHER, LAST, MIDDLE, NEXT, ROLES
 from edit_harness.tokens import Continuation
 
 LAYERS = 3

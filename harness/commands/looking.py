@@ -24,6 +24,7 @@ KINDS = (
     "controls",
     "builders",
     "models",
+    "packs",
     "adaptors",
     "plugins",
     "runs",
@@ -39,10 +40,10 @@ KINDS = (
 def list_(
     plugins: Plugins, kinds: tuple[str, ...], output_path: str, as_json: bool, debug: bool
 ) -> None:
-    """List editors, tasks, metrics, judges, controls, builders, models, adaptors, plugins, runs."""
+    """List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else."""
     from edit_harness import listing
 
-    listing.show_kinds(plugins, kinds or KINDS[:7], Path(output_path), as_json)
+    listing.show_kinds(plugins, kinds or KINDS[:8], Path(output_path), as_json)
 
 
 @click.command("plugins")
@@ -80,7 +81,7 @@ def show(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Show the card of an editor, a task, a metric, a judge, a control, a builder or a model."""
+    """Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack."""
     from edit_harness import listing
 
     if stats:

@@ -1,0 +1,41 @@
+"""Bundled reproduction packs, by name: tables of papers, and the project's own figures.
+
+What each says is in the JSON file of its name; what is in such a file stands in `edit_harness.packs`.
+"""
+
+from pathlib import Path
+
+from edit_harness import Pack, Register, hookimpl
+
+PACKS = {
+    "counterfactplus-table1": "CounterFact+: neighborhood score",
+    "counterfactplus-table2": "CounterFact+: neighborhood magnitude",
+    "counterfactplus-table3": "CounterFact+: neighborhood divergence",
+    "seesaw-table5": "Seesaw-CF: other properties of the edited person",
+    "seesaw-table10": "Seesaw-CF: confidence about others, by race",
+    "seesaw-table12": "Seesaw-CF: confidence about others, by region",
+    "seesaw-table14": "Seesaw-CF: confidence about others, by gender",
+    "rule-edit-table1": "RULE-EDIT: formulas and descriptions, orderings only",
+    "rule-edit-table2": "RULE-EDIT: instances, orderings only",
+    "rule-edit-table3": "RULE-EDIT: dependent rules, orderings only",
+    "pocket": "The project's own figures, on the bundled model",
+}
+"""What each is."""
+
+
+def _of_file(name: str) -> type[Pack]:
+    """Return the pack of a file beside this module."""
+
+    class Bundled(Pack):
+        """A table that was printed, the runs that make it again, and what cannot be matched."""
+
+        file = Path(__file__).with_name(f"{name}.json")
+
+    return Bundled
+
+
+@hookimpl
+def edit_harness_register_packs(register: Register) -> None:
+    """Name the packs."""
+    for name, summary in PACKS.items():
+        register(name, _of_file(name), summary)
