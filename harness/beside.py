@@ -217,7 +217,7 @@ class Session:
     def _examinable(self) -> None:
         """Try whether controls with code of their own can be put to an editor's edits."""
         for evaluation, its in self.rows.items():
-            left = [step for step in evaluation.steps if not its.done.issuperset(step.visits)]
+            left = [step for step in evaluation.steps if not set(step.visits) <= its.done]
             if any(isinstance(case, Examined) for step in left for case in step.measure):
                 self._at_work = evaluation
                 examining.check(evaluation.model, evaluation.editor, left[0].requests)

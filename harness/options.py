@@ -117,6 +117,12 @@ model_flags = flags(
           help="Bundled names, folders or hub names.", show_default="pocket"),
     loading_flags,
 )  # fmt: skip
+executor_flags = flags(
+    click.option("--executor", default="local", show_default=True, metavar="NAME",
+                 help="Who runs the cases: local, ray."),
+    click.option("--executor-args", multiple=True, metavar="K=V,…",
+                 help="address, num_workers, gpus_per_worker."),
+)  # fmt: skip
 
 
 selection_flags = flags(

@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
-from edit_harness import console, loading, packs, records, running, verdicts
+from edit_harness import console, fields, loading, packs, records, running, verdicts
 from edit_harness.components import source_of
 from edit_harness.encoding import finite
 from edit_harness.errors import DataError, UsageError
+from edit_harness.executors import choosing
 from edit_harness.flags import LoadingFlags
 from edit_harness.outcome import Run
 from edit_harness.packs import Contents, Leg, Method
@@ -38,6 +40,8 @@ class Flags(LoadingFlags):
     list_: bool
     limit: int | None
     model: Sequence[str]
+    executor: str
+    executor_args: Sequence[str]
     seed: int
     output_path: str
     quiet: bool
@@ -166,6 +170,8 @@ def _made(
         editors={component: _texts(method.args) for component, (_, method) in editors.items()},
         tasks={task: _texts(leg.args)},
         seeds=[flags.seed],
+        executor=choosing.chosen(flags.executor, fields.parse(flags.executor_args)),
+        share=None,
         several=len(editors) > 1,
     )
     labels = {component.name: label for component, (label, _) in editors.items()}
@@ -185,7 +191,7 @@ def _texts(args: Mapping[str, Any]) -> dict[str, str]:
 def _as_run(leg: Leg, editors: Sequence[Component], model: str, flags: Flags) -> running.Flags:
     """Return the flags of ``run`` that make the runs of a leg."""
     limits = [limit for limit in (leg.limit, flags.limit) if limit]
-    loaded = {each.name: getattr(flags, each.name) for each in fields(LoadingFlags)}
+    loaded = {each.name: getattr(flags, each.name) for each in fields_of(LoadingFlags)}
     return running.Flags(
         **loaded,
         editor=[component.qualified for component in editors],
@@ -205,8 +211,8 @@ def _as_run(leg: Leg, editors: Sequence[Component], model: str, flags: Flags) ->
         shard=None,
         control=(),
         control_args=(),
-        executor="local",
-        executor_args=(),
+        executor=flags.executor,
+        executor_args=flags.executor_args,
         output_path=flags.output_path,
         on_error="skip",
         retry_failed=False,

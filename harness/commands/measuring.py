@@ -13,6 +13,7 @@ from edit_harness.options import (
     configure,
     debug,
     editor_flags,
+    executor_flags,
     judge_args,
     many,
     model_flags,
@@ -58,10 +59,7 @@ from edit_harness.plugins import Plugins
     metavar="K=V,…",
     help="Settings of controls; sample=N single edits.",
 )
-@click.option("--executor", default="local", show_default=True, metavar="NAME",
-              help="Who runs the cases: local, ray.")  # fmt: skip
-@click.option("--executor-args", multiple=True, metavar="K=V,…",
-              help="address, num_workers, gpus_per_worker.")  # fmt: skip
+@executor_flags
 @click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
               help="Where run folders go.")  # fmt: skip
 @click.option("--on-error", type=click.Choice(["skip", "stop"]), default="skip",

@@ -11,6 +11,7 @@ from edit_harness.options import (
     as_json,
     debug,
     editor_flags,
+    executor_flags,
     loading_flags,
     many,
     model_flags,
@@ -95,6 +96,7 @@ def trace(plugins: Plugins, **flags: Any) -> int:
 @click.option("-L", "--limit", type=click.IntRange(1), help="The first N cases only.")
 @many("-m", "--model", "--models", "model", metavar="NAME", help="Some of the pack's models.")
 @loading_flags
+@executor_flags
 @seed
 @output
 @click.option("-q", "--quiet", is_flag=True, help="Only the result.")
