@@ -37,7 +37,7 @@ output = click.option("-o", "--output-path", default="results", show_default=Tru
               help="Values of a field of the editor, of lists by semicolon; may be repeated.")  # fmt: skip
 @click.option("--layers", metavar="all|0,1,…|3-8", help="Layers to edit.")
 @click.option("--tokens", metavar="NAME,…",
-              help="Tokens to edit at: subject_first, subject_last, last.")  # fmt: skip
+              help="Tokens to edit at: subject_first, subject_last, subject_first_after_last, last.")  # fmt: skip
 @click.option("--dev", type=click.IntRange(1), default=100, show_default=True, metavar="N",
               help="Cases of the development split: the task's last ones.")  # fmt: skip
 @many("--measures", metavar="NAME", help="What is mapped.", default=["ES", "PS", "NS", "RS"],
@@ -54,7 +54,7 @@ output = click.option("-o", "--output-path", default="results", show_default=Tru
 @debug
 @with_plugins
 def sweep(plugins: Plugins, **flags: Any) -> int:
-    """Try an editor's fields on a grid, on cases that no test has, and map what comes of it."""
+    """Try an editor's fields on a grid, on a task's last cases, and map what comes of it."""
     from edit_harness import sweeping
 
     return sweeping.sweep(plugins, sweeping.Flags(**flags))
