@@ -72,7 +72,7 @@ def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
                   f"mode {shared.regime}")  # fmt: skip
     if shared.share:
         own = counted(len(shared.own_cases), "case")
-        _line("shard", f"{shared.share}: {own} of them are run here; merge joins the shards")
+        _line("shard", f"{shared.share}: {own} of these; merge joins the shards")
     for note in getattr(task.value, "notes", ()):
         _line("note", note)
     if shared.judge:

@@ -111,7 +111,7 @@ def test_a_shard_is_run_told_and_read_back(tell, monkeypatch):
     monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
     shown, told = tell("loud", "--shard", "2/2")
     assert shown.exit_code == 0, told
-    assert "shard 2 of 2: 1 case of them are run here" in told
+    assert "shard 2 of 2: 1 case of these; merge joins the shards" in told
     assert "shard 2 of 2: the numbers are of 1 of the run's 3 cases" in told
     assert "nothing is run" in tell("loud", "--shard", "2/2")[1]
     (folder,) = Path("results").iterdir()

@@ -399,6 +399,8 @@ CAREFUL = {
     "no contact": (drop_in("submission", "contact"), "0.5"),
     "nothing said of tuning": (set_in("submission", "tuned_on", ""), "0.5"),
     "a field of one's own": (set_in("submission", "score", "1.0"), "0.5"),
+    "a shard": (set_in("manifest", "shard", {"number": 1, "of": 2}), "0.5"),
+    "a shard without a number": (set_in("manifest", "shard", {}), "0.5"),
     "no identity": (drop_in("manifest", "identity"), "0.5"),
     "metrics that are no list": (set_in("manifest", "metrics", "success"), "0.5"),
     "a row with a field of its own": (no_such_field, "0.4"),

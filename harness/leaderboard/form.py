@@ -82,6 +82,8 @@ def schema(evidence: Evidence) -> Iterator[Remark]:
         return
     for name in dict.fromkeys(manifests.wrong(manifest, NEEDED)):
         yield f"manifest.json: {name} is missing, or of another kind"
+    if "shard" in manifest:
+        yield "manifest.json is of a shard of a run: merge makes the whole of it"
     identity = manifest["identity"] if isinstance(manifest["identity"], dict) else {}
     for name, kind in IDENTITY.items():
         if type(manifests.at(identity, name)) is not kind:
