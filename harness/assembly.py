@@ -14,6 +14,7 @@ from edit_harness import loading
 from edit_harness.blame import blamed, named
 from edit_harness.cases import Case
 from edit_harness.components import Named, build_component, make_task, source_of
+from edit_harness.control import is_control
 from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
 from edit_harness.interfaces import Editor, ModelSource, Task
 from edit_harness.model import Model
@@ -94,6 +95,8 @@ def make_benchmark(
     repeated = [name for name, times in Counter(case.id for case in cases).items() if times > 1]
     if repeated:
         raise DataError(f"task {made.name} has {len(repeated)} ids twice, such as {repeated[0]!r}")
+    if taken := next((case.id for case in cases if is_control(case.id)), ""):
+        raise DataError(f"task {made.name} has a case {taken!r}, as only controls are called")
     whose = named("task", made.name, made.value)
     with blamed(f"{whose} has a case that cannot be written as JSON", made.value):
         return Benchmark(made, cases, cases_digest(cases))

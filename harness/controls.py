@@ -37,7 +37,9 @@ class Wish:
         takes = wish.kind.takes
         if bool(value) != bool(takes):
             how = f"{name}:{takes.upper()}" if takes else name
-            raise UsageError(f"{text!r} asks for no control", f"write: --control {how}")
+            raise UsageError(
+                f"{text!r} is not how a control {name} is asked for", f"write: --control {how}"
+            )
         return wish
 
     @property

@@ -153,6 +153,18 @@ def test_objects_of_the_wrong_kind_are_said_to_be(evaluate, model):
     assert eh.edit(model, "none", REQUEST).touches_nothing
 
 
+def test_a_case_that_is_called_as_controls_are_is_refused(evaluate):
+    class Mistaken(eh.Task):
+        metrics = ("success",)
+
+        def cases(self):
+            probe = eh.Probe("efficacy", eh.Choose(REQUEST.text, ("Oslo", "Paris")))
+            return [eh.Case("control:mine", (REQUEST,), (probe,))]
+
+    with pytest.raises(eh.DataError, match="a case 'control:mine', as only controls are called"):
+        evaluate(task=Mistaken(), task_args={})
+
+
 def test_cases_of_one_id_are_refused(evaluate):
     class Twice(eh.Task):
         metrics = ("success",)
