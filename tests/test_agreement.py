@@ -66,6 +66,7 @@ def test_what_differs_is_told(part, value, error, told):
 def test_workers_of_two_kinds_are_not_mixed():
     cpu = {"host": "n1", "device": "cpu", "chunk": 64, "environment": {"device": "cpu"}}
     gpu = {"host": "n2", "device": "H200", "chunk": 16, "environment": {"device": "cuda:0"}}
-    agreement.check_alike([cpu, cpu])
+    agreement.check_alike(cpu, cpu)
+    agreement.check_alike(gpu, {**gpu, "environment": {"device": "cuda:3"}})
     with pytest.raises(DataError, match="the worker on n2 computes on H200, that on n1 on cpu"):
-        agreement.check_alike([cpu, gpu])
+        agreement.check_alike(cpu, gpu)
