@@ -1,71 +1,80 @@
-"""What a worker has otherwise than the driver, and what is said of it."""
+"""How far answers are apart: in everything that a metric can read."""
+
+from math import inf
 
 import pytest
 
-from edit_harness.errors import DataError, PluginError
-from edit_harness.executors import agreement
-
-MEMIT = {"name": "edit-harness-memit", "version": "1.2", "source": "/a", "digest": "a" * 64}
-IDENTITY = {
-    "schema": 4,
-    "editor": {"name": "rome", "fields": {"layer": 5, "layers": (1, 2)}},
-    "task": {"name": "zsre", "data": "1"},
-    "model": {"digest": "1", "dtype": "float32"},
-    "together": "",
-    "code": [["edit-harness", "1"], ["edit-harness-memit", "2"]],
-}
+from edit_harness.encoding import decode_answer
+from edit_harness.leaderboard.agreement import distance, reconciled, same_value
 
 
-def test_equal_packages_agree_wherever_they_lie():
-    agreement.check_packages(
-        [MEMIT], [{**MEMIT, "name": "Edit_Harness.memit", "source": "/b"}], "n1"
-    )
+def scores(logprobs, argmax, tokens=((1, 2), (3,))):
+    return {"tokens": tokens, "logprobs": logprobs, "argmax": argmax}
+
+
+def text(said, **verdict):
+    judged = {"verdict": {"status": "decided", "score": 1.0, **verdict}} if verdict else {}
+    return {"text": said, **judged}
+
+
+MEASURED = scores([[-1.0, -2.0], [-1.0005]], [[1, 9], [1]])
+
+
+def apart(claimed, again, judged=True):
+    one, two = decode_answer(claimed), decode_answer(again)
+    return distance(one, reconciled(one, two, 1e-3, judged=judged))
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("claimed", "again", "off"),
     [
-        ([], "the worker on n1 has no edit-harness-memit 1.2 (aaaaaaaaaaaa)"),
-        (
-            [{**MEMIT, "version": "1.1", "digest": "b" * 64}],
-            f"the worker on n1 has edit-harness-memit 1.1 ({'b' * 12}), not edit-harness-memit 1.2 ({'a' * 12})",
-        ),
+        ([0.5, 0.25, 9], [0.5, 0.26, 9], 0.01),
+        ([0.5, 0.25, 8], [0.5, 0.25, 9], inf),
+        ([None, 0.25, 9], [0.5, 0.25, 9], inf),
+        ([None, 0.25, 9], [None, 0.25, 9], 0.0),
+        (text("a"), text("b"), inf),
+        (text("a"), [0.5, 0.25, 9], inf),
+        (None, None, 0.0),
+        (None, text("a"), inf),
+        (text("a", note="so"), text("a", note="thus"), 0.0),
+        (text("a", score=1.0), text("a", score=0.0), inf),
+        (text("a", reverted=True), text("a", reverted=False), inf),
+        (text("a", ratings={"flow": 1.0}), text("a", ratings={"flow": 0.5}), inf),
+        (text("a", note="so"), text("a"), inf),
+        (MEASURED, MEASURED, 0.0),
+        (scores([[-1.5, -1.5], [-1.0005]], [[1, 9], [1]]), MEASURED, 0.5),
+        (scores([[-1.0, -2.0], [-1.0005]], [[1, 2], [1]]), MEASURED, inf),
+        (scores([[-1.0, -2.0], [-1.0005]], [[3, 9], [3]]), MEASURED, 0.0),
+        (scores([[-1.0, -2.0], [-1.0005]], [[8, 9], [1]]), MEASURED, inf),
+        (scores([[-1.0, -2.0], [-1.0005]], [[1, 9], [1]], ((1, 5), (3,))), MEASURED, inf),
+        (scores([[-1.0, -2.0], [None]], [[1, 9], [1]]), MEASURED, inf),
     ],
 )
-def test_a_distribution_that_differs_is_named_with_both_versions(found, told):
-    with pytest.raises(PluginError) as error:
-        agreement.check_packages([MEMIT], found, "n1")
-    assert (error.value.cause, error.value.remedy) == (told, "install the same on every worker")
+def test_how_far_answers_are_apart(claimed, again, off):
+    assert apart(claimed, again) == pytest.approx(off)
 
 
-def test_an_identity_that_went_through_json_agrees():
-    there = {**IDENTITY, "editor": {"name": "rome", "fields": {"layer": 5, "layers": [1, 2]}}}
-    agreement.check_identities([IDENTITY], {"host": "n1", "identities": [there]})
+def test_a_tie_is_told_by_what_was_measured_and_not_by_what_is_claimed():
+    near = scores([[-1.0, -2.0], [-1.0]], [[3, 9], [3]])
+    far = scores([[-1.0, -2.0], [-1.5]], [[1, 9], [1]])
+    assert apart(near, far) == inf
+
+
+def test_verdicts_of_who_is_not_asked_again_are_taken_as_claimed():
+    claimed, again = text("a", score=1.0), text("a", status="pending", score=None)
+    assert apart(claimed, again) == inf
+    assert apart(claimed, again, judged=False) == 0.0
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "error", "told"),
+    ("claimed", "again", "same"),
     [
-        ("model", {"digest": "2", "dtype": "float32"}, DataError, "another model (digest)"),
-        ("model", {"digest": "1", "dtype": "tf32"}, DataError, "another model (dtype)"),
-        ("task", {"name": "zsre", "data": "2"}, DataError, "another task (data)"),
-        ("together", "x", DataError, "other cases"),
-        ("editor", {"name": "rome", "fields": {}}, PluginError, "another editor: fields"),
-        ("schema", 5, PluginError, "another schema: 5, not 4"),
-        ("code", [["edit-harness", "1"], ["edit-harness-memit", "3"]], PluginError,
-         "another edit-harness-memit"),
+        (1.0, 1.0, True),
+        (1.0, 0.0, False),
+        (0.5, 0.5004, True),
+        (0.5, 0.51, False),
+        (1, 0.9999, True),
     ],
-)  # fmt: skip
-def test_what_differs_is_told(part, value, error, told):
-    card = {"host": "n1", "identities": [{**IDENTITY, part: value}]}
-    with pytest.raises(error) as raised:
-        agreement.check_identities([IDENTITY], card)
-    assert raised.value.cause == f"the worker on n1 has {told}"
-
-
-def test_workers_of_two_kinds_are_not_mixed():
-    cpu = {"host": "n1", "device": "cpu", "chunk": 64, "environment": {"device": "cpu"}}
-    gpu = {"host": "n2", "device": "H200", "chunk": 16, "environment": {"device": "cuda:0"}}
-    agreement.check_alike([cpu, cpu])
-    with pytest.raises(DataError, match="the worker on n2 computes on H200, that on n1 on cpu"):
-        agreement.check_alike([cpu, gpu])
+)
+def test_decisions_are_equal_and_numbers_near(claimed, again, same):
+    assert same_value(claimed, again, 1e-3) is same

@@ -10,7 +10,7 @@ import pytest
 from crews import POISON, Leaking, Mortal, Poison, Processes, Some, Together
 from saboteurs import Honest
 
-from edit_harness import evaluation, runner
+from edit_harness import evaluation, runner, selfcheck
 from edit_harness.assembly import load, make_benchmark
 from edit_harness.beside import Care
 from edit_harness.encoding import dumps
@@ -370,6 +370,14 @@ def test_a_failed_device_is_a_dead_worker(bench, alone):
     (folder,) = bench.run(crew)
     assert rows(folder) == alone
     assert bench.crew.dismissed == [1]
+
+
+def test_each_worker_tries_an_editor_first_if_that_is_wished(bench, alone, monkeypatch):
+    tried = []
+    monkeypatch.setattr(selfcheck, "check", lambda evaluation, tell: tried.append(evaluation))
+    (folder,) = bench.run(together(2), selfcheck=True)
+    assert len(tried) == len(set(tried)) == 2
+    assert rows(folder) == alone
 
 
 def test_the_folder_says_where_it_ran(bench):

@@ -72,16 +72,15 @@ def _field(mine: Any, theirs: Any) -> str:
     return ", ".join(key for key in mine if mine[key] != theirs.get(key))
 
 
-def check_alike(cards: Sequence[Mapping[str, Any]]) -> None:
-    """Raise `DataError` if workers group cases otherwise, as a CPU's and a GPU's do."""
-    first = cards[0]
-    for card in cards[1:]:
-        if (card["chunk"], card["environment"]["device"]) != (
-            first["chunk"],
-            first["environment"]["device"],
-        ):
-            raise DataError(
-                f"the worker on {card['host']} computes on {card['device']}, "
-                f"that on {first['host']} on {first['device']}",
-                "use workers of one kind: numbers of two are not to be mixed",
-            )
+def check_alike(first: Mapping[str, Any], card: Mapping[str, Any]) -> None:
+    """Raise `DataError` if a worker groups cases otherwise than the first, as a CPU's and a GPU's do."""
+    if card["chunk"] != first["chunk"] or _kind(card) != _kind(first):
+        raise DataError(
+            f"the worker on {card['host']} computes on {card['device']}, "
+            f"that on {first['host']} on {first['device']}",
+            "use workers of one kind: their numbers differ in the last digits",
+        )
+
+
+def _kind(card: Mapping[str, Any]) -> str:
+    return str(card["environment"]["device"]).partition(":")[0]

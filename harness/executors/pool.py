@@ -106,7 +106,8 @@ class Pool:
     starting: set[int] = field(default_factory=set)
     idle: deque[int] = field(default_factory=deque)
     busy: dict[int, Task] = field(default_factory=dict)
-    cards: list[Mapping[str, Any]] = field(default_factory=list)
+    first: Mapping[str, Any] = field(default_factory=dict)
+    """The card of the first that was ready: all others are to be like it."""
     stillborn: int = 0
     """Workers in a row that died before they were ready."""
     given_up: int = 0
@@ -120,7 +121,7 @@ class Pool:
         self._staff()
         while not self.planned or self.queue or self.busy:
             for event in self.crew.events(WAIT):
-                LOG.debug("%s", event)
+                LOG.debug("%s of worker %d", type(event).__name__, event.worker)
                 yield from self._take(event)
                 self._staff()
 
@@ -159,9 +160,9 @@ class Pool:
     def _welcome(self, event: Ready) -> None:
         """Let a worker in that has what the driver has; make the plan once all have come."""
         agreement.check_identities([each.identity for each in self.rows], event.card)
-        agreement.check_alike([*self.cards[:1], event.card])
+        self.first = self.first or event.card
+        agreement.check_alike(self.first, event.card)
         self.stillborn = 0
-        self.cards.append(event.card)
         self.starting.discard(event.worker)
         self.idle.append(event.worker)
         for its in self.rows.values():
@@ -173,11 +174,10 @@ class Pool:
     def _plan(self) -> None:
         """Make the units, and note on what the numbers are made: it is not what the driver is on."""
         self.planned = True
-        chunks = units.chunks(
-            {each: its.done for each, its in self.rows.items()}, self.cards[0]["chunk"]
-        )
+        done = {each: its.done for each, its in self.rows.items()}
+        chunks = units.chunks(done, self.first["chunk"])
         self.queue.extend(map(Task, units.units(chunks, self.crew.size)))
-        environment = {**self.cards[0]["environment"], "workers": str(self.crew.size)}
+        environment = {**self.first["environment"], "workers": str(self.crew.size)}
         for its in self.rows.values():
             its.folder.write_manifest({**its.folder.manifest(), "environment": environment})
 

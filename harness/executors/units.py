@@ -100,9 +100,9 @@ def _work(step: Step, wanted: AbstractSet[Visit]) -> float:
 def units(plan: Sequence[Chunk], workers: int) -> Iterator[list[Chunk]]:
     """Yield the chunks of each unit: as many as are about a worker's share; a sequence stays together.
 
-    A chunk of which nothing is wanted is in none, but within a sequence.
+    A chunk of which nothing is wanted is in none; a worker makes its edits where others go on from them.
     """
-    share = sum(chunk.work for chunk in plan) / (workers * EACH)
+    share = sum(chunk.work for chunk in plan) / (workers * EACH) or 1.0
     unit: list[Chunk] = []
     behind, begun = 0.0, 0.0
     for chunk in plan:
