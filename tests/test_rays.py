@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -140,7 +141,7 @@ def test_rows_stream_back_in_order_as_they_are_made(pair):
         assert rows == [f"{number}-{i}" for i in range(clerks.ROWS)]
 
 
-def test_who_is_killed_is_told_as_dead_and_replaced(pair):
+def test_who_is_killed_is_told_as_dead_and_replaced(pair, capfd):
     victim = free(pair)[0]
     pair.send(victim, unit(DIES))
     events = heard(pair, lambda events: kinds(events, Died))
@@ -150,6 +151,12 @@ def test_who_is_killed_is_told_as_dead_and_replaced(pair):
     assert ready.worker not in (victim, *free(pair)[:-1]), "numbers are never used again"
     pair.send(ready.worker, unit(PLAIN))
     heard(pair, through)
+    assert capfd.readouterr() == ("", ""), "what Ray has to say of it goes to its files"
+
+
+def test_joining_leaves_signals_as_they_were(pair):
+    handler = signal.getsignal(signal.SIGTERM)
+    assert not (getattr(handler, "__module__", None) or "").startswith("ray")
 
 
 def test_an_error_comes_as_it_was_and_the_worker_lives_on(pair):
