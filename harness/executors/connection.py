@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from edit_harness.errors import HarnessError, PluginError, ResourceError, UsageError
+from edit_harness.errors import HarnessError, PluginError, ResourceError, Terminated, UsageError
 from edit_harness.executors.places import Node, Settings
 
 QUIET = {
@@ -65,6 +65,8 @@ def connected(settings: Settings) -> Iterator[None]:
             logging_level=logging.CRITICAL,
             **options,
         )
+    except SystemExit:  # what Ray's own handler of SIGTERM raises meanwhile
+        raise Terminated from None
     except Exception as error:
         raise not_connected(settings.address, error) from None
     finally:
