@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -149,7 +149,11 @@ class Model:
         head = self.architecture.head
         # An edit of the head finds its rows in whole rows only.
         gathers = self.architecture.gathers and not head._forward_hooks
-        with gathering(head, read) if gathers else nullcontext():
+        with ExitStack() as stack:
+            if gathers:
+                stack.enter_context(gathering(head, read))
+            if torch.is_grad_enabled():
+                stack.enter_context(offloading.reread(self.module))
             out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
         found = out[0] if gathers else out[read.on(out.device)]
         return at_least_fp32(found).to(self.device)

@@ -10,10 +10,12 @@ be the CPU's.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from accelerate import dispatch_model
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -149,10 +151,26 @@ def _moved(tensor: Tensor, device: torch.device | None, dtype: torch.dtype | Non
     return same if label(same) == device else Moved.apply(same, device)
 
 
+_as_it_is = saved_tensors_hooks.__init__
+
+
+def _seen_by_hooks(self: Any, pack: Any, unpack: Any) -> None:
+    """Let hooks of saved tensors see devices too: torch calls them where modes are off."""
+
+    def seeing(hook: Any) -> Any:
+        def call(given: Any) -> Any:
+            with Calls():
+                return hook(given)
+
+        return call
+
+    _as_it_is(self, seeing(pack), seeing(unpack))
+
+
 @contextmanager
 def devices() -> Iterator[None]:
     """Have `ONE` and `TWO` for a while."""
-    with Operations(), Calls():
+    with Operations(), Calls(), patch.object(saved_tensors_hooks, "__init__", _seen_by_hooks):
         yield
     for key in [key for key, (kept, _) in _LABELS.items() if kept.expired()]:
         del _LABELS[key]

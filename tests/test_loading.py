@@ -290,7 +290,8 @@ def test_a_device_that_cannot_be_used(saved, device):
 
 def test_a_device_map_without_accelerate(saved, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "needs accelerate" in refusal(saved, UsageError, device_map="auto")
+    said = refusal(saved, UsageError, device="auto", device_map="auto")
+    assert said == "a device map needs accelerate | pip install 'edit-harness[device-map]'"
 
 
 def test_a_model_that_does_not_fit(saved, monkeypatch):

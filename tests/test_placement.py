@@ -1,5 +1,6 @@
 """Weights that accelerate keeps on disk, as it does with a model that fits no device."""
 
+import gc
 from contextlib import nullcontext
 
 import pytest
@@ -13,6 +14,7 @@ from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import LeakError
 from edit_harness.loading import load
 from edit_harness.model import Model
+from edit_harness.rerun import Rerun
 from edit_harness.testing import tiny_model
 from edit_harness.witness import Witness
 from edit_harness_plugins.editors.ft import ConstrainedFineTuning
@@ -53,6 +55,25 @@ def test_searches_find_the_same(both, editor):
     for mine, theirs in zip(one, other, strict=True):
         for name, delta in mine.weights.items():
             torch.testing.assert_close(delta.dense(), theirs.weights[name].dense())
+
+
+def in_memory(shape):
+    """How many matrices of these sizes there are, in whatever order."""
+    gc.collect()
+    tensors = (t for t in gc.get_objects() if type(t) in (torch.Tensor, torch.nn.Parameter))
+    return sum(sorted(t.shape) == sorted(shape) and not t.is_meta for t in tensors)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of what the garbage collector touches
+def test_a_search_does_not_hold_the_weights_that_it_went_through(both):
+    _, offloaded = both
+    again = Rerun(offloaded, 0, [(1, 2, 3, 4), (2, 3, 4, 5)], [1, 1])
+    delta = torch.zeros(2, 1, offloaded.architecture.hidden, requires_grad=True)
+    before = in_memory(offloaded.architecture.projection(1).shape)
+    logits = again.logits(again.places([0, 1], [3, 3]), delta)
+    assert in_memory(offloaded.architecture.projection(1).shape) == before
+    (gradient,) = torch.autograd.grad(logits.sum(), delta)
+    assert gradient.abs().max() > 0
 
 
 def embedding(model):
