@@ -69,6 +69,13 @@ class Replication:
     _subsets: dict[Run, Subsets] = field(default_factory=dict, init=False)
     _contrasts: dict[tuple[Run, Run], dict[str, Contrast]] = field(default_factory=dict, init=False)
 
+    @property
+    def previews(self) -> list[str]:
+        """The precisions of runs that are below that of record."""
+        every = (run for runs in self.runs.values() for run in runs)
+        found = (run.manifest["preview"] for run in every)
+        return list(dict.fromkeys(each["precision"] for each in found if each))
+
     def compared(self) -> list[Compared]:
         """Return each printed number with ours, in the order of the pack."""
         return [self._compared(cell) for cell in self.contents.cells]

@@ -249,6 +249,11 @@ def test_figures_are_of_the_same_cases(tell, ours):
     assert "the figure is of 24 cases, and here are 20" in told
 
 
+def test_a_preview_is_called_one(tell, ours):
+    told, _ = tell(pack(cell("FT", "NS", ours)), "mine", "-q", "--dtype", "bfloat16")
+    assert "ours are in bfloat16, which costs accuracy" in told
+
+
 def test_nothing_is_run_twice(tell, ours):
     told, _ = tell(pack(cell("FT", "NS", ours)), "mine")
     assert "nothing is run" in told
