@@ -190,6 +190,9 @@ def test_the_rest_of_the_table_is_run_without_it(tell, ours):
     told, code = tell(said, "mine", "-q", "-m", "tiny")
     assert code == 0, "-m leaves the others out"
     assert "not run" not in told
+    said["cells"] = [*said["cells"][:2], {**gone, "editor": "unedited", "value": -9.0}]
+    told, code = tell(said, "mine", "-q", "-m", "tiny")
+    assert code == 0, "what a column spreads over is told by the whole table"
 
 
 @pytest.mark.parametrize(
