@@ -117,12 +117,13 @@ class Contents:
     """Of the printed intervals."""
 
     def of_models(self, labels: Sequence[str]) -> Contents:
-        """Return the part of the table that is of some of its models."""
-        return replace(
-            self,
-            models={label: self.models[label] for label in labels},
-            cells=[cell for cell in self.cells if cell.model in labels],
-        )
+        """Return the pack with some of its models; the numbers of the others tell how a column spreads."""
+        return replace(self, models={label: self.models[label] for label in labels})
+
+    @property
+    def asked(self) -> list[Expected]:
+        """The numbers of its models."""
+        return [cell for cell in self.cells if cell.model in self.models]
 
     def edited(self, leg: Leg, model: str) -> dict[str, Method]:
         """Return the editors of a leg that the table has numbers of on a model.

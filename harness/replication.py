@@ -69,9 +69,16 @@ class Replication:
     _subsets: dict[Run, Subsets] = field(default_factory=dict, init=False)
     _contrasts: dict[tuple[Run, Run], dict[str, Contrast]] = field(default_factory=dict, init=False)
 
+    @property
+    def previews(self) -> list[str]:
+        """The precisions of runs that are below that of record."""
+        every = (run for runs in self.runs.values() for run in runs)
+        found = (run.manifest["preview"] for run in every)
+        return list(dict.fromkeys(each["precision"] for each in found if each))
+
     def compared(self) -> list[Compared]:
         """Return each printed number with ours, in the order of the pack."""
-        return [self._compared(cell) for cell in self.contents.cells]
+        return [self._compared(cell) for cell in self.contents.asked]
 
     def ordered(self) -> list[Ordered]:
         """Return each two editors that a table has one above the other, by model, row and column."""
@@ -80,7 +87,7 @@ class Replication:
     def columns(self) -> list[list[Expected]]:
         """Return the numbers that are put in an order: of a model, a row and a column, highest first."""
         found: dict[tuple[str, str, str], list[Expected]] = {}
-        for cell in self.contents.cells:
+        for cell in self.contents.asked:
             found.setdefault((cell.model, cell.row, cell.column), []).append(cell)
         return [sorted(cells, key=lambda cell: -cell.value) for cells in found.values()]
 

@@ -24,6 +24,10 @@ MEANING = {
     "orderings": f"tests of the difference over cases, p < {1 - LEVEL:.2g}, not corrected",
     "figures": "a fixed tolerance around figures of the same cases",
 }
+TOO_FEW = {
+    "values": "the tolerance would let much of what is printed pass, or n is too small",
+    "orderings": "the difference of ours may be chance",
+}
 Found = Sequence[Compared | Ordered]
 
 
@@ -70,7 +74,7 @@ def outcome(replication: Replication, found: Found, width: int) -> Iterator[Rend
         here = [each for each in found if each.cell.model == model]
         grid = _orders(contents, model, here) if _ordered(here) else _values(contents, model, here)
         yield from rich([grid], width)
-    for label, text in remarks(contents, found, replication.limit):
+    for label, text in remarks(replication, found):
         yield labelled(label, text, width)
 
 
@@ -132,19 +136,23 @@ def _orders(contents: Contents, model: str, found: Found) -> Grid:
     return Grid(title, _heads(contents), list(ORDERS.values()), rows)
 
 
-def remarks(contents: Contents, found: Found, limit: int | None) -> Iterator[tuple[str, str]]:
+def remarks(replication: Replication, found: Found) -> Iterator[tuple[str, str]]:
     """Yield what came out in words: labels of a few letters, and lines of text."""
+    contents = replication.contents
     for each in found:
         if each.verdict == OUTSIDE:
             yield "outside", _how(each, contents)
     yield "in all", _counts(found)
-    if limit:
-        yield "limit", f"the first {limit} cases only: our intervals are wider than of all"
+    if replication.limit:
+        first = f"the first {replication.limit} cases only"
+        yield "limit", f"{first}: our intervals are wider than of all"
+    for precision in replication.previews:
+        yield "preview", f"ours are in {precision}, which costs accuracy: float32 is to be compared"
     yield "by", MEANING[contents.compares]
     for reason, many in Counter(e.ruling.why for e in found if e.verdict == APART).items():
         yield "–", f"{many} not comparable: {reason}"
     if any(each.verdict == UNTOLD for each in found):
-        yield "too few", "the tolerance would let much of what is printed pass, or n is too small"
+        yield "too few", TOO_FEW[contents.compares]
     doubts = Counter(doubt for each in found for doubt in each.cell.doubts)
     for doubt, many in doubts.items():
         yield "doubt", f"{counted(many, 'number')}: {doubt}"

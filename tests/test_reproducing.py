@@ -190,6 +190,9 @@ def test_the_rest_of_the_table_is_run_without_it(tell, ours):
     told, code = tell(said, "mine", "-q", "-m", "tiny")
     assert code == 0, "-m leaves the others out"
     assert "not run" not in told
+    said["cells"] = [*said["cells"][:2], {**gone, "editor": "unedited", "value": -9.0}]
+    told, code = tell(said, "mine", "-q", "-m", "tiny")
+    assert code == 0, "what a column spreads over is told by the whole table"
 
 
 @pytest.mark.parametrize(
@@ -247,6 +250,11 @@ def test_figures_are_of_the_same_cases(tell, ours):
     told, code = tell(said, "mine", "-q", "--limit", "20")
     assert code == 1
     assert "the figure is of 24 cases, and here are 20" in told
+
+
+def test_a_preview_is_called_one(tell, ours):
+    told, _ = tell(pack(cell("FT", "NS", ours)), "mine", "-q", "--dtype", "bfloat16")
+    assert "ours are in bfloat16, which costs accuracy" in told
 
 
 def test_nothing_is_run_twice(tell, ours):
