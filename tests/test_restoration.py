@@ -60,6 +60,15 @@ def test_shared_passes_give_what_one_pass_for_each_state_gives(family):
     )
 
 
+@pytest.mark.parametrize("family", EXPERTS)
+def test_experts_are_traced_but_for_their_mlps(family):
+    model = deep(family, dtype=torch.float32)  # their products are not made in fp64
+    method = {"window": 2, "kinds": ("hidden", "attention")}
+    ours = traced(model, **method)
+    same(ours, one_by_one(model, **method), rtol=1e-3)
+    assert all(np.ptp(one.restored["hidden"]) > 0.01 * one.clean for one in ours)
+
+
 @pytest.mark.parametrize(
     "options", [{"padding": "left"}, {"batch_rows": 3}, {"batch_tokens": 20}], ids=str
 )
