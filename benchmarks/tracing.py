@@ -65,6 +65,9 @@ def one_by_one(model: Model, fact: Fact, method: Method) -> Traced:
     module: Any = model.module
     width = module.get_input_embeddings().embedding_dim
     added = method.noise * causal.spread(model) * causal.noise(fact, method, width)
+    # Modules are looked for by a pass of the model, so before anything is hooked.
+    sites = causal.sites(model, method.kinds, 1)
+    names = {kind: [s.modules[0] for s in sites if s.kind == kind] for kind in method.kinds}
     clean: dict[str, Tensor] = {}
     with ExitStack() as stack:
         for name, part in module.named_modules():
@@ -80,50 +83,40 @@ def one_by_one(model: Model, fact: Fact, method: Method) -> Traced:
 
     with _hooked(module.get_input_embeddings(), noising):
         noised = _probabilities(model, fact, method.samples)
+        put = partial(_put_back, model, fact, method.samples, clean)
+        tokens, layers = range(len(fact.parts.prompt)), range(model.architecture.layers)
+        wide = dict.fromkeys(method.kinds, method.window) | {"hidden": 1}
         restored = {
-            kind: np.stack(
-                [
-                    [
-                        _put_back(model, fact, method, clean, kind, token, layer)
-                        for layer in range(model.architecture.layers)
-                    ]
-                    for token in range(len(fact.parts.prompt))
-                ]
-            ).transpose(2, 0, 1)
+            kind: np.array([[put(names[kind], wide[kind], t, at) for at in layers] for t in tokens])
             for kind in method.kinds
         }
-    return Traced(fact, float(known), noised, restored)
+    ordered = {kind: values.transpose(2, 0, 1) for kind, values in restored.items()}
+    return Traced(fact, float(known), noised, ordered)
 
 
 def _put_back(
     model: Model,
     fact: Fact,
-    method: Method,
+    samples: int,
     clean: dict[str, Tensor],
-    kind: str,
+    names: Sequence[str],
+    wide: int,
     token: int,
     layer: int,
 ) -> np.ndarray:
-    """Return the probabilities under each noise with a token's state of the clean run."""
-    parts = model.architecture
-    name = {
-        "hidden": lambda at: parts.blocks[at],
-        "mlp": lambda at: parts.projection(at).name,
-        "attention": lambda at: parts.attention(at).name,
-    }[kind]
-    wide = 1 if kind == "hidden" else method.window
-    span = range(max(0, layer - wide // 2), min(parts.layers, layer - (-wide // 2)))
+    """Return the probabilities under each noise with a token's states of the clean run."""
+    span = range(max(0, layer - wide // 2), min(len(names), layer - (-wide // 2)))
 
     def putting(before: Tensor, out: Tensor) -> Tensor:
-        changed = out.view(method.samples, -1, out.shape[-1]).clone()
+        changed = out.view(samples, -1, out.shape[-1]).clone()
         changed[:, token] = before.view(-1, out.shape[-1])[token]
         return changed.view_as(out)
 
     with ExitStack() as stack:
         for at in span:
-            part = model.module.get_submodule(name(at))
-            stack.enter_context(_hooked(part, partial(putting, clean[name(at)])))
-        return _probabilities(model, fact, method.samples)
+            part = model.module.get_submodule(names[at])
+            stack.enter_context(_hooked(part, partial(putting, clean[names[at]])))
+        return _probabilities(model, fact, samples)
 
 
 def _probabilities(model: Model, fact: Fact, rows: int) -> np.ndarray:

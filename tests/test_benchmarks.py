@@ -6,7 +6,7 @@ Times are printed by the benchmark and never asserted.
 from __future__ import annotations
 
 import json
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
@@ -18,10 +18,13 @@ from transformers import GPT2Config, GPTJConfig
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not in a built package")
 
-from benchmarks import cfplus, editors, growth, race, synthetic, together
+from benchmarks import cfplus, editors, growth, race, synthetic, together, tracing
 from benchmarks.counting import Cost, Work, counting, peak_memory
 from benchmarks.naive import Asked
 from benchmarks.race import EDIT, EVALUATION, GENERATION, NEXT
+from edit_harness import Request
+from edit_harness.causal import Fact, Method
+from edit_harness.testing import tiny_model
 
 OURS = {
     EDIT: (40, 15825, 12198, 1300, 1235),
@@ -292,3 +295,13 @@ def test_a_number_with_its_interval() -> None:
     found = {"post_ES,single": 0.5, "post_ES_low,single": 0.25, "post_ES_high,single": 0.75}
     assert editors.cell(found, "ES") == "50.0 (25.0, 75.0)"
     assert editors.cell(found, "PS") == "–"
+
+
+def test_tracing_is_compared_with_a_pass_for_each_state():
+    model = tiny_model()
+    facts = [Fact.of(model, Request("{} lives in", "Ada", "Paris"))]
+    cells = tracing.compared(model, facts, Method(samples=2)).split(" | ")
+    assert len(cells) == 4
+    assert float(cells[-1]) < 1e-6
+    (one,) = (tracing.one_by_one(model, fact, Method(samples=2)) for fact in facts)
+    assert tracing.difference(one, replace(one, clean=one.clean + 0.25)) == 0.25

@@ -60,6 +60,15 @@ def test_shared_passes_give_what_one_pass_for_each_state_gives(family):
     )
 
 
+@pytest.mark.parametrize("family", EXPERTS)
+def test_experts_are_traced_but_for_their_mlps(family):
+    model = deep(family, dtype=torch.float32)  # their products are not made in fp64
+    method = {"window": 2, "kinds": ("hidden", "attention")}
+    ours = traced(model, **method)
+    same(ours, one_by_one(model, **method), rtol=1e-3)
+    assert all(np.ptp(one.restored["hidden"]) > 0.01 * one.clean for one in ours)
+
+
 @pytest.mark.parametrize(
     "options", [{"padding": "left"}, {"batch_rows": 3}, {"batch_tokens": 20}], ids=str
 )
@@ -91,7 +100,8 @@ def test_texts_beyond_a_sliding_window_are_run_whole():
     model = deep("gemma2", sliding_window=8)
     far = [Request(text, "Ada Lovelace", "Paris")]
     assert len(Fact.of(model, far[0])) > 16
-    same(traced(model, far), one_by_one(model, far))
+    method = {"samples": 1, "kinds": ("hidden",)}
+    same(traced(model, far, **method), one_by_one(model, far, **method))
 
 
 def test_a_model_that_cannot_begin_at_a_block_is_run_whole(monkeypatch):
@@ -127,7 +137,8 @@ def test_a_chat_template_moves_the_subject_with_its_prompt():
     model = deep("llama", tokenizer=chatty(), chat_template=True)
     fact = Fact.of(model, REQUESTS[0])
     assert "Danielle" in model.tokens.decode([fact.parts.prompt[i] for i in fact.subject])
-    same(traced(model), one_by_one(model))
+    method = {"requests": REQUESTS[:1], "samples": 1}
+    same(traced(model, **method), one_by_one(model, **method))
 
 
 def test_putting_back_all_that_the_noise_reached_brings_the_answer_back():
