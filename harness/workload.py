@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edit_harness.cases import Case, Choose, Generate, Query
+from edit_harness.cases import Case, Choose, Examined, Generate, Query
 
 if TYPE_CHECKING:
     from edit_harness.plan import Step
@@ -17,6 +17,8 @@ EDIT = 25
 """What finding an edit counts, in passes over its request: a search has about as many steps."""
 TOKEN = 4
 """Characters of a token, for texts that are yet to be generated."""
+EXAMINED = 20_000
+"""What a control with code of its own counts: some hundred short questions, as nobody has read them."""
 
 
 def of_edit(step: Step) -> int:
@@ -26,6 +28,8 @@ def of_edit(step: Step) -> int:
 
 def of_answers(case: Case) -> int:
     """Return what it takes to ask a case before and after the edit."""
+    if isinstance(case, Examined):
+        return EXAMINED
     return 2 * sum(_read(probe.query) for probe in case.probes)
 
 

@@ -1,7 +1,8 @@
 """How much there is to do in a step."""
 
 from edit_harness import Case, Choose, Drift, Generate, Probe, Request, workload
-from edit_harness.interfaces import Regime
+from edit_harness.cases import Examined
+from edit_harness.interfaces import Control, Regime
 from edit_harness.plan import steps
 
 REQUEST = Request("{} lives in", "Ada", "Paris")
@@ -17,3 +18,8 @@ def test_what_is_read_before_and_after_and_what_is_searched_count():
     (step,) = steps([Case("a", (REQUEST,), PROBES)], Regime())
     assert workload.of_edit(step) == 25 * len("Ada lives inParis")
     assert workload.of_step(step) == workload.of_edit(step) + 112
+
+
+def test_a_control_of_its_own_code_counts_more_than_any_case():
+    control = Examined("control:x", (), (), control=Control())
+    assert workload.of_answers(control) > workload.of_answers(Case("a", (), 10 * PROBES))
