@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from edit_harness import Choose, Request
-from edit_harness.digests import checksums
+from edit_harness.digests import marks
 from edit_harness.edits import Dense, Edit
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors import tuning
@@ -324,9 +324,9 @@ def test_after_one_clean_pass_only_the_blocks_above_run():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_model_is_as_it_was(family):
     model, editor = tiny_model(family), tuner()
-    bits = checksums(model.module)
+    bits = marks(model.module)
     together = editor.edit_each(model, MIXED)
-    assert checksums(model.module) == bits
+    assert marks(model.module) == bits
     for module in model.module.modules():
         assert not module._forward_hooks
         assert not module._forward_pre_hooks
