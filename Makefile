@@ -18,7 +18,7 @@ test: $(VENV)/.test $(VENV)/.package
 
 figures: $(VENV)/.package
 	rm -rf build/figures
-	$(BIN)/edit-harness reproduce pocket --quiet --output-path build/figures
+	$(BIN)/edit-harness reproduce pocket-figures --quiet --output-path build/figures
 
 kills: $(VENV)/.test $(VENV)/.package
 	$(BIN)/python -m tests.kills.command --kills 50

@@ -18,7 +18,7 @@ PACKS = {
     "rule-edit-table1": "RULE-EDIT: formulas and descriptions, orderings only",
     "rule-edit-table2": "RULE-EDIT: instances, orderings only",
     "rule-edit-table3": "RULE-EDIT: dependent rules, orderings only",
-    "pocket": "The project's own figures, on the bundled model",
+    "pocket-figures": "The project's own figures, on the bundled model",
 }
 """What each is."""
 

@@ -1,6 +1,6 @@
 """Take new figures into a pack of the project's own, when they changed on purpose.
 
-    edit-harness reproduce pocket --json | python -m edit_harness_plugins.packs.accept
+    edit-harness reproduce pocket-figures --json | python -m edit_harness_plugins.packs.accept
 
 The file in the sources is written anew; what changed is for the commit's message to say.
 """

@@ -16,7 +16,7 @@ from edit_harness.plugins import Plugins
 from edit_harness.testing import PluginTests
 from edit_harness_plugins.packs import accept
 
-PRINTED = sorted(set(bundled.PACKS) - {"pocket"})
+PRINTED = sorted(set(bundled.PACKS) - {"pocket-figures"})
 FOLDER = accept.Path(bundled.__file__).parent
 
 
@@ -167,7 +167,7 @@ def part(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(tmp_path / "plugin.py"))
     (tmp_path / "plugin.py").write_text(PLUGIN)
-    pack = json.loads((FOLDER / "pocket.json").read_text())
+    pack = json.loads((FOLDER / "pocket-figures.json").read_text())
     pack["runs"] = [{"task": "zsre", "editors": ["ft-l"], "limit": 60}]
     pack["cells"] = [c for c in pack["cells"] if (c["editor"], c["row"]) == ("ft-l", "zsre")]
 
@@ -201,7 +201,7 @@ def test_figures_of_papers_are_never_taken_over():
 
 
 def test_a_figure_that_is_missing_is_not_accepted():
-    pack = json.loads((FOLDER / "pocket.json").read_text())
+    pack = json.loads((FOLDER / "pocket-figures.json").read_text())
     with pytest.raises(ValueError, match="there is no new figure"):
         accept.accepted(pack, {"numbers": []})
 
