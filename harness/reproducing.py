@@ -176,7 +176,7 @@ def _made(
     )
     labels = {component.name: label for component, (label, _) in editors.items()}
     for run in running.run_model(
-        plugins, _as_run(leg, list(editors), model, flags), todo, model, codes
+        plugins, as_run(leg, list(editors), model, flags), todo, model, codes
     ):
         yield labels[run.manifest["identity"]["editor"]["name"]], run
 
@@ -188,7 +188,7 @@ def _texts(args: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _as_run(leg: Leg, editors: Sequence[Component], model: str, flags: Flags) -> running.Flags:
+def as_run(leg: Leg, editors: Sequence[Component], model: str, flags: Flags) -> running.Flags:
     """Return the flags of ``run`` that make the runs of a leg."""
     limits = [limit for limit in (leg.limit, flags.limit) if limit]
     loaded = {each.name: getattr(flags, each.name) for each in fields_of(LoadingFlags)}
@@ -196,6 +196,7 @@ def _as_run(leg: Leg, editors: Sequence[Component], model: str, flags: Flags) ->
         **loaded,
         editor=[component.qualified for component in editors],
         editor_args=(),
+        preset=None,
         model=[model],
         task=[leg.task],
         task_args=(),
