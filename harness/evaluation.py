@@ -25,6 +25,7 @@ from edit_harness import (
     examining,
     guard,
     judging,
+    manifests,
     plan,
     precision,
     records,
@@ -48,7 +49,7 @@ from edit_harness.plugins import Plugins
 from edit_harness.precision import Preview
 from edit_harness.records import OK, Record, RunFolder
 from edit_harness.shares import Share, Span
-from edit_harness.tuned import Tuned
+from edit_harness.tuned import Tuned, tuning
 
 Advance = Callable[[Record], None]
 NO_CARE = Care()
@@ -237,7 +238,7 @@ class Evaluation:
         )
         folder = RunFolder.open(output, name, self.identity, new=new)
         folder.notes += folder.oddities()
-        cases = self.own_cases
+        before, cases = folder.manifest(), self.own_cases
         if not folder.has_cases([case.id for case in cases]):
             folder.write_cases(cases)
         folder.write_manifest(
@@ -245,15 +246,14 @@ class Evaluation:
                 "fingerprint": records.fingerprint(self.identity),
                 "identity": self.identity,
                 "cases": [case.id for case in cases],
-                "judged_by": folder.manifest().get("judged_by"),
+                "judged_by": before.get("judged_by"),
                 "judge_settings": settings(self.judge.value)
                 if self.judge
-                else folder.manifest().get("judge_settings"),
+                else before.get("judge_settings"),
                 "label": self.label,
                 "metrics": list(self.metrics),
                 "visits": len(self.visits),
-                "preset": self.preset,
-                "tuned": self.tuned.entry(self.cases) if self.tuned else None,
+                **self._tuning(before),
                 "found": dict(self.editor.value.found),
                 "preview": asdict(self.preview) if self.preview else None,
                 "model": {
@@ -273,6 +273,15 @@ class Evaluation:
             }
         )
         return folder
+
+    def _tuning(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return where fields come from; a manifest that is damaged is written anew."""
+        now = {
+            "preset": self.preset,
+            "tuned": self.tuned.entry(self.cases) if self.tuned else None,
+        }
+        there = {} if any(manifests.wrong(before, ())) else before
+        return tuning(now, there, lambda: self.cases)
 
     def _part(self, share: Share) -> dict[str, Any]:
         """Return what tells a shard's place in the plan: see `edit_harness.joining`."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from edit_harness import accounts, parts, records
+from edit_harness import accounts, manifests, parts, records
 from edit_harness.cases import Case, Visit
 from edit_harness.errors import RunFolderError
 from edit_harness.outcome import Run
@@ -23,6 +23,7 @@ from edit_harness.parts import Shard
 from edit_harness.plugins import Plugins
 from edit_harness.records import Record, RunFolder
 from edit_harness.shares import Span
+from edit_harness.tuned import tuning
 
 ANEW = "run the shards anew, with --new"
 
@@ -113,11 +114,19 @@ class Joined:
         whole = {k: v for k, v in first.items() if k not in ("shard", "cases_sha256")}
         return {
             **whole,
+            **self._tuning(folder.manifest()),
             **_judging([*(shard.run.folder for shard in self.shards), folder]),
             "cases": list(self.first.cases),
             "visits": self.first.planned,
             "environment": {key: ", ".join(found) for key, found in self._environments.items()},
         }
+
+    def _tuning(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the shards, or the folder as it was, say of where fields come from."""
+        there = {} if any(manifests.wrong(before, ())) else before
+        for shard in self.shards:
+            there = tuning(shard.run.manifest, there, lambda: self.cases)
+        return dict(there)
 
     def write(self, output: Path, *, new: bool = False) -> Run:
         """Write the run's folder, or what it lacks, and return the run.

@@ -16,6 +16,7 @@ ANY = (dict, NoneType)
 KINDS: Mapping[str, Any] = {
     "cases": list, "visits": int, "label": str, "preset": str, "metrics": list, "judged_by": ANY,
     "tuned": ANY, "tuned.fields": list, "tuned.task": str, "tuned.cases": int, "tuned.tested": int,
+    "tuned.marks": list,
     "judge_settings": ANY, "preview": ANY, "preview.floor": (int, float), "model": dict,
     "model.path": str, "identity": dict, "identity.seed": int, "identity.judge": ANY,
     "identity.regime": dict, "identity.regime.mode": str, "identity.regime.checkpoints": list,
@@ -62,8 +63,9 @@ def wrong(
         value = at(manifest, name)
         if name in needed if value is ... else not _is(value, kind):
             yield name
-    for name in ("cases", "metrics"):
-        if not _all(manifest.get(name, ()), str):
+    for name in ("cases", "metrics", "tuned.marks"):
+        values = at(manifest, name)
+        if values is not ... and not _all(values, str):
             yield name
     if not _all(manifest.get("distributions", ()), dict):
         yield "distributions"

@@ -8,7 +8,7 @@ How the best are found is told in `edit_harness.landscape`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -95,14 +95,10 @@ class Tuned:
             "task": self.task,
             "cases": len(self.cases),
             "cases_sha256": self.digest,
+            "marks": sorted(self.cases.values()),
             "score": dict(self.score),
-            "tested": len(self.tested(cases)),
+            "tested": len(among(self.cases.values(), cases)),
         }
-
-    def tested(self, cases: Iterable[Case]) -> list[str]:
-        """Return the ids of those cases whose facts the fields were tuned by, whatever the task."""
-        marks = set(self.cases.values())
-        return [case.id for case in cases if not case.problem and mark(case) in marks]
 
     @property
     def digest(self) -> str:
@@ -140,6 +136,36 @@ def read(path: Path) -> Tuned:
     if found.get("cases_sha256") != tuned.digest:
         raise DataError(f"the preset {path} has not the cases that it was tuned by", remedy)
     return tuned
+
+
+def tuning(
+    now: Mapping[str, Any], before: Mapping[str, Any], cases: Callable[[], Iterable[Case]]
+) -> dict[str, Any]:
+    """Return what a run's manifest says of a preset: as a command would have it, and as it did before.
+
+    Fields that are typed make the same run as those of a preset, and what was told of them once is
+    not taken back. ``now`` and ``before`` have ``preset`` and ``tuned``, if anything; ``cases`` are
+    the run's.
+    """
+    new, old = now.get("tuned"), before.get("tuned")
+    said, label = before.get("preset"), now["preset"]
+    if said is None or not (old or new):
+        return {"preset": label, "tuned": new}
+    first, other = (said, label) if old else (label, said)
+    if not (old and new):
+        other = f"run without the preset, as {other or 'typed'}"
+    entry = dict(old or new)
+    if marks := {*entry.get("marks", ()), *(new or {}).get("marks", ())}:
+        entry |= {"marks": sorted(marks), "cases": max(entry["cases"], len(marks))}
+        entry["tested"] = len(among(marks, cases()))
+    also = "" if other in first else f"; also {other}"
+    return {"preset": first + also, "tuned": entry}
+
+
+def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:
+    """Return the ids of the cases whose facts fields were tuned by, whatever the task: by `mark`."""
+    known = set(marks)
+    return [case.id for case in cases if not case.problem and mark(case) in known]
 
 
 def mark(case: Case) -> str:

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from edit_harness import sweeping
 from edit_harness.cli import main
 from edit_harness.testing import tiny_model
+from edit_harness.tuned import typed
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Marie", "Leo", "Paris")
 TASK = ("-t", "counterfact", "--task-args", "data=facts.json")
@@ -113,6 +114,12 @@ def test_the_best_fields_become_a_preset(swept):
     assert manifest["tuned"]["tested"] == 0
     assert "preset: tuned (layer, fact_token by 2 cases" in told
     assert "TUNED" not in told
+    given = [f"{n}={typed(n, v)}" for n, v in kept["fields"].items() if not isinstance(v, list)]
+    invoke("run", "-m", "tiny", *TASK, "--editor-args", ",".join(given), "--samples", "0,2,6", "-q")
+    assert len(list(Path("results").iterdir())) == 1, "the fields are the same"
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["preset"].endswith("; also run without the preset, as typed")
+    assert (manifest["tuned"]["tested"], manifest["tuned"]["cases"]) == (1, 2)
 
 
 def test_a_test_on_the_cases_it_was_chosen_by_says_so(swept):

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError
-from edit_harness.tuned import Tuned, mark, read, typed
+from edit_harness.tuned import Tuned, among, mark, read, tuning, typed
 
 FACTS = [Request("{} lives in", name, "Paris") for name in ("Ada", "Bob", "Ann")]
 CASES = [Case(str(i), (fact,), ()) for i, fact in enumerate(FACTS)]
@@ -21,6 +21,8 @@ TUNED = Tuned(
     points=4,
     score={"name": "S", "value": 0.9, "low": 0.8, "high": 0.95, "n": 2},
 )
+
+MARKS = TUNED.cases.values()
 
 
 def test_it_comes_back_from_its_file(tmp_path):
@@ -63,11 +65,37 @@ def test_where_fields_come_from_is_told_in_full():
 def test_cases_are_known_again_by_their_facts():
     """In another task they may have other probes and other ids."""
     same = Case("x", CASES[1].requests, (), tags={"of": "another task"})
-    assert TUNED.tested([same, CASES[2]]) == ["x"]
-    assert TUNED.tested([replace(same, problem="no use")]) == []
+    assert among(MARKS, [same, CASES[2]]) == ["x"]
+    assert among(MARKS, [replace(same, problem="no use")]) == []
     entry = TUNED.entry(CASES)
     assert (entry["tested"], entry["cases"], entry["fields"]) == (2, 2, ["layer"])
     assert entry["cases_sha256"] == TUNED.digest
+
+
+def told(said, before=None, cases=CASES):
+    return tuning(said, before or {}, lambda: cases)
+
+
+def test_what_a_manifest_said_of_a_preset_is_not_taken_back():
+    """Fields that are typed make the same run as those of a preset."""
+    by_preset = {"preset": "tuned (A)", "tuned": TUNED.entry(CASES[2:])}
+    by_hand = {"preset": "", "tuned": None}
+    assert told(by_hand) == by_hand == told(by_hand, told(by_hand))
+    assert told(by_preset) == by_preset == told(by_preset, told(by_preset), CASES[2:])
+    both = {"preset": "tuned (A); also run without the preset, as typed"}
+    for first, second in ((by_preset, by_hand), (by_hand, by_preset)):
+        found = told(second, first)
+        assert found == both | {"tuned": TUNED.entry(CASES)}, "more cases are tested by now"
+        assert told(first, found) == told(second, found) == found
+
+
+def test_two_presets_of_equal_fields_are_both_told_of():
+    other = replace(TUNED, cases={"2": mark(CASES[2])})
+    one, two = ({"preset": p, "tuned": t.entry(())} for p, t in (("A", TUNED), ("B", other)))
+    found = told(two, one)
+    assert found["preset"] == "A; also B"
+    assert (found["tuned"]["cases"], found["tuned"]["tested"]) == (3, 3)
+    assert told(one, found) == found
 
 
 def broken(**changes):
