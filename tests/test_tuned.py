@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError
+from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, durable
 from edit_harness.tuned import Tuned, among, mark, read, tuning, typed
 
 FACTS = [Request("{} lives in", name, "Paris") for name in ("Ada", "Bob", "Ann")]
@@ -99,8 +99,18 @@ def test_two_presets_of_equal_fields_are_both_told_of():
 
 
 def broken(**changes):
-    content = {"format": 1, **asdict(TUNED), "cases_sha256": TUNED.digest}
-    return json.dumps({**content, **changes})
+    return durable.sealed({"format": 1, **asdict(TUNED), **changes}).decode()
+
+
+def tampered(**changes):
+    return json.dumps(json.loads(broken()) | changes)
+
+
+SCORE = TUNED.score
+REMEDIES = {
+    True: "sweep again, with --save-preset; fields of your own: --editor-args",
+    False: "name a file that `edit-harness sweep --save-preset FILE` has written",
+}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +122,14 @@ def broken(**changes):
         (broken(format=2), "is no preset of format 1"),
         (broken(fields=[1]), "has no fields, or a wrong one"),
         (broken(score={"value": "high"}), "has no score, or a wrong one"),
-        (broken(cases={}), "has not the cases that it was tuned by"),
+        (broken(score={**SCORE, "value": 1.5}), "has no score, or a wrong one"),
+        (broken(score={**SCORE, "low": -0.1}), "has no score, or a wrong one"),
+        (broken(score={**SCORE, "high": True}), "has no score, or a wrong one"),
+        (broken(score={**SCORE, "name": None}), "has no score, or a wrong one"),
+        (tampered(cases={}), "is not to be trusted: its content was changed after it was written"),
+        (tampered(fields={"layer": 0}), "is not to be trusted: its content was changed"),
+        (tampered(score={**SCORE, "value": 0.99}), "is not to be trusted: its content was changed"),
+        (json.dumps({"format": 1, **asdict(TUNED)}), "it has no digest of its own content"),
     ],
 )
 def test_a_file_that_is_none(tmp_path, text, cause):
@@ -120,9 +137,7 @@ def test_a_file_that_is_none(tmp_path, text, cause):
     path.write_text(text)
     with pytest.raises(DataError, match=cause) as caught:
         read(path)
-    assert caught.value.remedy == (
-        "name a file that `edit-harness sweep --save-preset FILE` has written"
-    )
+    assert caught.value.remedy == REMEDIES["trusted" in caught.value.cause]
 
 
 def test_a_file_that_is_not_there(tmp_path):
