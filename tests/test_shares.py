@@ -29,7 +29,7 @@ def mixed(count):
 
 
 def planned(count, regime):
-    return list(steps(mixed(count), regime, None if regime.mode == "single" else CONTROL))
+    return list(steps(mixed(count), regime, () if regime.mode == "single" else [CONTROL]))
 
 
 def in_units(plan, *sizes):

@@ -99,6 +99,6 @@ def test_what_is_generated_and_what_is_edited_count():
     (step,) = made.steps
     (case,) = step.measure
     text = case.requests[0].text
-    asked = 2 * len(text) + len("Paris") + len("Rome") + len(text) + 3 * units.TOKEN
+    asked = 2 * len(text) + len("Paris") + len("Rome") + len(text) + 3 * workload.TOKEN
     edit = workload.EDIT * (len(text) + len("Paris"))
     assert units.chunks({made: set()}, 1)[0].work == edit + 2 * asked
