@@ -12,6 +12,7 @@ numbers is in `mediation`.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,8 @@ class Fact:
     text: str
     parts: Continuation
     subject: range
+    again: bool = False
+    """Whether the prompt names the subject a second time, where no noise is put on it."""
 
     def __len__(self) -> int:
         """Return how many tokens the model reads."""
@@ -49,7 +52,8 @@ class Fact:
     def of(cls, model: Model, request: Request) -> Fact:
         """Return a request's fact, the target being ``target_new``. Raises `DataError`."""
         parts = model.tokens.split(request.text, request.target_new)
-        return cls(request.text, parts, _subject(model, request, request.target_new))
+        subject = _subject(model, request, request.target_new)
+        return cls(request.text, parts, subject, _again(request))
 
     @classmethod
     def recalled(cls, model: Model, request: Request) -> Fact:
@@ -59,7 +63,7 @@ class Fact:
         with torch.no_grad():
             logits = model.logits(batch, batch.places([0], [len(ids) - 1]))
         parts = Continuation(ids, (int(logits[0].argmax()),))
-        return cls(request.text, parts, _subject(model, request, ""))
+        return cls(request.text, parts, _subject(model, request, ""), _again(request))
 
 
 @dataclass(frozen=True)
@@ -168,3 +172,9 @@ def _subject(model: Model, request: Request, target: str) -> range:
     """Return the tokens of a request's subject in its prompt."""
     first = model.tokens.fact_token("subject_first", request, target=target)
     return range(first, model.tokens.subject_last(request, target=target) + 1)
+
+
+def _again(request: Request) -> bool:
+    """Tell whether a prompt has its subject, as a word of its own, beside the place for it."""
+    subject = re.escape(request.subject.strip())
+    return bool(re.search(rf"(?<!\w){subject}(?!\w)", request.prompt, re.IGNORECASE))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any, cast
 
-from edit_harness import report
+from edit_harness import report, stats
 from edit_harness.errors import HarnessError, UsageError
 from edit_harness.formats import Cell, Grid
 from edit_harness.grids import Axis, Point, named, shown
@@ -22,10 +22,13 @@ from edit_harness.outcome import LEVEL, Run
 from edit_harness.plugins import Component, Plugins, suggestion
 from edit_harness.report import HUNDREDTHS, Line
 from edit_harness.stats import Estimate
+from edit_harness.tolerances import LEAST
 from edit_harness.wording import counted
 
 HARMONIC = "S"
 """The measure that is a task's own score."""
+USUAL = ("ES", "PS", "NS", "RS")
+"""The measures that are mapped if none is asked for."""
 SHOWN = 10
 """Points that a sorted table has."""
 NONE = Estimate(math.nan, math.nan, math.nan, 0)
@@ -66,17 +69,20 @@ class Landscape:
 
         The interval of a mean is that of the measures' limits, which is wider than its own.
         """
+        names = [name for name in names if any(_has(run, name) for _, run in runs)]
         meaned = [] if HARMONIC in known else shares(names, known)
         found = []
         for point, run in runs:
-            numbers = {name: run[name] for name in names if _has(run, name)}
+            numbers = {
+                name: _number_of(run, name, known[name]) for name in names if _has(run, name)
+            }
             if HARMONIC in known:
-                score = run[HARMONIC] if _has(run, HARMONIC) else NONE
+                there = _has(run, HARMONIC)
+                score = _number_of(run, HARMONIC, known[HARMONIC]) if there else NONE
             else:
                 score = _mean([numbers[name] for name in meaned if name in numbers], len(meaned))
             found.append(Found(point, run, numbers, score))
-        there = {n: known[n] for n in names if any(n in each.numbers for each in found)}
-        return cls(axes, found, there, meaned)
+        return cls(axes, found, {name: known[name] for name in names}, meaned)
 
     @property
     def score(self) -> str:
@@ -114,6 +120,12 @@ class Landscape:
             yield "tie", f"as good, and later in the grid: {also}{more}"
         if self.near:
             yield "note", f"{_next(len(self.near))} within the interval of the best"
+        if best.score.n < LEAST:
+            of = counted(best.score.n, "case")
+            yield (
+                "note",
+                f"intervals of {of} are too narrow: {LEAST} are the least that can be trusted",
+            )
         points = counted(len(self.found), "point")
         yield "note", f"the best of {points} is flattered by the cases that it was chosen by"
 
@@ -159,20 +171,24 @@ class Landscape:
     def table(self, title: str) -> Grid:
         """Return the points with their numbers and intervals.
 
-        Along one field they stand in its order, else by score, and no more than `SHOWN` of them.
+        Along one field they stand in its order, else by score, and no more than `SHOWN` of them. The
+        score is first, so that it stands beside the names however narrow a terminal is.
         """
         one = len(self.axes) == 1
         rows = self.found if one else self.ranked[:SHOWN]
-        columns = [*self.measures, *([] if self.score in self.measures else [self.score])]
-        heads = [*self.measures, "mean" if self.meaned else HARMONIC][: len(columns)]
+        others = [name for name in self.measures if name != self.score]
+        columns, heads = [self.score, *others], ["mean" if self.meaned else HARMONIC, *others]
         left = len(self.found) - len(rows)
         return Grid(
             title,
             [axis.field for axis in self.axes],
-            [f"{name} {report.DIRECTION[self._line(name).measure.better]}" for name in heads],
+            [f"{head} {self._direction(name)}" for head, name in zip(heads, columns, strict=True)],
             [(list(_names(f)), [self._cell(f, name) for name in columns]) for f in rows],
             [f"{counted(left, 'point')} more, by score: --json"] if left else [],
         )
+
+    def _direction(self, name: str) -> str:
+        return report.DIRECTION[self._line(name).measure.better]
 
     def _cell(self, each: Found, name: str) -> Cell:
         line = self._line(name)
@@ -198,10 +214,14 @@ def mapped(
 ) -> tuple[list[str], dict[str, str]]:
     """Return which measures runs of a task have of those asked for, and why they have not the others.
 
-    ``known`` has all that they have.
+    ``known`` has all that they have. If nothing is asked for, it is `USUAL`, or what the table of a
+    run shows, where there is none of these.
 
     Raises `UsageError` for one that no metric has, and if none is left.
     """
+    if not asked and not known.keys() & USUAL:
+        return mapped(plugins, [n for n, each in known.items() if not each.detail], known, task)
+    asked = asked or USUAL
     names = [name for name in asked if name in known]
     missing = [name for name in asked if name not in known]
     metrics = {c.name: _measures(c) for c in plugins.of_kind("metric")} if missing else {}
@@ -242,6 +262,19 @@ def shares(names: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
 
 def _has(run: Run, name: str) -> bool:
     return f"post_{name}" in run.estimates and not math.isnan(run[name].value)
+
+
+def _number_of(run: Run, name: str, measure: Measure) -> Estimate:
+    """Return a run's estimate; a share on which all cases agree has the exact binomial interval.
+
+    The bootstrap has no width there, which would make every other point differ for sure.
+    """
+    found = run[name]
+    if measure.unit != "%" or not found.low == found.high == found.value:
+        return found
+    limits = measure.limits
+    far = (limits[1] - limits[0]) * stats.agreed(found.n, LEVEL)
+    return replace(found, low=found.value - far, high=found.value + far).within(limits)
 
 
 def _mean(estimates: Sequence[Estimate], wanted: int) -> Estimate:

@@ -33,6 +33,10 @@ ROLES = (
 """Kinds of token, in the order of a prompt."""
 FIRST, MIDDLE, LAST, NEXT, FURTHER, END = ROLES
 WHAT = {"hidden": "a hidden state", "mlp": "MLP outputs", "attention": "attention outputs"}
+SHARE, DIFFERENCE = (0.0, 1.0), (-1.0, 1.0)
+"""What a probability can be, and what an effect."""
+TINY = 0.05
+"""A total effect below which there is next to nothing to bring back."""
 SUBJECT_MARK = "*"
 """Stands behind the subject's tokens."""
 
@@ -130,7 +134,9 @@ def _estimated(
         for row, layer in np.ndindex(values.shape[1:]):
             columns[f"{kind} {row} {layer}"] = values[:, row, layer]
     groups = np.arange(len(clean))
-    found = stats.bootstrap(columns, _means, level=LEVEL, groups=groups)
+    limits = dict.fromkeys(columns, DIFFERENCE) | {"clean": SHARE, "noised": SHARE}
+    made = stats.bootstrap(columns, _means, level=LEVEL, groups=groups)
+    found = {name: estimate.within(limits[name]) for name, estimate in made.items()}
     grids = {
         kind: [
             [found[f"{kind} {row} {layer}"] for layer in range(values.shape[2])]
@@ -198,6 +204,16 @@ def shown(estimate: Estimate) -> str:
     return f"{value} ({estimate.low:z.2f} to {estimate.high:z.2f})"
 
 
+def doubt(effects: Effects) -> str:
+    """Return why the maps say little, where the noise takes hardly anything away; else nothing."""
+    total = effects.total
+    if total.value < TINY:
+        return f"the noise takes away less than {TINY}: there is next to nothing to bring back"
+    if total.n > 1 and total.low <= 0:
+        return "the total effect may be chance (its interval has 0), and so may what is mapped"
+    return ""
+
+
 def as_json(effects: Effects) -> dict[str, Any]:
     """Return all estimates as data, of each its value, interval and how many it is over."""
     return {
@@ -216,5 +232,7 @@ def as_json(effects: Effects) -> dict[str, Any]:
     }
 
 
-def _fields(estimate: Estimate) -> dict[str, float | int]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
+def _fields(estimate: Estimate) -> dict[str, float | int | None]:
+    """Return an estimate as data; one number alone has no interval."""
+    ends = (estimate.low, estimate.high) if estimate.n > 1 else (None, None)
+    return {"value": estimate.value, "low": ends[0], "high": ends[1], "n": estimate.n}

@@ -51,7 +51,7 @@ class Flags(LoadingFlags):
 def reproduce(plugins: Plugins, flags: Flags) -> int:
     """Run what a pack lacks, print which numbers came out again, and return the exit code."""
     if flags.list_:
-        return list_packs(plugins, flags.as_json)
+        return list_packs(plugins, flags.pack, flags.as_json)
     if not flags.pack:
         raise UsageError("which table?", "edit-harness reproduce PACK; see: --list")
     contents = packs.read(plugins, flags.pack)
@@ -66,9 +66,10 @@ def reproduce(plugins: Plugins, flags: Flags) -> int:
     return max(*codes, _told(replication, flags))
 
 
-def list_packs(plugins: Plugins, as_json: bool) -> int:
-    """Print what packs there are, and what each cannot match."""
-    found = [packs.read(plugins, component.qualified) for component in plugins.of_kind("pack")]
+def list_packs(plugins: Plugins, name: str | None, as_json: bool) -> int:
+    """Print what packs there are, or the one of a name, and what each cannot match."""
+    names = [name] if name else [component.qualified for component in plugins.of_kind("pack")]
+    found = [packs.read(plugins, each) for each in names]
     if as_json:
         console.out.out(json.dumps([verdicts.described(each) for each in found], indent=1))
         return running.DONE

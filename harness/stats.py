@@ -35,6 +35,14 @@ class Estimate:
         return replace(self, low=max(self.low, least), high=min(self.high, most))
 
 
+def agreed(n: int, level: float) -> float:
+    """Return how far a share may be from that of n cases that all agree: the exact binomial interval.
+
+    The bootstrap has no width there. Of no case it is all that there is: 1.
+    """
+    return float(1 - ((1 - level) / 2) ** (1 / n)) if n else 1.0
+
+
 def column_means(columns: Columns) -> dict[str, float]:
     """Return the mean of each column over the cases that have a value, NaN if none has."""
     means = {}

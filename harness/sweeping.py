@@ -32,7 +32,7 @@ from edit_harness.evaluation import Evaluation
 from edit_harness.flags import EditingFlags
 from edit_harness.grids import Axis, Point, named
 from edit_harness.interfaces import Measure
-from edit_harness.landscape import Landscape, mapped
+from edit_harness.landscape import USUAL, Landscape, mapped
 from edit_harness.model import Model
 from edit_harness.outcome import Run
 from edit_harness.plugins import Component, Plugins
@@ -232,15 +232,21 @@ class Sweep:
         swept.say("split", self.kept)
         for name, why in self.left_out.items():
             swept.say("note", f"{name} is left out: it {why}")
+        if not self.flags.measures and not set(self.names) & set(USUAL):
+            swept.say("note", f"the task has none of {', '.join(USUAL)}: {', '.join(self.names)}")
 
     @property
     def kept(self) -> str:
         """Which cases the fields are tried on."""
-        before = [case.id for case in self.benchmark.cases].index(self.cases[0].id)
         return (
             f"the last {counted(len(self.cases), 'case')} of {len(self.benchmark.cases):,}; "
-            f"the first {before:,} are left to test: --limit {before}"
+            f"the first {self.before:,} are left to test: --limit {self.before}"
         )
+
+    @property
+    def before(self) -> int:
+        """How many cases come before those that the fields are tried on."""
+        return [case.id for case in self.benchmark.cases].index(self.cases[0].id)
 
 
 def rehearse(todo: Sweep) -> None:

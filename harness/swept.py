@@ -6,6 +6,7 @@ What the numbers say is told in `edit_harness.landscape`; here it gets out.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,22 @@ def write(todo: Sweep, found: Landscape) -> None:
         say("saved", path)
     say("runs", f"{flags.output_path}/")
     if flags.save_preset in written:
-        say("next", f"edit-harness --editor {todo.editor.name} --preset {flags.save_preset}")
+        console.err.print(f"next     {tested(todo)}", markup=False, highlight=False, soft_wrap=True)
+
+
+def tested(todo: Sweep) -> str:
+    """Return the command that tests the preset on the cases that it was not chosen by."""
+    flags = todo.flags
+    given: list[tuple[str, str | None]] = [
+        ("--editor", todo.editor.name),
+        ("--preset", flags.save_preset),
+        ("--task", flags.task),
+        *(("--task-args", args) for args in flags.task_args),
+        ("--model", flags.model[0]),
+        *(("--model-args", args) for args in flags.model_args),
+        ("--limit", str(todo.before)),
+    ]
+    return shlex.join(["edit-harness", *(part for pair in given for part in pair if part)])
 
 
 def _written(todo: Sweep, found: Landscape) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from edit_harness.stats import Estimate
+from edit_harness.stats import Estimate, agreed
 
 Verdict = Literal["within", "outside", "too few cases to tell", "not comparable"]
 WITHIN: Verdict = "within"
@@ -51,7 +51,7 @@ def width(ours: Estimate, printed: float, limits: tuple[float, float], level: fl
     if ours.low < ours.high and math.isfinite(end):
         return abs(end - ours.value)
     span = limits[1] - limits[0]
-    return span * (1 - ((1 - level) / 2) ** (1 / ours.n)) if ours.n else math.inf
+    return span * agreed(ours.n, level) if ours.n else math.inf
 
 
 def tolerance(ours: float, theirs: float | None, rounding: float) -> float:

@@ -8,14 +8,13 @@ facts that the model knows, whose true object it answers first. What is traced s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.progress import track
-from rich.table import Table
 
 from edit_harness import (
     assembly,
@@ -23,6 +22,7 @@ from edit_harness import (
     durable,
     fields,
     figures,
+    formats,
     heatmaps,
     mediation,
     restoration,
@@ -39,7 +39,6 @@ from edit_harness.interfaces import ModelSource
 from edit_harness.mediation import Effects
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
-from edit_harness.terminal import plain
 from edit_harness.wording import counted
 
 ASKED = 256
@@ -82,6 +81,8 @@ class Found:
     facts: Sequence[Fact]
     task: str = ""
     asked: int = 1
+    other: str = ""
+    """What the model answers first, where that is not the target that was given."""
 
     def line(self, model: Model) -> str:
         """Return what was found, in words."""
@@ -91,7 +92,16 @@ class Found:
                 "the model answers their true object first"
             )
         (fact,) = self.facts
-        return f"{fact.text} →{model.tokens.continuation(fact.parts.prompt, fact.parts.target)}"
+        return f"{fact.text} →{_target(model, fact)}"
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Yield what keeps the facts from saying what they are traced for."""
+        if self.other:
+            yield f"the target is not what the model answers first: {self.other}"
+        if again := sum(fact.again for fact in self.facts):
+            what = f"{again:,} of the prompts" if self.task else "the prompt"
+            yield f"the subject is in {what} once more, where no noise is put on it"
 
     @property
     def digest(self) -> str:
@@ -130,6 +140,8 @@ def _check(flags: Flags) -> None:
         raise UsageError(
             "a task brings its own facts", "leave out --task, or --prompt, --subject and --target"
         )
+    if flags.target is not None and not flags.target.strip():
+        raise UsageError("--target is empty", "leave it out: then it is what the model answers")
     if not flags.task and not (flags.prompt and flags.subject):
         raise UsageError("a fact to trace has a prompt and a subject", f"{EXAMPLE}, or --task NAME")
     if flags.png:
@@ -159,8 +171,17 @@ def _found(model: Model, requests: Sequence[Request], flags: Flags) -> Found:
     """Return what there is to trace."""
     if flags.task:
         return known(model, requests, flags.limit, flags.task)
-    target = Fact.of if flags.target else Fact.recalled
-    return Found([target(model, requests[0])])
+    (request,) = requests
+    recalled = Fact.recalled(model, request)
+    if flags.target is None:
+        return Found([recalled])
+    first = _answered_first(model, requests)[0]
+    return Found([Fact.of(model, request)], other="" if first else _target(model, recalled).strip())
+
+
+def _target(model: Model, fact: Fact) -> str:
+    """Return a fact's target as it stands behind the prompt."""
+    return model.tokens.continuation(fact.parts.prompt, fact.parts.target)
 
 
 def known(model: Model, requests: Sequence[Request], limit: int | None, task: str) -> Found:
@@ -228,19 +249,26 @@ class Circumstances:
     sigma: float
     """The standard deviation of the model's embeddings."""
 
-    def lines(self, made: Effects) -> dict[str, str]:
-        """Return what was traced how, and what the noise takes away, by name."""
+    def lines(self, made: Effects) -> list[tuple[str, str]]:
+        """Return what was traced how, and what the noise takes away, each text behind its name."""
         model, method = self.model, self.method
         size = f"{method.noise:g} standard deviations of the embeddings"
         noises = counted(method.samples, "sample")
-        return {
-            "model": f"{model.name}   {model.precision}   {model.digest[:16]}",
-            "facts" if self.found.task else "fact": self.found.line(model),
-            "noise": f"{size} ({method.noise * self.sigma:.3g}), {noises}, seed {method.seed}",
-            "chance": f"clean {mediation.shown(made.clean)}, "
-            f"under noise {mediation.shown(made.noised)}, total effect {mediation.shown(made.total)}",
-            "interval": f"{mediation.LEVEL:.0%}, over {made.over}",
-        }
+        parts = {"clean": made.clean, "under noise": made.noised, "total effect": made.total}
+        chance = ", ".join(f"{name} {mediation.shown(value)}" for name, value in parts.items())
+        interval = f"{mediation.LEVEL:.0%}, over {made.over}"
+        return [
+            ("model", f"{model.name}   {model.precision}   {model.digest[:16]}"),
+            ("facts" if self.found.task else "fact", self.found.line(model)),
+            ("noise", f"{size} ({method.noise * self.sigma:.3g}), {noises}, seed {method.seed}"),
+            ("chance", chance),
+            ("interval", interval if made.total.n > 1 else "none, of one number"),
+            *(("note", note) for note in self.notes(made)),
+        ]
+
+    def notes(self, made: Effects) -> list[str]:
+        """Return why the numbers may say less than they seem to."""
+        return [*self.found.notes, *filter(None, [mediation.doubt(made)])]
 
     def identity(self) -> dict[str, Any]:
         """Return the same as data, with the digests of the model and the facts."""
@@ -271,21 +299,15 @@ def show(of: Circumstances, traces: Sequence[Traced], flags: Flags) -> None:
     maps = mediation.maps(made, of.method.window)
     lines = of.lines(made)
     if flags.as_json:
-        out.out(json.dumps(finite(of.identity() | mediation.as_json(made)), indent=1))
+        whole = of.identity() | {"notes": of.notes(made)} | mediation.as_json(made)
+        out.out(json.dumps(finite(whole), indent=1))
     else:
-        out.print(_listed(lines))
+        for name, text in lines:
+            out.print(formats.labelled(name, text, out.width))
         for heat in maps:
             out.print()
             out.print(heatmaps.terminal(heat, out.width))
-    _write(maps, [f"{name}: {text}" for name, text in lines.items()], flags)
-
-
-def _listed(lines: Mapping[str, str]) -> Table:
-    """Return lines with their names in front, each in its own column."""
-    listed = Table.grid(padding=(0, 2))
-    for name, text in lines.items():
-        listed.add_row(plain(name), plain(text))
-    return listed
+    _write(maps, [f"{name}: {text}" for name, text in lines], flags)
 
 
 def _texts(model: Model, fact: Fact) -> list[str]:

@@ -141,8 +141,9 @@ def read(path: Path) -> Tuned:
 def _is_score(score: Mapping[str, Any]) -> bool:
     """Tell whether a score is a share of something, with an interval."""
     ends = [score.get(name) for name in ("value", "low", "high")]
-    numbers = all(isinstance(e, int | float) and not isinstance(e, bool) for e in ends)
-    return isinstance(score.get("name"), str) and numbers and all(0 <= e <= 1 for e in ends)
+    return isinstance(score.get("name"), str) and all(
+        isinstance(end, int | float) and not isinstance(end, bool) and 0 <= end <= 1 for end in ends
+    )
 
 
 def tuning(
@@ -161,7 +162,7 @@ def tuning(
     first, other = (said, label) if old else (label, said)
     if not (old and new):
         other = f"run without the preset, as {other or 'typed'}"
-    entry = dict(old or new)
+    entry = {**(old or new or {})}
     if marks := {*entry.get("marks", ()), *(new or {}).get("marks", ())}:
         entry |= {"marks": sorted(marks), "cases": max(entry["cases"], len(marks))}
         entry["tested"] = len(among(marks, cases()))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from test_restoration import REQUESTS, deep
 
-from edit_harness import PluginError, UsageError, causal, restoration
+from edit_harness import PluginError, Request, UsageError, causal, restoration
 from edit_harness.causal import KINDS, Fact, Method
 from edit_harness.testing import tiny_model
 
@@ -52,3 +52,11 @@ def test_states_that_a_model_has_not_and_windows_beyond_it_are_refused():
     assert len(causal.sites(model, ["hidden", "attention"], 1)) == 4
     with pytest.raises(UsageError, match="a window of 3 is wider than the model's 2 layers"):
         causal.sites(model, KINDS, 3)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "again"),
+    [("{} lives in", False), ("ada, Ada: {} lives in", True), ("Adams knows {} from", False)],
+)
+def test_a_subject_that_the_prompt_has_once_more_is_seen(prompt, again):
+    assert Fact.of(tiny_model(), Request(prompt, "Ada", "Paris")).again == again

@@ -21,9 +21,9 @@ KNOWN = {
 }
 
 
-def run(**values):
-    """Stand in for a run that has estimates, with limits 0.1 below and above."""
-    numbers = {n: Estimate(v, v - 0.1, v + 0.1, 10) for n, v in values.items()}
+def run(around=0.1, n=10, **values):
+    """Stand in for a run that has estimates, with limits as far below and above."""
+    numbers = {name: Estimate(v, v - around, v + around, n) for name, v in values.items()}
 
     class Made(SimpleNamespace):
         def __getitem__(self, name):
@@ -68,7 +68,23 @@ def test_the_tasks_own_score_goes_before_a_mean():
     assert found.best.point == {"layer": 1}
     assert not found.near
     assert next(iter(found.conclusions)) == ("best", "layer=1: S 70.0 (60.0 – 80.0)")
-    assert found.table("t").columns == ["ES ↑", "S ↑"]
+    assert found.table("t").columns == ["S ↑", "ES ↑"]
+
+
+def test_where_all_cases_agree_an_interval_is_that_of_the_binomial():
+    """Five of five right do not tell a point from one of four, though the bootstrap has no width."""
+    values = [
+        {"ES": 1.0, "NKL": 2.0, "around": 0, "n": 5}, {"ES": 0.8, "NKL": 2.0, "around": 0.1, "n": 5}
+    ]  # fmt: skip
+    found = landscape([Axis("layer", (0, 1))], values, names=("ES", "NKL"))
+    best = found.best.numbers
+    assert best["ES"].low ** 5 == pytest.approx(0.005)
+    assert (best["ES"].high, best["NKL"].low, best["NKL"].high) == (1.0, 2.0, 2.0)
+    assert [each.point for each in found.near] == [{"layer": 1}]
+    notes = [text for label, text in found.conclusions if label == "note"]
+    assert "intervals of 5 cases are too narrow: 20 are the least that can be trusted" in notes
+    many = landscape([LAYERS], [{"ES": 0.9, "n": 20}] * 3, names=("ES",))
+    assert not any("too narrow" in text for _, text in many.conclusions)
 
 
 def test_what_is_lower_when_better_is_mapped_and_not_in_the_mean():
@@ -78,6 +94,12 @@ def test_what_is_lower_when_better_is_mapped_and_not_in_the_mean():
     assert found.best.point == {"layer": 1}
     assert [heat.title for heat in found.maps()] == ["ES ↑", "NKL ↓"]
     assert found.maps()[1].values == [[0.1, 9.0, 0.2]]
+
+
+def test_a_measure_that_no_point_has_is_no_part_of_the_mean():
+    found = landscape([LAYERS], [{"ES": 0.5}, {"ES": 0.6}, {}])
+    assert (found.meaned, list(found.measures)) == (["ES"], ["ES"])
+    assert found.best.point == {"layer": 1}
 
 
 def test_maps_have_the_first_field_from_left_to_right():
@@ -98,8 +120,8 @@ def test_one_field_keeps_its_order_and_more_are_sorted():
     assert [names for names, _ in grid.rows][:2] == [["2", "last", "0.5"], ["2", "last", "0.1"]]
     assert len(grid.rows) == 10
     assert grid.notes == ["2 points more, by score: --json"]
-    assert grid.rows[0][1][-1].mark == "best"
-    assert grid.rows[0][1][0].detail == "45.0 – 65.0"
+    assert grid.rows[0][1][0].mark == "best", "what they are sorted by is first"
+    assert grid.rows[0][1][1].detail == "45.0 – 65.0"
 
 
 def test_without_any_score_none_is_the_best():
@@ -128,6 +150,10 @@ def test_a_measure_that_runs_have_not_is_left_out_with_the_metric_that_has_it():
         "RS": "is of metric consistency, which the task as it is set does not have; its fields may "
         "add it: edit-harness show counterfact"
     }
+    own = {"ET": Measure("a"), "PT": Measure("b"), "DT": Measure("c", detail=True)}
+    assert mapped(plugins, [], own, "zsre") == (["ET", "PT"], {}), "as the table of a run has them"
+    names, left_out = mapped(plugins, [], KNOWN, "counterfact")
+    assert (names, list(left_out)) == (["ES", "PS"], ["NS", "RS"])
     for asked, cause in (
         (["ES", "XX"], "no metric has a measure 'XX'"),
         (["RS"], "RS is of metric consistency"),

@@ -121,3 +121,25 @@ def test_one_noise_has_no_interval():
     found = mediation.of_fact(one, ["a", "b", "c"])
     assert mediation.shown(found.noised) == f"{one.noised[0]:.2f}"
     assert mediation.shown(replace(found.noised, value=-0.001)) == "0.00"
+
+
+def test_intervals_of_few_noises_stay_within_what_a_probability_can_be():
+    own = replace(traced(2, range(1), noises=2), noised=np.array([0.01, 0.11]), clean=0.99)
+    found = mediation.of_fact(own, ["Ada", " lives"])
+    assert mediation.shown(found.noised) == "0.06 (0.00 to 1.00)"
+    assert mediation.shown(found.total) == "0.93 (-1.00 to 1.00)"
+    assert mediation.shown(found.clean) == "0.99"
+    clean = mediation.as_json(found)["probability"]["clean"]
+    assert clean == {"value": 0.99, "low": None, "high": None, "n": 1}
+
+
+def test_a_total_effect_that_is_small_or_may_be_chance_is_doubted():
+    own = mediation.of_facts([traced(2, range(1), seed=s) for s in range(12)])
+    assert mediation.doubt(own) == ""
+    small, unsure, alone = (
+        replace(own, total=stats.Estimate(*numbers))
+        for numbers in ((0.04, 0.03, 0.05, 12), (0.3, -0.1, 0.7, 12), (0.3, 0.3, 0.3, 1))
+    )
+    assert mediation.doubt(small).startswith("the noise takes away less than 0.05")
+    assert mediation.doubt(unsure).startswith("the total effect may be chance")
+    assert mediation.doubt(alone) == ""

@@ -329,6 +329,9 @@ def test_packs_are_listed_and_have_cards(folder, tell, monkeypatch):
         if each["name"] == "mine"
     )
     assert mine["models"] == ["tiny"]
+    alone = shown(folder, said, "--list", "mine", "--json")
+    assert json.loads(alone.stdout) == [mine]
+    assert shown(folder, said, "--list", "minne").exit_code == 3
     monkeypatch.chdir(folder)
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(folder / "odd.py"))
     assert "edit-harness reproduce mine" in CliRunner().invoke(main, ["show", "mine"]).stdout

@@ -6,7 +6,7 @@ import torch
 
 from edit_harness import Request, restoration
 from edit_harness.causal import KINDS, Fact, Method
-from edit_harness.digests import marks
+from edit_harness.digests import of_module
 from edit_harness.model import Model
 from edit_harness.testing.tiny import CONFIGS, tiny_model
 
@@ -50,10 +50,10 @@ def same(ours, theirs, rtol=TOLERANCE):
 @pytest.mark.parametrize("family", [name for name in CONFIGS if name not in EXPERTS])
 def test_shared_passes_give_what_one_pass_for_each_state_gives(family):
     model = deep(family)
-    before = marks(model.module)
+    before = of_module(model.module)
     ours = traced(model, window=2)
     same(ours, one_by_one(model, window=2))
-    assert marks(model.module) == before
+    assert of_module(model.module) == before
     # Or nothing would tell a state that was put back from one that was not.
     assert all(
         np.ptp(values) > 1e-4 * one.clean for one in ours for values in one.restored.values()

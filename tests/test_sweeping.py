@@ -1,6 +1,7 @@
 """``sweep``: its points are ordinary runs of cases that tests leave alone, and its best is a preset."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,7 @@ def test_maps_on_the_terminal_and_as_a_page(swept):
     assert "best     layer=" in shown.stdout
     assert "flattered by the cases" in " ".join(shown.stdout.split())
     assert "RS is left out: it is of metric consistency" in told
+    assert "intervals of 2 cases are too narrow" in " ".join(shown.stdout.split())
     assert "<table" in Path("map.html").read_text()
 
 
@@ -120,6 +122,18 @@ def test_the_best_fields_become_a_preset(swept):
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["preset"].endswith("; also run without the preset, as typed")
     assert (manifest["tuned"]["tested"], manifest["tuned"]["cases"]) == (1, 2)
+
+
+def test_the_command_that_tests_the_preset_is_whole(swept):
+    """As it stands in one line, it leaves the development cases alone."""
+    _, told = swept
+    command = "edit-harness --editor rome --preset best.json --task counterfact "
+    command += "--task-args data=facts.json --model tiny --limit 5"
+    assert f"next {command}" in told
+    shown, told = invoke(*shlex.split(command)[1:], "-o", "tested")
+    assert shown.exit_code == 1, told  # the second record has no use
+    (run,) = Path("tested").iterdir()
+    assert json.loads((run / "manifest.json").read_text())["tuned"]["tested"] == 0
 
 
 def test_a_test_on_the_cases_it_was_chosen_by_says_so(swept):
@@ -154,7 +168,7 @@ def test_one_field_has_a_table(folder):
                         "-o", "one", "-q")  # fmt: skip
     assert shown.exit_code == 0, told
     lines = shown.stdout.splitlines()
-    assert lines[1].split()[:3] == ["lr", "ES", "↑"]
+    assert lines[1].split()[:3] == ["lr", "S", "↑"]
     assert "from left to right" not in shown.stdout
     assert told == ""
 
@@ -164,6 +178,12 @@ def test_a_dry_run_says_how_much_there_is(folder):
     assert shown.exit_code == 0, told
     assert shown.stdout.startswith("dry run  4 points, 3 cases each\n")
     assert not Path("none").exists()
+
+
+def test_a_task_without_the_usual_measures_has_its_own_mapped():
+    shown, told = invoke("sweep", "-t", "zsre", "--layers", "0", "--dev", "1", "--dry-run")
+    assert shown.exit_code == 0, told
+    assert "the task has none of ES, PS, NS, RS: ET, PT, NT, NT+, ST, NU" in told
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_a_fact_is_shown_by_its_tokens_within_80_columns(tell):
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert max(map(len, lines)) <= 80
-    assert "fact      Lionel Messi plays the sport of → football" in lines
+    assert "fact     Lionel Messi plays the sport of → football" in lines
     heads = [line for line in lines if line.startswith("Indirect effect of")]
     assert heads == [
         "Indirect effect of a hidden state",
@@ -115,6 +115,29 @@ def test_a_target_may_be_given(tell):
     assert found["probability"]["clean"]["value"] < 0.5
 
 
+def test_what_there_is_nothing_to_trace_of_is_said(tell):
+    prompt = ("--prompt", "Lionel Messi plays; {} plays the sport of", "--subject", "Lionel Messi")
+    args = (*prompt, "--target", "tennis", "--samples", 2, "--kinds", "hidden")
+    notes = [
+        "the target is not what the model answers first: football",
+        "the subject is in the prompt once more, where no noise is put on it",
+        "the noise takes away less than 0.05: there is next to nothing to bring back",
+    ]
+    found = json.loads(tell(*args, "--json").stdout)
+    assert found["notes"] == notes
+    lines = tell(*args).stdout.splitlines()
+    assert sum(line.startswith("note     ") for line in lines) == 3
+    assert not any(line.endswith(" ") for line in lines[: lines.index("")])
+    assert json.loads(tell(*FACT, "--samples", 2, "--json").stdout)["notes"] == []
+
+
+def test_one_number_has_no_interval(tell):
+    args = (*FACT, "--samples", 1, "--kinds", "mlp")
+    assert "interval none, of one number" in tell(*args).stdout
+    found = json.loads(tell(*args, "--json").stdout)
+    assert {(e["low"], e["high"]) for e in found["probability"].values()} == {(None, None)}
+
+
 def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
     pytest.importorskip("matplotlib")
     page, image = tmp_path / "a.html", tmp_path / "a.png"
@@ -141,6 +164,7 @@ def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
         ((*FACT, "--window", "7"), 2, ("a window of 7 is wider than the model's 6 layers",)),
         ((*FACT, "-m", "pocket,gpt2"), 2, ("trace takes one model",)),
         ((*FACT, "--noise", "0"), 2, ("noise",)),
+        ((*FACT, "--target", " "), 2, ("--target is empty", "what the model answers")),
         (("-t", "nosuch"), 3, ("nosuch",)),
         ((*FACT, "--samples", "1", "--html", "/no/where.html"), 5, ("cannot be written",)),
     ],

@@ -40,8 +40,8 @@ output = click.option("-o", "--output-path", default="results", show_default=Tru
               help="Tokens to edit at: subject_first, subject_last, subject_first_after_last, last.")  # fmt: skip
 @click.option("--dev", type=click.IntRange(1), default=100, show_default=True, metavar="N",
               help="Cases of the development split: the task's last ones.")  # fmt: skip
-@many("--measures", metavar="NAME", help="What is mapped.", default=["ES", "PS", "NS", "RS"],
-       show_default="ES,PS,NS,RS")  # fmt: skip
+@many("--measures", metavar="NAME", help="What is mapped.",
+       show_default="ES,PS,NS,RS, or the task's own")  # fmt: skip
 @click.option("--save-preset", metavar="FILE", help="Write the best fields down.")
 @pictures[0]
 @pictures[1]
