@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -175,6 +177,37 @@ def test_a_bug_is_said_as_one(pair):
     assert isinstance(failed, Failed)
     assert type(failed.error) is HarnessError
     assert failed.error.cause == "internal error in a worker: KeyError: 'a bug'"
+
+
+WAITS = """
+import sys, time
+from functools import partial
+from edit_harness import signals
+from edit_harness.executors import rays
+from edit_harness.executors.places import Settings
+
+crew = rays.staff(partial(time.sleep, 60), Settings(sys.argv[1], num_workers=1, cpus_per_worker=0))
+signals.install()
+try:
+    crew.hire()
+    print("waits", flush=True)
+    while True:
+        assert not list(crew.events(1.0))
+finally:
+    crew.close()
+"""
+
+
+def test_a_signal_while_ray_waits_is_the_error_that_it_is_elsewhere(cluster):
+    waits = [sys.executable, "-c", WAITS, cluster]
+    with subprocess.Popen(
+        waits, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as driver:
+        assert driver.stdout.readline() == "waits\n"
+        time.sleep(1)
+        driver.terminate()
+        _, told = driver.communicate(timeout=SECONDS)
+    assert told.splitlines()[-1] == "edit_harness.errors.Terminated"
 
 
 @pytest.mark.slow
