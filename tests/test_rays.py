@@ -252,7 +252,7 @@ def test_who_dies_while_it_starts_is_dead(cluster):
 def test_too_many_workers_are_refused_with_what_there_is(cluster):
     with pytest.raises(ResourceError) as caught:
         staff(num_workers=5)
-    assert caught.value.cause.endswith("2 nodes with 4 CPUs and 0 GPUs in all hold 4")
+    assert caught.value.cause.endswith("there are 4 CPUs and 0 GPUs on 2 nodes")
 
 
 def test_who_gets_no_place_in_time_is_a_failure(pair):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -37,12 +37,19 @@ STEP = 1.0
 log = logging.getLogger(__name__)
 
 
-def crew(order: Order, settings: Settings) -> Actors:
-    """Start or join Ray, and return a crew that nobody is hired for yet.
+@contextmanager
+def ready(settings: Settings) -> Generator[int]:
+    """Start or join Ray for a while, and yield how many workers there are to be.
 
     Raises `UsageError` if Ray is not installed, `ResourceError` if no cluster answers or it has no
     room for the workers wished.
     """
+    with connected(settings):
+        yield _demand(settings).workers
+
+
+def crew(order: Order, settings: Settings) -> Actors:
+    """Return a crew that nobody is hired for yet. Raises what `ready` raises."""
     return staff(partial(_employed, order), settings)
 
 
@@ -59,9 +66,12 @@ def staff(make: Callable[[], Any], settings: Settings) -> Actors:
     """
     with ExitStack() as stack:
         stack.enter_context(connected(settings))
-        with signals.held():
-            demand = demanded(nodes(), settings)
-        return Actors(make, settings, demand, stack.pop_all())
+        return Actors(make, settings, _demand(settings), stack.pop_all())
+
+
+def _demand(settings: Settings) -> Demand:
+    with signals.held():
+        return demanded(nodes(), settings)
 
 
 @dataclass
