@@ -243,7 +243,7 @@ def run_beside(
         raise
     except BaseException:
         for which, folder in folders.items():
-            console.note_kept(which, folder)
+            console.note_kept(which, folder, RETRIED)
         raise
     for which in folders:
         console.note_stopped(which.judge, codes)
