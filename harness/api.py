@@ -81,36 +81,39 @@ def evaluate(
             f"workers of {executor} cannot load a model that is in memory",
             "give its name or folder: model='gpt2-xl'",
         )
-    loaded = (
-        model if isinstance(model, Model) else load(plugins, model, **running.loading(model_args))
-    )
-    benchmark = make_benchmark(plugins, task, task_args or {}, loaded.source, seed)
-    recipe: dict[str, Any] = {
-        "editor": editor,
-        "editor_args": editor_args or {},
-        "metrics": metrics,
-        "judge": judge,
-        "judge_args": judge_args,
-        "controls": controls,
-        "control_args": control_args,
-        "regime": regime,
-        "limit": limit,
-        "seed": seed,
-        "share": share,
-    }
-    evaluation = assemble(plugins, loaded, benchmark, **recipe)
-    ordering = partial(
-        Order.of,
-        plugins,
-        {evaluation: recipe},
-        model=model,
-        options=model_args,
-        task=task,
-        task_args=task_args or {},
-        seed=seed,
-    )
-    folder = evaluation.open(Path(output), new=new)
-    return evaluation.run(folder, advance, running.turns(ordering))
+    with running.ready():
+        loaded = (
+            model
+            if isinstance(model, Model)
+            else load(plugins, model, **running.loading(model_args))
+        )
+        benchmark = make_benchmark(plugins, task, task_args or {}, loaded.source, seed)
+        recipe: dict[str, Any] = {
+            "editor": editor,
+            "editor_args": editor_args or {},
+            "metrics": metrics,
+            "judge": judge,
+            "judge_args": judge_args,
+            "controls": controls,
+            "control_args": control_args,
+            "regime": regime,
+            "limit": limit,
+            "seed": seed,
+            "share": share,
+        }
+        evaluation = assemble(plugins, loaded, benchmark, **recipe)
+        ordering = partial(
+            Order.of,
+            plugins,
+            {evaluation: recipe},
+            model=model,
+            options=model_args,
+            task=task,
+            task_args=task_args or {},
+            seed=seed,
+        )
+        folder = evaluation.open(Path(output), new=new)
+        return evaluation.run(folder, advance, running.turns(ordering))
 
 
 def merge(

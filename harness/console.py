@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -139,15 +139,22 @@ def note_read_back(folder: RunFolder, again: Counter[str]) -> None:
         _line("note", f"{what}: {how} runs {'it' if again.total() == 1 else 'them'} again")
 
 
-def note_kept(evaluation: Evaluation, folder: RunFolder) -> None:
-    """Say how much of a run that ended early there is; what leaked is lost."""
+def note_kept(evaluation: Evaluation, folder: RunFolder, retried: Collection[str]) -> None:
+    """Say how much of a run that ended early there is, and how it goes on; what leaked is lost.
+
+    ``retried`` are the statuses that another try may change.
+    """
     planned = evaluation.visits
-    there = {record.visit for record in folder.records() if record.status != "leak"}
+    there = {record.visit: record.status for record in folder.records()}
+    kept = [there[visit] for visit in planned if there.get(visit, "leak") != "leak"]
+    again = sum(status in retried for status in kept)
     what = "cases" if evaluation.regime.mode == "single" else "visits of cases"
-    err.print(
-        f"kept: {len(there.intersection(planned))} of {len(planned)} {what} in "
-        f"{folder.path}; continue with the same command"
-    )
+    said = [
+        f"kept: {len(kept)} of {len(planned)} {what} in {folder.path}",
+        "continue with the same command" * (not there.keys() >= set(planned)),
+        f"--retry-failed runs {again} of them again" * (again > 0),
+    ]
+    err.print("; ".join(filter(None, said)))
 
 
 def note_pending(run: Run) -> None:

@@ -24,6 +24,7 @@ from edit_harness.plugins import Plugins
 from edit_harness.records import Record, RunFolder
 from edit_harness.shares import Span
 from edit_harness.tuned import tuning
+from edit_harness.wording import counted
 
 ANEW = "run the shards anew, with --new"
 
@@ -136,8 +137,9 @@ class Joined:
         folder = self._open(output, new=new)
         with folder.writing() as write:
             known = {record.visit: record for record in folder.records()}
-            for _ in self._lacking(known, folder) if known else ():
-                pass  # an error if one is another
+            if known:
+                lacking = sum(1 for _ in self._lacking(known, folder))  # an error if one is another
+                folder.notes.append(_there(folder, len(known), lacking))
             manifest = self._manifest(folder)
             if not folder.has_cases(self.first.cases):
                 folder.write_cases(self.cases)
@@ -190,6 +192,16 @@ class Joined:
             "rows": len(shard.rows),
             "environment": shard.run.manifest.get("environment"),
         }
+
+
+def _there(folder: RunFolder, rows: int, lacking: int) -> str:
+    """Say that a folder has rows, of a join before or of a run in one process, which stay as they are."""
+    if lacking:
+        return f"{folder.path} has {counted(rows, 'row')} already, with the same answers: {lacking:,} are added"
+    return (
+        f"nothing is written: {folder.path} has all rows already, with the same answers; "
+        "--new joins the shards beside it"
+    )
 
 
 def _judging(folders: Sequence[RunFolder]) -> dict[str, Any]:

@@ -189,8 +189,14 @@ def caption(runs: Sequence[Run], *, data: bool = False) -> str:
         ("model", _common(f"{own['Model']} ({own['Weights']})" for own in told)),
         ("", _common(own["Precision"] for own in told)),
         ("", _common(own["Mode"] for own in told)),
+        ("", _common(map(_part, runs)) if any(run.shard for run in runs) else ""),
     ]
-    return ", ".join([*(f"{name} {text}".strip() for name, text in parts), INTERVALS])
+    texts = (f"{name} {text}".strip() for name, text in parts if text)
+    return ", ".join([*texts, INTERVALS])
+
+
+def _part(run: Run) -> str:
+    return f"shard {run.shard}" if run.shard else "whole run"
 
 
 def _common(texts: Iterator[str]) -> str:

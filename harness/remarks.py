@@ -21,7 +21,7 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what qualifies a run's numbers: a label of a few letters, and a line of text."""
     if run.shard:
         own, all_ = len(run.planned), len(run.manifest["shard"]["cases"])
-        yield "shard", f"{run.shard}: the numbers are of {own:,} of the run's {all_:,} cases"
+        yield "shard", f"numbers of shard {run.shard} only: {own:,} of the run's {all_:,} cases"
     if run.covers:
         yield "note", run.covers
     if tested := (run.manifest.get("tuned") or {}).get("tested"):

@@ -132,12 +132,14 @@ class _Loop:
                     number += 1
                     waiting = waiting[len(piece.missing) :]
             except DeviceLostError as error:
+                others = f" (one of {len(waiting)} that were at work)" if len(waiting) > 1 else ""
                 yield [
-                    failed(case, state, "device_error", str(error), self.asker.metrics)
+                    failed(case, state, "device_error", f"{error}{others}", self.asker.metrics)
                     for case, state in waiting
                 ]
                 raise ResourceError(
-                    f"the device failed: {error}", "start again, on another device if it stays so"
+                    f"the device failed: {error}",
+                    "start again with --retry-failed, on another device if it stays so",
                 ) from error
             except LeakError as leak:
                 visits = [(case.id, state) for case, state in waiting]

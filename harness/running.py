@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -147,23 +148,24 @@ def run_model(
     # A rehearsal is run here, whoever would run the rest.
     loading = options if flags.dry_run else todo.executor.loading(options)
     load = partial(assembly.load, plugins, name, **loading)
-    with guard.measuring():
-        model = load()
-    for seed, task, benchmark in benchmarks:
-        how = regimes[benchmark.task.name]
-        recipes = assembled(plugins, model, benchmark, flags, todo, how, seed, codes)
-        ordering = partial(
-            Order.of,
-            plugins,
-            recipes,
-            model=name,
-            options=options,
-            task=task.qualified,
-            task_args=todo.tasks[task],
-            seed=seed,
-        )
-        with console.tolerated(codes, todo.several):
-            yield from run_beside(list(recipes), flags, codes, load, todo.executor, ordering)
+    with nullcontext(todo.executor) if flags.dry_run else todo.executor.ready() as executor:
+        with guard.measuring():
+            model = load()
+        for seed, task, benchmark in benchmarks:
+            how = regimes[benchmark.task.name]
+            recipes = assembled(plugins, model, benchmark, flags, todo, how, seed, codes)
+            ordering = partial(
+                Order.of,
+                plugins,
+                recipes,
+                model=name,
+                options=options,
+                task=task.qualified,
+                task_args=todo.tasks[task],
+                seed=seed,
+            )
+            with console.tolerated(codes, todo.several):
+                yield from run_beside(list(recipes), flags, codes, load, executor, ordering)
 
 
 def assembled(
@@ -241,7 +243,7 @@ def run_beside(
         raise
     except BaseException:
         for which, folder in folders.items():
-            console.note_kept(which, folder)
+            console.note_kept(which, folder, RETRIED)
         raise
     for which in folders:
         console.note_stopped(which.judge, codes)

@@ -1,7 +1,8 @@
 """What a user's wish to end does: Ctrl-C, SIGTERM, a closed terminal. For the command line only.
 
 The first raises an error wherever the program is, so that edits are undone and what is done is said; a second one
-ends the process at once. What rows hold needs neither.
+ends the process at once. What rows hold needs neither. Only compiled code that loses errors is left to its end first:
+see `held`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from os import _exit  # while plugins are at work, theirs is another: see guard.staying
 from types import FrameType
 from typing import NoReturn
@@ -18,21 +21,42 @@ from edit_harness.errors import Terminated
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 """The exit code of each signal. A closed terminal is as SIGTERM."""
 SHOW_CURSOR = "\x1b[?25h"
+_blocks: list[list[BaseException]] = []
+"""What was wished within each block that is being held, the innermost last."""
 
 
 def install() -> None:
     """Handle the signals whatever the process that started this one did, but for ``nohup``, which is a user's wish."""
     asked: set[int] = set()
 
-    def end(number: int, frame: FrameType | None) -> NoReturn:
+    def end(number: int, frame: FrameType | None) -> None:
         if asked:
             _at_once(CODES[signal.Signals(number)])
         asked.add(number)
-        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+        wish = KeyboardInterrupt() if number == signal.SIGINT else Terminated()
+        if not _blocks:
+            raise wish
+        _blocks[-1].append(wish)
 
     for number in CODES:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
+
+
+@contextmanager
+def held() -> Generator[None]:
+    """Let the first signal wait for the end of a block, which should be a matter of a second.
+
+    For calls of compiled code that asks whether a signal came, and makes something else of what its handler raises.
+    """
+    wishes: list[BaseException] = []
+    _blocks.append(wishes)
+    try:
+        yield
+    finally:
+        _blocks.pop()
+        if wishes:
+            raise wishes[0]
 
 
 def _at_once(code: int) -> NoReturn:

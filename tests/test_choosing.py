@@ -1,6 +1,7 @@
 """Executors by name, what they are told wrongly, and how a driver loads what others run."""
 
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -8,10 +9,12 @@ import pytest
 from crews import Together
 
 import edit_harness as eh
-from edit_harness import beside
-from edit_harness.errors import UsageError
+from edit_harness import assembly, beside
+from edit_harness.errors import ResourceError, UsageError
 from edit_harness.executors import choosing
 from edit_harness.testing import tiny_model
+
+ROOM = 4
 
 
 @pytest.fixture
@@ -23,12 +26,18 @@ def other(monkeypatch):
     class Settings:
         num_workers: int = 1
 
+    @contextmanager
+    def ready(settings):
+        if settings.num_workers > ROOM:
+            raise ResourceError("there is no room", "less in --executor-args")
+        yield settings.num_workers
+
     def crew(order, settings):
         made.append(Together(order, settings.num_workers))
         return made[-1]
 
     module = ModuleType("crews_in_this_process")
-    module.Settings, module.crew = Settings, crew
+    module.Settings, module.ready, module.crew = Settings, ready, crew
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(choosing.EXECUTORS, "other", module.__name__)
     return made
@@ -79,7 +88,7 @@ def test_a_model_in_memory_cannot_go_to_workers(other, tmp_path):
         eh.evaluate(model=tiny_model(), executor="other", output=tmp_path)
 
 
-def test_the_command_runs_on_workers(other, tmp_path):
+def test_the_command_runs_on_workers(other, tmp_path, capsys):
     from edit_harness.cli import main
 
     given = ["--editor", "ft", "--limit", "2", "-o", str(tmp_path), "--executor", "other"]
@@ -89,6 +98,25 @@ def test_the_command_runs_on_workers(other, tmp_path):
     assert other[0].size == 2
     (folder,) = tmp_path.iterdir()
     assert (folder / "samples.jsonl").read_text().count("\n") == 2
+    assert "on 2 workers of other" in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_workers_lack_is_told_before_a_model_is_loaded_or_a_folder_made(
+    other, tmp_path, capsys, monkeypatch
+):
+    from edit_harness.cli import main
+
+    monkeypatch.setattr(assembly, "load", lambda *given, **options: pytest.fail("it was loaded"))
+    given = ["--editor", "ft", "-o", str(tmp_path), "--executor", "other"]
+    with pytest.raises(SystemExit) as ended:
+        main([*given, "--executor-args", "num_workers=5"])
+    assert ended.value.code == 5
+    assert capsys.readouterr().err == ("error: there is no room\n       less in --executor-args\n")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ResourceError):
+        eh.evaluate(
+            model="nowhere", executor="other", executor_args={"num_workers": 5}, output=tmp_path
+        )
 
 
 def test_a_wrong_executor_ends_before_a_model_is_loaded(tmp_path, capsys):

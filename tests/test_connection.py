@@ -1,11 +1,13 @@
 """Ray that is not installed, or not where it is said to be; what is there is joined in `test_rays`."""
 
+import os
 import sys
 
 import pytest
 
 from edit_harness.errors import PluginError, ResourceError, UsageError
 from edit_harness.executors import connection
+from edit_harness.executors.places import Settings
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,22 @@ def test_addresses_at_which_nothing_is(address, kind, cause):
         connection.check_address(address)
     assert caught.value.cause.startswith(cause)
     assert caught.value.remedy
+
+
+def test_what_ray_writes_while_it_fails_to_connect_is_not_shown(monkeypatch, capfd):
+    class Ray:
+        is_initialized = staticmethod(bool)
+
+        @staticmethod
+        def init(*given, **options):
+            os.write(2, b"W rpc_client.h:153: Failed to connect to GCS")
+            raise ConnectionError("timed out. And more")
+
+    monkeypatch.setattr(connection, "ray", lambda: Ray)
+    with pytest.raises(ResourceError, match="machine: timed out\n"):
+        connection.connected(Settings()).__enter__()
+    os.write(2, b"heard")
+    assert capfd.readouterr() == ("", "heard")
 
 
 def test_another_version_of_ray_is_said_as_one():

@@ -1,6 +1,7 @@
 """The command merge: what it prints, and how it ends."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,10 @@ def test_the_table_is_that_of_a_run(halves, tmp_path):
     score, _ = edit_harness("score", tmp_path / whole.name)
     assert score.stdout == shown.stdout
     assert timeless(tmp_path / whole.name) == timeless(whole)
+    rows = (tmp_path / whole.name / "samples.jsonl").read_bytes()
+    shown, told = merge(*names, "-o", tmp_path)
+    assert "has all rows already, with the same answers; --new joins" in told
+    assert (tmp_path / whole.name / "samples.jsonl").read_bytes() == rows
 
 
 def test_json_is_the_results(halves, tmp_path):
@@ -97,7 +102,11 @@ def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
     scored, _ = edit_harness("score", first, "--json")
     assert json.loads(scored.stdout)["shard"] == {"number": 1, "of": 2}
     _, told = edit_harness("score", first)
-    assert "shard 1 of 2: the numbers are of 4 of the run's 10 cases" in told
+    assert "numbers of shard 1 of 2 only: 4 of the run's 10 cases" in told
+    for form in ("table", "markdown", "latex", "csv", "html"):
+        reported, _ = edit_harness("report", halves[0][0], "--format", form)
+        assert reported.exit_code == 0
+        assert re.search("shard.{,3}1 of 2|,1 of 2,|1 of 2 only", " ".join(reported.stdout.split()))
     every = first.replace("shard-1-of-2", "shard-*-of-2")
     command = f"edit-harness merge {every} -o {Path(first).parent}"
     assert command.replace(" ", "") in told.replace(" ", "")

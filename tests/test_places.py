@@ -30,10 +30,10 @@ def test_how_many_there_are_to_be(nodes, settings, wanted):
 @pytest.mark.parametrize(
     ("nodes", "settings", "cause"),
     [
-        (CPUS, {"num_workers": 13}, "13 workers that take 1 of CPU each: 2 nodes with 12 CPUs and 0 GPUs in all hold 12"),
-        (CPUS, {"gpus_per_worker": 1}, "1 worker that take 1 of CPU and 1 of GPU each: 2 nodes with 12 CPUs and 0 GPUs in all hold 0"),
-        (CPUS, {"num_workers": 3, "cpus_per_worker": 5}, "3 workers that take 5 of CPU each: 2 nodes with 12 CPUs and 0 GPUs in all hold 1"),
-        (GPUS, {"num_workers": 3, "gpus_per_worker": 6}, "3 workers that take 1 of CPU and 6 of GPU each: 2 nodes with 32 CPUs and 16 GPUs in all hold 2"),
+        (CPUS, {"num_workers": 13}, "13 workers with 1 CPU each, but for 12: there are 12 CPUs and 0 GPUs on 2 nodes"),
+        (CPUS, {"gpus_per_worker": 1}, "1 worker with 1 CPU and 1 GPU, but for 0: there are 12 CPUs and 0 GPUs on 2 nodes"),
+        (CPUS, {"num_workers": 3, "cpus_per_worker": 5}, "3 workers with 5 CPUs each, but for 1: there are 12 CPUs and 0 GPUs on 2 nodes"),
+        (GPUS, {"num_workers": 3, "gpus_per_worker": 6}, "3 workers with 1 CPU and 6 GPUs each, but for 2: there are 32 CPUs and 16 GPUs on 2 nodes"),
     ],
 )  # fmt: skip
 def test_no_room_is_said_with_what_there_is(nodes, settings, cause):

@@ -185,6 +185,9 @@ def test_the_work_of_the_dead_returns_whole(bench, alone, size, at):
     )
     assert rows(folder) == alone
     assert bench.crew.hired >= 2 * size if at < 2 else True
+    if at < 2:
+        died = "1 worker" if size == 1 else "2 workers"
+        assert f"{died} died, the last of them: killed; others did their work" in folder.notes
 
 
 def test_who_dies_again_and_again_but_gets_further_costs_nothing(bench, alone):

@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -177,6 +179,37 @@ def test_a_bug_is_said_as_one(pair):
     assert failed.error.cause == "internal error in a worker: KeyError: 'a bug'"
 
 
+WAITS = """
+import sys, time
+from functools import partial
+from edit_harness import signals
+from edit_harness.executors import rays
+from edit_harness.executors.places import Settings
+
+crew = rays.staff(partial(time.sleep, 60), Settings(sys.argv[1], num_workers=1, cpus_per_worker=0))
+signals.install()
+try:
+    crew.hire()
+    print("waits", flush=True)
+    while True:
+        assert not list(crew.events(1.0))
+finally:
+    crew.close()
+"""
+
+
+def test_a_signal_while_ray_waits_is_the_error_that_it_is_elsewhere(cluster):
+    waits = [sys.executable, "-c", WAITS, cluster]
+    with subprocess.Popen(
+        waits, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as driver:
+        assert driver.stdout.readline() == "waits\n"
+        time.sleep(1)
+        driver.terminate()
+        _, told = driver.communicate(timeout=SECONDS)
+    assert told.splitlines()[-1] == "edit_harness.errors.Terminated"
+
+
 @pytest.mark.slow
 def test_who_is_silent_is_killed(cluster):
     """Stopped; with Python's lock for good; deaf to its alarm in compiled code: all at once."""
@@ -219,7 +252,7 @@ def test_who_dies_while_it_starts_is_dead(cluster):
 def test_too_many_workers_are_refused_with_what_there_is(cluster):
     with pytest.raises(ResourceError) as caught:
         staff(num_workers=5)
-    assert caught.value.cause.endswith("2 nodes with 4 CPUs and 0 GPUs in all hold 4")
+    assert caught.value.cause.endswith("there are 4 CPUs and 0 GPUs on 2 nodes")
 
 
 def test_who_gets_no_place_in_time_is_a_failure(pair):

@@ -29,13 +29,17 @@ class Leaky(Editor):
         next(model.module.parameters()).data[0, 0] += 1
         return Edit()
 
+class Lost(Editor):
+    def edit(self, model, requests):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
 class Never(Editor):
     def edit(self, model, requests):
         raise ValueError("no")
 
 @hookimpl
 def edit_harness_register_editors(register):
-    for kind in (Loud, Leaky, Never):
+    for kind in (Loud, Leaky, Lost, Never):
         register(kind.__name__.lower(), kind, "Odd")
 """
 
@@ -80,6 +84,15 @@ def test_where_every_case_failed_there_are_no_numbers(tell):
     assert "3 edit_failed: --retry-failed runs them again" in tell("never")[1]
 
 
+def test_after_a_device_failed_it_is_said_what_runs_its_cases_again(tell):
+    shown, told = tell("lost")
+    assert shown.exit_code == 5
+    assert told.count("same command") == 0, "nothing would be run"
+    assert "; --retry-failed runs 3 of them again" in told
+    assert "start again with --retry-failed" in told
+    assert "encountered (one of 3 that were at work)" in tell("lost")[1]
+
+
 def test_after_a_leak_it_is_said_what_is_kept_and_how_to_go_on(tell):
     shown, told = tell("leaky")
     assert shown.exit_code == 3
@@ -112,7 +125,7 @@ def test_a_shard_is_run_told_and_read_back(tell, monkeypatch):
     shown, told = tell("loud", "--shard", "2/2")
     assert shown.exit_code == 0, told
     assert "shard 2 of 2: 1 case of these; merge joins the shards" in told
-    assert "shard 2 of 2: the numbers are of 1 of the run's 3 cases" in told
+    assert "numbers of shard 2 of 2 only: 1 of the run's 3 cases" in told
     assert "nothing is run" in tell("loud", "--shard", "2/2")[1]
     (folder,) = Path("results").iterdir()
     assert "-shard-2-of-2-" in folder.name

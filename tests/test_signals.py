@@ -22,6 +22,24 @@ finally:
 """
 
 
+HELD = """
+import os, signal, sys
+from edit_harness import signals
+from edit_harness.errors import Terminated
+signals.install()
+try:
+    with signals.held():
+        for _ in range(int(sys.argv[1])):
+            os.kill(os.getpid(), signal.SIGTERM)
+        print("behind", flush=True)
+    print("never")
+except Terminated:
+    print("raised", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+print("never")
+"""
+
+
 def started(*command, ignoring=(), **options):
     def ignore():
         for number in ignoring:
@@ -67,6 +85,13 @@ def test_a_second_signal_ends_it_at_once(second):
     process.send_signal(second)
     process.communicate(timeout=20)
     assert process.returncode == CODES[second]
+
+
+@pytest.mark.parametrize(("times", "printed"), [(1, "behind\nraised\n"), (2, "")])
+def test_a_signal_waits_for_the_end_of_a_block_and_the_second_for_nothing(times, printed):
+    process = started("-c", HELD, str(times))
+    assert process.communicate(timeout=20)[0] == printed
+    assert process.returncode == CODES[signal.SIGTERM]
 
 
 def test_a_closed_terminal_does_not_end_what_nohup_started():

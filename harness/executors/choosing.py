@@ -1,12 +1,14 @@
 """Who runs the cases: an executor by its name, with its settings.
 
-A new one is a module with ``Settings``, a dataclass, and ``crew(order, settings)``, which returns a
+A new one is a module with ``Settings``, a dataclass, ``ready(settings)``, which holds what workers need while a
+block lasts and yields how many there are to be, and ``crew(order, settings)``, which returns a
 `edit_harness.executors.crew.Crew`; here it gets a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -21,6 +23,7 @@ from edit_harness.executors.crew import Crew
 from edit_harness.executors.worker import Order
 from edit_harness.loading import TF32
 from edit_harness.plugins import suggestion
+from edit_harness.wording import counted
 
 EXECUTORS = {"local": "", "ray": "edit_harness.executors.rays"}
 """The module of each executor; that which has none is this process."""
@@ -40,8 +43,20 @@ class Executor:
     settings: Any
     crew: Callable[[Order, Any], Crew] | None = None
     """Makes the workers; None if there are none but this process."""
+    reach: Callable[[Any], AbstractContextManager[int]] | None = None
+    """Holds what workers need, and yields how many there are to be."""
+    name: str = ""
     where: str = ""
-    """Where cases are run, for readers, if it is not here."""
+    """Where cases are run, for readers, if it is not here; known when it is ready."""
+
+    @contextmanager
+    def ready(self) -> Generator[Executor]:
+        """Yield it with all that workers need while a block lasts. Raises `HarnessError` if it is not there."""
+        if self.reach is None:
+            yield self
+            return
+        with self.reach(self.settings) as workers:
+            yield replace(self, where=f"on {counted(workers, 'worker')} of {self.name}")
 
     def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return how the driver itself loads the model, which it only identifies where others run it.
@@ -90,6 +105,5 @@ def chosen(name: str, settings: Mapping[str, Any]) -> Executor:
     if not EXECUTORS[name]:
         return Executor(fields.build(NoSettings, settings, what))
     module = import_module(EXECUTORS[name])
-    return Executor(
-        fields.build(module.Settings, settings, what), module.crew, f"on workers of {name}"
-    )
+    told = fields.build(module.Settings, settings, what)
+    return Executor(told, module.crew, module.ready, name)

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,12 +60,13 @@ def connected(settings: Settings) -> Iterator[None]:
         options = {}
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        module.init(
-            settings.address or "local",
-            log_to_driver=False,
-            logging_level=logging.CRITICAL,
-            **options,
-        )
+        with _unheard():
+            module.init(
+                settings.address or "local",
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+                **options,
+            )
     except SystemExit:  # what Ray's own handler of SIGTERM raises meanwhile
         raise Terminated from None
     except Exception as error:
@@ -78,6 +80,26 @@ def connected(settings: Settings) -> Iterator[None]:
         yield
     finally:
         module.shutdown()
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Let what Ray's compiled code writes to stderr go nowhere, except with --debug: what is wrong it raises, too.
+
+    No setting of Ray's reaches its log before it is connected.
+    """
+    if log.isEnabledFor(logging.DEBUG):
+        yield
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def check_address(address: str) -> None:

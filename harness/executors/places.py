@@ -57,8 +57,12 @@ class Demand:
     gpus: float
 
     def __str__(self) -> str:
-        takes = f"{self.cpus:g} of CPU" + f" and {self.gpus:g} of GPU" * bool(self.gpus)
-        return f"{counted(self.workers, 'worker')} that take {takes} each"
+        takes = _said(self.cpus, "CPU") + f" and {_said(self.gpus, 'GPU')}" * bool(self.gpus)
+        return f"{counted(self.workers, 'worker')} with {takes}" + " each" * (self.workers > 1)
+
+
+def _said(number: float, unit: str) -> str:
+    return f"{number:g} {unit}" + "s" * (number == 0 or number > 1)
 
 
 def demanded(nodes: Sequence[Node], settings: Settings) -> Demand:
@@ -73,8 +77,8 @@ def demanded(nodes: Sequence[Node], settings: Settings) -> Demand:
     room = sum(node.room(demand) for node in nodes)
     if room < demand.workers:
         raise ResourceError(
-            f"there is no room for {demand}: {counted(len(nodes), 'node')} with {cpus:g} CPUs and "
-            f"{gpus:g} GPUs in all hold {room}",
+            f"there is no room for {demand}, but for {room}: there are {_said(cpus, 'CPU')} and "
+            f"{_said(gpus, 'GPU')} on {counted(len(nodes), 'node')}",
             "less in --executor-args: num_workers, cpus_per_worker, gpus_per_worker; or add nodes",
         )
     return demand

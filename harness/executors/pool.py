@@ -34,6 +34,7 @@ from edit_harness.executors.crew import (
     Unit,
 )
 from edit_harness.executors.units import Chunk
+from edit_harness.wording import counted
 
 LOG = logging.getLogger(__name__)
 WAIT = 1.0
@@ -111,6 +112,8 @@ class Pool:
     stillborn: int = 0
     """Workers in a row that died before they were ready."""
     given_up: int = 0
+    died: list[str] = field(default_factory=list)
+    """Why each worker died that did."""
 
     def __post_init__(self) -> None:
         self._numbers = count()
@@ -124,6 +127,9 @@ class Pool:
                 LOG.debug("%s of worker %d", type(event).__name__, event.worker)
                 yield from self._take(event)
                 self._staff()
+        for its in self.rows.values() if self.died else ():
+            last = f", the last of them: {self.died[-1]}"
+            its.tell(f"{counted(len(self.died), 'worker')} died{last}; others did their work")
 
     def _staff(self) -> None:
         """Hire who is lacking, and hand out units to who is free."""
@@ -199,6 +205,7 @@ class Pool:
 
     def _gone(self, worker: int, why: str) -> Iterator[Turn]:
         """Bear that a worker is gone."""
+        self.died.append(why)
         for its in self.rows.values():
             its.event("worker died", number=worker, why=why)
         if worker in self.starting:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from edit_harness import signals
 from edit_harness.blame import said
 from edit_harness.errors import HarnessError, PluginError, ResourceError
 from edit_harness.executors.connection import connected, nodes, ray
@@ -31,15 +32,24 @@ if TYPE_CHECKING:
 
 TRAVELS = ("EDIT_HARNESS_", "OMP_NUM_THREADS", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Beginnings of the variables that a worker gets from the command's environment; none is a secret."""
+STEP = 1.0
+"""Seconds of a wait that are not interrupted."""
 log = logging.getLogger(__name__)
 
 
-def crew(order: Order, settings: Settings) -> Actors:
-    """Start or join Ray, and return a crew that nobody is hired for yet.
+@contextmanager
+def ready(settings: Settings) -> Generator[int]:
+    """Start or join Ray for a while, and yield how many workers there are to be.
 
     Raises `UsageError` if Ray is not installed, `ResourceError` if no cluster answers or it has no
     room for the workers wished.
     """
+    with connected(settings):
+        yield _demand(settings).workers
+
+
+def crew(order: Order, settings: Settings) -> Actors:
+    """Return a crew that nobody is hired for yet. Raises what `ready` raises."""
     return staff(partial(_employed, order), settings)
 
 
@@ -56,8 +66,12 @@ def staff(make: Callable[[], Any], settings: Settings) -> Actors:
     """
     with ExitStack() as stack:
         stack.enter_context(connected(settings))
-        demand = demanded(nodes(), settings)
-        return Actors(make, settings, demand, stack.pop_all())
+        return Actors(make, settings, _demand(settings), stack.pop_all())
+
+
+def _demand(settings: Settings) -> Demand:
+    with signals.held():
+        return demanded(nodes(), settings)
 
 
 @dataclass
@@ -91,6 +105,7 @@ class Actors:
         """How many workers there are to be."""
         return self._demand.workers
 
+    @signals.held()
     def hire(self) -> int:
         """Start another worker, wherever there is room; nodes get workers in turn."""
         number = next(self._numbers)
@@ -100,6 +115,7 @@ class Actors:
         )
         return number
 
+    @signals.held()
     def send(self, worker: int, unit: Unit) -> None:
         """Give a worker that is free its next unit."""
         hired = self._hired[worker]
@@ -107,6 +123,11 @@ class Actors:
 
     def events(self, timeout: float) -> Iterator[Event]:
         """Yield what has happened, after so many seconds at the latest; maybe nothing."""
+        with signals.held():
+            happened = list(self._events(timeout))
+        yield from happened
+
+    def _events(self, timeout: float) -> Iterator[Event]:
         for number in self._with_news(timeout):
             if number in self._hired:
                 yield from self._next(number)
@@ -179,12 +200,14 @@ class Actors:
                 self.dismiss(number)
                 yield Failed(number, None, _no_place(self._demand, patience))
 
+    @signals.held()
     def dismiss(self, worker: int) -> None:
         """Kill a worker; nothing more is heard of it."""
         if hired := self._hired.pop(worker, None):
             with suppress(ray().exceptions.RayError):
                 ray().kill(hired.handle)
 
+    @signals.held()
     def close(self) -> None:
         """Kill all workers, and leave Ray or stop it."""
         with self._held:
@@ -214,14 +237,24 @@ def survey(settings: Settings) -> list[dict[str, Any]]:
 def _answered(asked: Any, demand: Demand, settings: Settings) -> dict[str, Any]:
     """Wait for what a worker says of itself."""
     problems = ray().exceptions
+    if not _there(asked, settings.placement):
+        raise _no_place(demand, settings.placement)
     try:
-        return dict(ray().get(asked, timeout=settings.placement))
-    except problems.GetTimeoutError:
-        raise _no_place(demand, settings.placement) from None
+        return dict(ray().get(asked))
     except problems.RayTaskError as error:
         return {"problem": _unforeseen(error).cause}
     except problems.RayError as error:
         return {"problem": _why(str(error))}
+
+
+def _there(asked: Any, patience: float) -> bool:
+    """Tell whether an answer came within so many seconds."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        with signals.held():
+            if ray().wait([asked], timeout=STEP)[0]:
+                return True
+    return False
 
 
 def _actor(number: int, roll: Any, takes: Demand, settings: Settings, where: Any) -> Any:
