@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edit_harness.control import COLLAPSE
+from edit_harness.effects import ENOUGH as MODELS
 from edit_harness.outcome import LEVEL, UNPARSED, Run
 from edit_harness.wording import counted
 
@@ -51,9 +52,16 @@ def _of_controls(run: Run) -> Iterator[tuple[str, str]]:
     if any(each.over == "models" for each in run.effects):
         of = "batches" if run.regime.mode == "batch" else f"{len(run.records)} edits, a sample"
         most = max(each.models for each in run.effects)
-        yield "control", f"controls were put to {most} of {of}; their intervals are over these"
+        few = f"; below {MODELS} models there is no interval"
+        over = "; their intervals are over these" if most >= MODELS else few
+        yield "control", f"controls were put to {most} of {of}{over}"
     elif run.effects:
         yield "control", "intervals of controls are over the documents of one edited model"
+    for name, whys in run.uncompared.items():
+        for measure, why in whys.items():
+            yield "control", f"{measure or 'a part'} of {name} is left out: {why}"
+    for name in run.numberless:
+        yield "control", f"{name} has no number at all"
     for name, rows in run.unmeasured.items():
         first = next(iter(rows))
         why = f"{first.status}: {first.message}"

@@ -104,7 +104,7 @@ def besides(effects: Sequence[Effect], level: float) -> Table:
         table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "Control")
     for each in effects:
         change = each.change
-        known = change.n > 1 and not math.isnan(change.low)
+        known = not math.isnan(change.low)
         table.add_row(
             plain(f"{each.control} {each.name}"),
             DIRECTION[each.better],
