@@ -164,7 +164,7 @@ def test_a_measure_that_cannot_be_summed_up_is_left_out_with_the_reason(own, mod
     found = loaded("variant", folder, model).examine()
     assert list(found.marks) == ["acc_norm"]
     assert found.left_out == {
-        "f1": "it is no mean over documents, no perplexity and no bits per byte"
+        "mcc": "it is no mean over documents, no perplexity and no bits per byte"
     }
     folder = variant(own, tmp_path, foo=("metric: acc,", "metric: foo,"))
     lm_eval_task._index.cache_clear()
@@ -252,7 +252,7 @@ def test_it_is_a_flag_of_the_command(own, tmp_path):
     made = CliRunner().invoke(main, [*flags, "--json", "-q"])
     assert made.exit_code == 0, made.stderr
     found = json.loads(made.stdout)["control"]
-    assert found["lm-eval:own_facts"]["acc"]["difference"] == 0
+    assert found["lm_eval:own_facts"]["acc"]["difference"] == 0
     assert found["text"]["perplexity"]["models"] == 2
     wrong = CliRunner().invoke(main, [*flags[:-2], "--control-args", "include=x"])
     assert wrong.exit_code == 2
