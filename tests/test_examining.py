@@ -157,7 +157,7 @@ def test_a_control_that_fails_is_a_failure_of_its_own(evaluate, answer, status):
     assert not run.sound
     (said,) = (text for label, text in remarks(run) if label == "control")
     assert said.startswith(
-        f"broken has no answer of 7 edited models, left out here; the first: {status}"
+        f"no answer of 7 edited models to broken, left out here; the first: {status}"
     )
     assert run.effects == []
 
@@ -229,8 +229,8 @@ def test_a_control_without_any_number_is_told(evaluate):
     assert not run.sound
     said = [text for label, text in remarks(run) if label == "control"]
     assert said == [
-        "f1 of numberless is left out: it is no mean, of the unedited model (2 of 2 edited models)",
-        "numberless has no number at all",
+        "left out: f1 of numberless: it is no mean, of the unedited model (2 of 2 edited models)",
+        "no number at all of numberless",
     ]
     assert run.results()["control_left_out"] == {
         "numberless": {"f1": "it is no mean, of the unedited model (2 of 2 edited models)"}
@@ -293,3 +293,26 @@ class Constant(Control):
 def edit_harness_register_controls(register):
     register("constant", Constant)
 """
+
+
+def test_reports_and_pages_have_the_table_of_controls(evaluate):
+    from edit_harness import formats, layouts
+    from edit_harness.pages.explorer import explore
+
+    run = evaluate(control=Likelihood(), control_args={"sample": 2})
+    (grid,) = layouts.besides([run])
+    assert grid.heads == ["Control"]
+    ((names, cells),) = grid.rows
+    assert names == ["likelihood loglikelihood ↑"]
+    assert cells[-1].text == "3 × 2"
+    assert "| likelihood loglikelihood ↑ |" in formats.markdown([grid])
+    rows = formats.comma([grid]).splitlines()
+    assert [row.split(",")[:2] for row in rows[1:]] == [
+        ["likelihood loglikelihood", when] for when in ("before", "after", "change")
+    ]
+    (both,) = layouts.besides([run, evaluate(output="plain")])
+    assert both.heads == ["Editor", "Control"]
+    assert list(layouts.besides([evaluate(output="plain")])) == []
+    html = explore([run], "runs")
+    assert "<bdi>likelihood loglikelihood</bdi>" in html
+    assert "Likelihood loglikelihood" not in html
