@@ -212,7 +212,7 @@ def _explained(error: Exception) -> tuple[str, str]:
 
 def _check_readable(folder: str, task: str) -> None:
     """Raise `DataError` if a file of a folder that names a task is no YAML."""
-    import yaml  # lm-evaluation-harness brings it
+    import yaml  # type: ignore[import-untyped]  # lm-evaluation-harness brings it
 
     for file in sorted(Path(folder).rglob("*.yaml")) if folder else ():
         text = file.read_text(encoding="utf-8", errors="replace")
