@@ -122,7 +122,7 @@ def _measures(pairs: Mapping[int, tuple[Graded, Graded]]) -> dict[str, str]:
     """
     names = [n for pair in pairs.values() for side in pair for n in (*side.marks, *side.left_out)]
     found = {}
-    for name in dict.fromkeys(names):
+    for name in sorted({*names}):  # as the log has them
         whys = [why for pair in pairs.values() if (why := _missing(name, *pair))]
         of = f" ({len(whys)} of {len(pairs)} edited models)" if len(pairs) > 1 else ""
         found[name] = f"{whys[0]}{of}" if whys else ""
@@ -181,6 +181,92 @@ def _effect(
         len(used[0][0].values),
         len(used),
         {state: tuple(_whole(each) for each in pair) for state, pair in marks.items()},  # type: ignore[misc]
+    )
+
+
+@dataclass(frozen=True)
+class Versus:
+    """How much more one measure of a control changed in a run B than in a run A."""
+
+    control: str
+    name: str
+    better: str
+    first: float
+    """The change in A, over what both have."""
+    second: float
+    difference: Estimate
+    """B less A, paired; its ends are NaN where there is no interval."""
+    over: Literal["documents", "models"]
+    documents: int
+    models: int
+
+
+def versus(
+    control: str,
+    first: Sequence[Seen],
+    second: Sequence[Seen],
+    *,
+    last: bool,
+    level: float,
+    seed: int,
+) -> Iterator[Versus]:
+    """Yield the measures that both runs have of a control, over the states and documents of both.
+
+    What is resampled is as in `effects`. Nothing is yielded if the documents are not the same.
+    """
+    sides = [_paired(seen, last=last) for seen in (first, second)]
+    states = [s for s in sides[0] if s in sides[1]]
+    states = states[-1:] if last else states
+    known = [{name for name, why in _measures(side).items() if not why} for side in sides]
+    if len({graded.documents for side in sides for s in states for graded in side[s]}) != 1:
+        return
+    for name in _measures(sides[0]):
+        if all(name in each for each in known):
+            both = [[(s[i][0].marks[name], s[i][1].marks[name]) for i in states] for s in sides]
+            yield _versus(control, name, *both, level=level, seed=seed)
+
+
+def _versus(
+    control: str,
+    name: str,
+    first: Sequence[tuple[Marks, Marks]],
+    second: Sequence[tuple[Marks, Marks]],
+    *,
+    level: float,
+    seed: int,
+) -> Versus:
+    single, marks = len(first) == 1, first[0][0]
+    columns = {
+        f"{run} {key}": column
+        for run, pairs in (("A", first), ("B", second))
+        for key, column in (_documents(pairs[0]) if single else _models(pairs)).items()
+    }
+
+    def summed(drawn: stats.Columns) -> dict[str, float]:
+        a, b = (
+            _value(drawn[f"{run} after"].sum(), drawn[f"{run} after of"].sum(), marks.how)
+            - _value(drawn[f"{run} before"].sum(), drawn[f"{run} before of"].sum(), marks.how)
+            for run in "AB"
+        )
+        return {"A": a, "B": b, "difference": b - a}
+
+    units = len(columns["A before"])
+    few = np.arange(units) if units < stats.FEW else None
+    found = stats.bootstrap(columns, summed, level=level, seed=seed, groups=few)
+    # Both began with the same model and documents, so that what is compared is after and after.
+    difference = found["difference"].within(_limits([*first, *second], None))
+    if units < (2 if single else ENOUGH):
+        difference = replace(difference, low=math.nan, high=math.nan)
+    return Versus(
+        control,
+        name,
+        marks.better,
+        found["A"].value,
+        found["B"].value,
+        difference,
+        "documents" if single else "models",
+        len(marks.values),
+        len(first),
     )
 
 
