@@ -112,6 +112,8 @@ def evaluate(
             task_args=task_args or {},
             seed=seed,
         )
+        if running.crew is None:  # workers try it themselves
+            evaluation.check_controls()
         folder = evaluation.open(Path(output), new=new)
         return evaluation.run(folder, advance, running.turns(ordering))
 

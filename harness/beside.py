@@ -12,11 +12,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from edit_harness import examining, runner, selfcheck, selftest
+from edit_harness import runner, selfcheck, selftest
 from edit_harness.allowance import Allowance
 from edit_harness.asking import failed
 from edit_harness.before import Before
-from edit_harness.cases import Case, Examined, Visit
+from edit_harness.cases import Case, Visit
 from edit_harness.control import is_control
 from edit_harness.errors import LeakError
 from edit_harness.failures import RETRIED
@@ -217,11 +217,9 @@ class Session:
     def _examinable(self) -> None:
         """Try whether controls with code of their own can be put to an editor's edits."""
         for evaluation, its in self.rows.items():
-            left = [step for step in evaluation.steps if not set(step.visits) <= its.done]
-            if any(isinstance(case, Examined) for step in left for case in step.measure):
+            if not set(evaluation.visits) <= its.done:
                 self._at_work = evaluation
-                examining.check(evaluation.model, evaluation.editor, left[0].requests)
-                self.before.witness.verify()
+                evaluation.check_controls(self.before.witness)
 
     def _trial(self) -> Case | None:
         """Return a case to try the model with; None if nothing is left to be asked."""
@@ -296,8 +294,8 @@ class Session:
             return leak
         cases = {name for name, _ in leak.visits if not is_control(name)}
         where = f", at case {min(cases)}" if len(cases) == 1 else ""
-        editor = f"editor {self._at_work.label}"
-        return LeakError(leak.what, leak.visits, editor=editor, where=where, remedy=leak.remedy)
+        whose = leak.by or f"editor {self._at_work.label}"
+        return LeakError(leak.what, leak.visits, editor=whose, where=where, remedy=leak.remedy)
 
 
 def _steps_of(evaluation: Evaluation, visits: Collection[Visit]) -> list[Step]:

@@ -231,6 +231,8 @@ class Graded:
     """A digest of the documents as they were asked, in order: only equal ones can be paired."""
     marks: Mapping[str, Marks]
     """By measure."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Measures that there is no number of, each with the reason in a few words."""
 
 
 Answer: TypeAlias = Scores | Divergence | Distribution | Text | Graded

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edit_harness import console, layouts, report
+from edit_harness.effects import Versus
 from edit_harness.encoding import finite
 from edit_harness.errors import UsageError
 from edit_harness.formats import Cell, Grid, labelled, rich
@@ -92,7 +93,8 @@ def _print(pairing: Pairing, contrasts: Sequence[Contrast]) -> None:
         text = f"{own['Editor']}  {own['Task']} {own['Version']}  {own['Model']} {own['Precision']}"
         text += f"  {own['Mode']}  seed {own['Seed']}  run {own['Run']}"
         console.out.print(labelled(label, text, console.out.width))
-    for part in rich([_grid(contrasts, pairing.first)], console.out.width):
+    grids = [_grid(contrasts, pairing.first), *_controls(pairing.versus)]
+    for part in rich(grids, console.out.width):
         console.out.print(part)
     for label, text in remarks(pairing, contrasts):
         console.out.print(labelled(label, text, console.out.width))
@@ -110,6 +112,21 @@ def _grid(contrasts: Sequence[Contrast], run: Run) -> Grid:
         f"{layouts.spread(sorted(counts))} cases that both measured",
         ["Metric"], heads + (["n"] if len(counts) > 1 else []), rows,
     )  # fmt: skip
+
+
+def _controls(found: Sequence[Versus]) -> Iterator[Grid]:
+    """Yield the table of what controls came to in both runs, if there is something."""
+    rows = []
+    for each in found:
+        low, high = each.difference.low, each.difference.high
+        texts = [f"{value:+.2g}" for value in (each.first, each.second, each.difference.value)]
+        texts.append("–" if math.isnan(low) else f"[{low:+.2g}, {high:+.2g}]")
+        texts.append(f"{each.documents:,} × {each.models:,}")
+        name = f"{each.control} {each.name} {DIRECTION[each.better]}".strip()
+        rows.append(([name], [Cell(text) for text in texts]))
+    if rows:
+        heads = ["A", "B", "B − A", f"{LEVEL:.0%} CI", "n"]
+        yield Grid("Changes of controls, after less before the edits", ["Control"], heads, rows)
 
 
 def _cells(each: Contrast, run: Run) -> list[Cell]:
@@ -159,6 +176,8 @@ def remarks(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[s
     )
     yield "effect", "cases gained and lost of 0/1 values (McNemar), else Cohen's d_z (paired t)"
     yield "CI", "each interval is of one measure, and not corrected for their number as p is"
+    if pairing.first.effects and pairing.second.effects and not pairing.versus:
+        yield "controls", "not compared: models, modes, cases or documents are not the same"
     for text, count in pairing.left_out.items():
         yield "left out", f"{count} cases {text}"
     yield from _warnings(pairing, contrasts)
@@ -224,7 +243,24 @@ def _as_data(pairing: Pairing, contrasts: Sequence[Contrast]) -> dict[str, Any]:
         "level": LEVEL,
         "power": POWER,
         "measures": {each.name: _told(each) for each in contrasts},
+        "controls": [_told_control(each) for each in pairing.versus],
         "notes": [text for _, text in _warnings(pairing, contrasts)],
+    }
+
+
+def _told_control(each: Versus) -> dict[str, Any]:
+    return {
+        "control": each.control,
+        "measure": each.name,
+        "A": each.first,
+        "B": each.second,
+        "difference": each.difference.value,
+        "low": each.difference.low,
+        "high": each.difference.high,
+        "interval_over": each.over,
+        "documents": each.documents,
+        "models": each.models,
+        "better": each.better,
     }
 
 

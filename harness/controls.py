@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from edit_harness.blame import blamed, named
 from edit_harness.components import Named, build_component
-from edit_harness.errors import UsageError
+from edit_harness.errors import PluginError, UsageError
 from edit_harness.fields import field_types
 from edit_harness.interfaces import Control
 from edit_harness.plugins import Component, Plugins
@@ -33,7 +33,7 @@ class Wish:
     def of(cls, plugins: Plugins, text: str) -> Wish:
         """Find what a text such as ``lm_eval:TASK`` means. Raises `HarnessError`."""
         name, _, value = text.partition(":")
-        wish = cls(plugins.find("control", name.replace("_", "-")), value)
+        wish = cls(_found(plugins, name), value)
         takes = wish.kind.takes
         if bool(value) != bool(takes):
             how = f"{name}:{takes.upper()}" if takes else name
@@ -57,7 +57,8 @@ class Wish:
         given = {key: value for key, value in args.items() if key in self.fields}
         its = {self.kind.takes: self.value} if self.kind.takes else {}
         made = build_component(self.component, given | its, seed)
-        name = ":".join(filter(None, (self.component.name, self.value)))
+        # With underscores, as lm-evaluation-harness writes itself; either way is understood.
+        name = ":".join(filter(None, (self.component.name.replace("-", "_"), self.value)))
         return Named(name, made.version, made, self.component.package)
 
 
@@ -69,7 +70,8 @@ def make_controls(
     The second value is the setting ``sample``: to how many single edits they are put. Raises
     `UsageError` for a setting that none of them has, and what `Control.load` raises.
     """
-    wishes = [Wish.of(plugins, w) for w in dict.fromkeys(w for w in wanted if isinstance(w, str))]
+    names = spread(plugins, [each for each in wanted if isinstance(each, str)])
+    wishes = [Wish.of(plugins, name) for name in dict.fromkeys(names)]
     _check(args, set().union({"sample"}, *(wish.fields for wish in wishes)) if wanted else set())
     given = [w for w in wanted if isinstance(w, Control)]
     made = [wish.made(args, seed) for wish in wishes]
@@ -81,6 +83,29 @@ def make_controls(
         with blamed(f"{whose} failed to load what it needs", each.value):
             each.value.load()
     return made, _sample(args.get("sample", SAMPLE))
+
+
+def spread(plugins: Plugins, wanted: Sequence[str]) -> list[str]:
+    """Return controls in full: what is no control's name is another value of the one before it.
+
+    ``lm_eval:a,b`` is ``lm_eval:a,lm_eval:b``, and ``lm_eval:a,text`` has the control ``text``.
+    """
+    found: list[str] = []
+    known = {name for each in plugins.of_kind("control") for name in (each.name, each.qualified)}
+    for text in wanted:
+        before, colon, _ = found[-1].partition(":") if found else ("", "", "")
+        own = ":" in text or text.replace("_", "-") in known
+        found.append(text if own or not colon else f"{before}:{text}")
+    return found
+
+
+def _found(plugins: Plugins, name: str) -> Component:
+    """Find a control. Raises `PluginError` that says the name as it was typed."""
+    try:
+        return plugins.find("control", name.replace("_", "-"))
+    except PluginError as error:
+        error.cause = error.cause.replace(repr(name.replace("_", "-")), repr(name))
+        raise
 
 
 def _check(args: Mapping[str, Any], known: set[str]) -> None:

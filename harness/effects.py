@@ -6,8 +6,9 @@ number here can be computed from the log alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,8 +17,13 @@ from edit_harness import stats
 from edit_harness.cases import Graded, Marks, Scores
 from edit_harness.encoding import decode_answer
 from edit_harness.stats import Estimate
+from edit_harness.wording import counted
 
 SIDES = ("before", "after")
+ENOUGH = 5
+"""Edited models below which an interval over them says nothing: of two, Student's has 64 errors each way."""
+LIMITS = {"perplexity": (1.0, math.inf), "bits": (0.0, math.inf)}
+"""What a measure can come to, by how its values are summed up."""
 
 
 class Seen(NamedTuple):
@@ -40,7 +46,8 @@ class Effect:
     before: float
     after: float
     change: Estimate
-    """After less before, with the interval of the paired difference."""
+    """After less before, with the interval of the paired difference; its ends are NaN of one document,
+    or of too few models."""
     over: Literal["documents", "models"]
     """What the interval resamples."""
     documents: int
@@ -77,15 +84,65 @@ def effects(
     Of several models the models are resampled, since all documents share an edit; of one, or if the
     ``last`` is to stand for all of them as at the end of a sequence, its documents.
     """
+    pairs = _paired(seen, last=last)
+    for name, why in _measures(pairs).items():
+        if not why:
+            marks = {s: (b.marks[name], a.marks[name]) for s, (b, a) in pairs.items()}
+            yield _effect(control, name, marks, last=last, level=level, seed=seed)
+
+
+def left_out(seen: Sequence[Seen], *, last: bool) -> Iterator[tuple[str, str]]:
+    """Yield the measures of a control that there is no number of, with the reasons.
+
+    A reason without a measure is of edited models: what they were asked was not the same as before.
+    """
+    pairs = _paired(seen, last=last)
+    if other := len(seen) - len(pairs):
+        yield (
+            "",
+            f"the documents of {other} of {counted(len(seen), 'edited model')} are not those of before",
+        )
+    yield from ((name, why) for name, why in _measures(pairs).items() if why)
+
+
+def _paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Graded]]:
+    """Return the answers of edited models that were asked the same before, by state.
+
+    There is none if the ``last`` is to stand for all, and was asked something else.
+    """
     pairs = {each.state: (_graded(each.before), _graded(each.after)) for each in seen}
-    paired = {
-        state: pair
-        for state, pair in sorted(pairs.items())
-        if pair[0].documents == pair[1].documents
-    }
-    for name in next(iter(paired.values()))[0].marks if paired else ():
-        marks = {s: (b.marks[name], a.marks[name]) for s, (b, a) in paired.items()}
-        yield _effect(control, name, marks, last=last, level=level, seed=seed)
+    same = {s: pairs[s] for s in sorted(pairs) if pairs[s][0].documents == pairs[s][1].documents}
+    return {} if last and same and max(same) != max(pairs) else same
+
+
+def _measures(pairs: Mapping[int, tuple[Graded, Graded]]) -> dict[str, str]:
+    """Return the measures that any of the answers has, with why they have no number, if so.
+
+    Without a number of one model there is none: those that an edit has broken are not left away.
+    """
+    names = [n for pair in pairs.values() for side in pair for n in (*side.marks, *side.left_out)]
+    found = {}
+    for name in sorted({*names}):  # as the log has them
+        whys = [why for pair in pairs.values() if (why := _missing(name, *pair))]
+        of = f" ({len(whys)} of {len(pairs)} edited models)" if len(pairs) > 1 else ""
+        found[name] = f"{whys[0]}{of}" if whys else ""
+    return found
+
+
+def _missing(name: str, before: Graded, after: Graded) -> str:
+    """Say why a measure cannot be compared in one edited model; empty if it can."""
+    for which, side in (("unedited", before), ("edited", after)):
+        if name in side.left_out:
+            return f"{side.left_out[name]}, of the {which} model"
+        if not (marks := side.marks.get(name)) or not marks.values:
+            return f"the {which} model has none"
+        weights = marks.weights or (1.0,) * len(marks.values)
+        if not all(v is not None and math.isfinite(v) for v in (*marks.values, *weights)):
+            return f"not all documents have a finite number, of the {which} model"
+        if len(weights) != len(marks.values) or sum(weights) <= 0:
+            return f"the documents have no weight, of the {which} model"
+    same = len(before.marks[name].values) == len(after.marks[name].values)
+    return "" if same else "it is of other documents than before"
 
 
 def _effect(
@@ -109,18 +166,120 @@ def _effect(
     units = len(columns["before"])
     few = np.arange(units) if units < stats.FEW else None
     found = stats.bootstrap(columns, summed, level=level, seed=seed, groups=few)
+    before = found["before"].value
+    change = found["change"].within(_limits(used, None if single else before))
+    if units < (2 if single else ENOUGH):
+        change = replace(change, low=math.nan, high=math.nan)
     return Effect(
         control,
         name,
         better,
-        found["before"].value,
+        before,
         found["after"].value,
-        found["change"],
+        change,
         "documents" if single else "models",
         len(used[0][0].values),
         len(used),
         {state: tuple(_whole(each) for each in pair) for state, pair in marks.items()},  # type: ignore[misc]
     )
+
+
+@dataclass(frozen=True)
+class Versus:
+    """How much more one measure of a control changed in a run B than in a run A."""
+
+    control: str
+    name: str
+    better: str
+    first: float
+    """The change in A, over what both have."""
+    second: float
+    difference: Estimate
+    """B less A, paired; its ends are NaN where there is no interval."""
+    over: Literal["documents", "models"]
+    documents: int
+    models: int
+
+
+def versus(
+    control: str,
+    first: Sequence[Seen],
+    second: Sequence[Seen],
+    *,
+    last: bool,
+    level: float,
+    seed: int,
+) -> Iterator[Versus]:
+    """Yield the measures that both runs have of a control, over the states and documents of both.
+
+    What is resampled is as in `effects`. Nothing is yielded if the documents are not the same.
+    """
+    sides = [_paired(seen, last=last) for seen in (first, second)]
+    states = [s for s in sides[0] if s in sides[1]]
+    states = states[-1:] if last else states
+    known = [{name for name, why in _measures(side).items() if not why} for side in sides]
+    if len({graded.documents for side in sides for s in states for graded in side[s]}) != 1:
+        return
+    for name in _measures(sides[0]):
+        if all(name in each for each in known):
+            both = [[(s[i][0].marks[name], s[i][1].marks[name]) for i in states] for s in sides]
+            yield _versus(control, name, *both, level=level, seed=seed)
+
+
+def _versus(
+    control: str,
+    name: str,
+    first: Sequence[tuple[Marks, Marks]],
+    second: Sequence[tuple[Marks, Marks]],
+    *,
+    level: float,
+    seed: int,
+) -> Versus:
+    single, marks = len(first) == 1, first[0][0]
+    columns = {
+        f"{run} {key}": column
+        for run, pairs in (("A", first), ("B", second))
+        for key, column in (_documents(pairs[0]) if single else _models(pairs)).items()
+    }
+
+    def summed(drawn: stats.Columns) -> dict[str, float]:
+        a, b = (
+            _value(drawn[f"{run} after"].sum(), drawn[f"{run} after of"].sum(), marks.how)
+            - _value(drawn[f"{run} before"].sum(), drawn[f"{run} before of"].sum(), marks.how)
+            for run in "AB"
+        )
+        return {"A": a, "B": b, "difference": b - a}
+
+    units = len(columns["A before"])
+    few = np.arange(units) if units < stats.FEW else None
+    found = stats.bootstrap(columns, summed, level=level, seed=seed, groups=few)
+    # Both began with the same model and documents, so that what is compared is after and after.
+    difference = found["difference"].within(_limits([*first, *second], None))
+    if units < (2 if single else ENOUGH):
+        difference = replace(difference, low=math.nan, high=math.nan)
+    return Versus(
+        control,
+        name,
+        marks.better,
+        found["A"].value,
+        found["B"].value,
+        difference,
+        "documents" if single else "models",
+        len(marks.values),
+        len(first),
+    )
+
+
+def _limits(pairs: Sequence[tuple[Marks, Marks]], before: float | None) -> tuple[float, float]:
+    """Return what a change can come to; over models, of which all were one before the edits, from there.
+
+    A mean of nothing but zeros and ones is a share.
+    """
+    marks = [side for pair in pairs for side in pair]
+    share = all({*each.values} <= {0, 1} and not each.weights for each in marks)
+    shares = (0.0, 1.0) if share else (-math.inf, math.inf)
+    least, most = shares if marks[0].how == "mean" else LIMITS[marks[0].how]
+    return (least - most, most - least) if before is None else (least - before, most - before)
 
 
 def _documents(pair: tuple[Marks, Marks]) -> dict[str, np.ndarray]:

@@ -44,7 +44,8 @@ def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
         return {"text": answer.text, **verdict}
     if isinstance(answer, Graded):
         marks = {name: finite(vars(each)) for name, each in answer.marks.items()}
-        return {"documents": answer.documents, "marks": marks}
+        missing = {"left_out": dict(answer.left_out)} if answer.left_out else {}
+        return {"documents": answer.documents, "marks": marks, **missing}
     return None if isinstance(answer, Distribution) else finite(vars(answer))
 
 
@@ -61,7 +62,8 @@ def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | No
     if not isinstance(data, Mapping):
         return Divergence(*data)
     if "marks" in data:
-        return Graded(data["documents"], {k: _decode_marks(v) for k, v in data["marks"].items()})
+        marks = {name: _decode_marks(each) for name, each in data["marks"].items()}
+        return Graded(data["documents"], marks, data.get("left_out", {}))
     if "logprobs" in data:
         return Scores(**{name: tuple(map(tuple, data[name])) for name in data})
     verdict = data.get("verdict")

@@ -44,7 +44,8 @@ class PluginError(HarnessError):
 class LeakError(PluginError):
     """An editor changed the model itself, or how it computes, so that nothing can go on with it.
 
-    ``what`` is not as it was; ``visits`` are those whose rows were at work and are not written.
+    ``what`` is not as it was; ``visits`` are those whose rows were at work and are not written;
+    ``by`` says who it was, if it was not the editor.
     """
 
     def __init__(
@@ -55,9 +56,10 @@ class LeakError(PluginError):
         editor: str = "the editor",
         where: str = "",
         remedy: str = "put back what is changed for a while; then: --retry-failed --reload-on-leak",
+        by: str = "",
     ) -> None:
         super().__init__(f"{editor} changed the model itself{where}; not as before: {what}", remedy)
-        self.what, self.visits = what, visits
+        self.what, self.visits, self.by = what, visits, by
 
 
 class DataError(HarnessError):

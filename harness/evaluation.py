@@ -38,7 +38,7 @@ from edit_harness.cases import Case, Examined, Visit
 from edit_harness.components import Named, described, make_judge, make_metrics
 from edit_harness.controls import SAMPLE, make_controls
 from edit_harness.encoding import decode_answer
-from edit_harness.errors import CaseError, HarnessError, RunFolderError, UsageError
+from edit_harness.errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
 from edit_harness.fields import settings
 from edit_harness.interfaces import Control, Editor, Measure, Metric, Regime
 from edit_harness.model import Model
@@ -50,6 +50,7 @@ from edit_harness.precision import Preview
 from edit_harness.records import OK, Record, RunFolder
 from edit_harness.shares import Share, Span
 from edit_harness.tuned import Tuned, tuning
+from edit_harness.witness import Witness
 
 Advance = Callable[[Record], None]
 NO_CARE = Care()
@@ -80,6 +81,7 @@ class Evaluation:
     """Which part of the plan is made here, if not all of it."""
     tuned: Tuned | None = None
     """Where fields come from that a sweep has found."""
+    _tried: bool = field(default=False, init=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -92,7 +94,9 @@ class Evaluation:
         """The plan: what is edited and measured, in which order."""
         planned = [case for case in self.cases if not case.problem]
         sampled = plan.sample(len(planned), self.sample, self.seed)
-        return list(plan.steps(planned, self.regime, [*self._watching, *self._asked], sampled))
+        there = {case.id for case in self._watching}
+        asked = [case for case in self._asked if case.id not in there]
+        return list(plan.steps(planned, self.regime, [*self._watching, *asked], sampled))
 
     @cached_property
     def _watching(self) -> list[Case]:
@@ -103,10 +107,8 @@ class Evaluation:
 
     @cached_property
     def _asked(self) -> list[Case]:
-        """The cases of the controls that were asked for, and are not there anyway."""
-        there = {case.id for case in self._watching}
-        asked = (examining.case(self.model, each) for each in self.controls)
-        return [case for case in asked if case.id not in there]
+        """The cases of the controls that were asked for; one of them may be watching anyway."""
+        return [examining.case(self.model, each) for each in self.controls]
 
     @property
     def planned(self) -> list[Visit]:
@@ -189,7 +191,7 @@ class Evaluation:
         controls = [
             {"id": name, "asks": self._asks(asked[name]), **described(each)}
             for each in self.controls
-            if (name := control.PREFIX + each.name) in asked
+            for name in [control.PREFIX + each.name]
         ]
         sample = {"sample": self.sample} if self.regime.mode == "single" else {}
         return {"controls": controls, **sample} if controls else {}
@@ -197,6 +199,24 @@ class Evaluation:
     def _asks(self, case: Case) -> str:
         """Return a digest of what is asked; what is examined is in the control's own provenance."""
         return "" if isinstance(case, Examined) else records.cases_digest([case])
+
+    def check_controls(self, witness: Witness | None = None) -> None:
+        """Try an edit once, if controls with code of their own are to see it.
+
+        Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was; ``witness``
+        knows how it was.
+        """
+        own = {case.id for case in self._asked if isinstance(case, Examined)}
+        if self._tried or own.isdisjoint(name for name, _ in self.visits):
+            return
+        witness = witness or Witness(self.model)
+        examining.check(self.model, self.editor, self.steps[0].requests)
+        try:
+            witness.verify()
+        except LeakError as leak:
+            whose = f"editor {self.label}"
+            raise LeakError(leak.what, editor=whose, by=whose) from None
+        self._tried = True
 
     @cached_property
     def preview(self) -> Preview | None:

@@ -151,6 +151,49 @@ def _beside(runs: Sequence[Run], verbose: bool) -> Grid:
     )
 
 
+def besides(runs: Sequence[Run]) -> Iterator[Grid]:
+    """Yield the table of what controls came to, if any run has some."""
+    shown = [run for run in runs if run.effects]
+    if not shown:
+        return
+    heads, names = labels(shown) if len(runs) > 1 else ([], [[]])
+    rows = [
+        (
+            [*label, f"{each.control} {each.name} {DIRECTION[each.better]}".strip()],
+            [Cell(text) for text in report.besides_cells(each)],
+        )
+        for label, run in zip(names, shown, strict=True)
+        for each in run.effects
+    ]
+    every = [row for run in shown for row in _side_data(run)]
+    title = f"Controls, before and after: {caption(shown)}"
+    yield Grid(title, [*heads, "Control"], report.besides_heads(LEVEL), rows, data=every)
+
+
+def _side_data(run: Run) -> Iterator[dict[str, Any]]:
+    """Yield what controls came to in full, with all that it carries."""
+    own = carried(run)
+    for each in run.effects:
+        change, nothing = each.change, float("nan")
+        for when, value, low, high in (
+            ("before", each.before, nothing, nothing),
+            ("after", each.after, nothing, nothing),
+            ("change", change.value, change.low, change.high),
+        ):
+            yield {
+                "measure": f"{each.control} {each.name}",
+                "when": when,
+                "estimate": value,
+                "low": low,
+                "high": high,
+                "level": LEVEL,
+                "n": each.models if each.over == "models" else each.documents,
+                "unit": "",
+                "better": each.better,
+                **own,
+            }
+
+
 def _estimated(line: Line | None) -> Cell:
     return shown_estimate(line.after, line) if line else Cell("–")
 
@@ -207,7 +250,7 @@ def remarks(runs: Sequence[Run]) -> list[str]:
     """Return what readers of a table must know of its numbers; what is so of all runs stands once."""
     said: dict[str, list[str]] = {}
     for run in runs:
-        qualified = (*(text for _, text in about.remarks(run)), *about.besides(run))
+        qualified = (text for _, text in about.remarks(run))
         for text in (failed(run), run.manifest["model"].get("note"), *qualified):
             if text:
                 said.setdefault(str(text), []).append(run.label)

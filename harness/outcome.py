@@ -189,19 +189,32 @@ class Run:
     @cached_property
     def effects(self) -> list[Effect]:
         """What the controls that were asked for came to before and after the edits."""
-        found: list[Effect] = []
-        for name in asked_of(self.manifest):
-            seen = [
+        last = self.regime.mode == "sequential"
+        how: dict[str, Any] = {"last": last, "level": LEVEL, "seed": self._seed}
+        return [e for name, seen in self.seen.items() for e in effects.effects(name, seen, **how)]
+
+    @cached_property
+    def seen(self) -> dict[str, list[Seen]]:
+        """The valid answers of the controls that were asked for, by name, in the order of asking."""
+        return {
+            name.removeprefix(control.PREFIX): [
                 Seen(r.state, r.before[0], r.after[0]) for r in self._of(name) if r.status == OK
             ]
-            found += effects.effects(
-                name.removeprefix(control.PREFIX),
-                seen,
-                last=self.regime.mode == "sequential",
-                level=LEVEL,
-                seed=self._seed,
-            )
-        return found
+            for name in asked_of(self.manifest)
+        }
+
+    @cached_property
+    def uncompared(self) -> dict[str, dict[str, str]]:
+        """The measures of controls that there is no number of, with the reason, by control."""
+        last = self.regime.mode == "sequential"
+        found = {name: dict(effects.left_out(seen, last=last)) for name, seen in self.seen.items()}
+        return {name: whys for name, whys in found.items() if whys}
+
+    @property
+    def numberless(self) -> list[str]:
+        """The controls that were answered, and of which there is no number at all."""
+        known = {each.control for each in self.effects}
+        return [name for name, seen in self.seen.items() if seen and name not in known]
 
     @cached_property
     def unmeasured(self) -> dict[str, Table]:
@@ -355,8 +368,9 @@ class Run:
 
     @property
     def sound(self) -> bool:
-        """Whether every case and control has a valid answer, and enough of the texts a verdict."""
-        return not (self.failures or self.pending or self.doubtful or self.unmeasured)
+        """Whether every case has a valid answer, every control a number, enough texts a verdict."""
+        lacking = self.unmeasured or self.numberless
+        return not (self.failures or self.pending or self.doubtful or lacking)
 
     @property
     def doubtful(self) -> bool:
@@ -442,6 +456,8 @@ class Run:
             data["shard"] = asdict(self.shard)
         if self.effects:
             data["control"] = self._besides
+        if self.uncompared:
+            data["control_left_out"] = self.uncompared
         if mode != "single":
             data |= {
                 "interval": self.covers,

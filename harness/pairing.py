@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from edit_harness import records, stats
+from edit_harness.effects import Versus, versus
 from edit_harness.interfaces import Measure, Metric
 from edit_harness.outcome import LEVEL, Run, difference, measures_of, usable
 from edit_harness.records import Record
@@ -111,6 +112,21 @@ class Pairing:
             if alone:
                 found[f"measured in {label} alone"] = len(alone)
         return found
+
+    @cached_property
+    def versus(self) -> list[Versus]:
+        """How much more the controls changed in B, of edits of the same cases of the same model."""
+        one, two = self._runs
+        alike = (
+            self.same_model and one.regime == two.regime and list(one.planned) == list(two.planned)
+        )
+        last, seed = one.regime.mode == "sequential", int(one.manifest["identity"]["seed"])
+        return [
+            each
+            for name, seen in one.seen.items()
+            if alike and name in two.seen
+            for each in versus(name, seen, two.seen[name], last=last, level=LEVEL, seed=seed)
+        ]
 
     @property
     def _runs(self) -> tuple[Run, Run]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,6 +25,7 @@ from torch import nn
 from edit_harness import offloading
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.files import cache_folder
+from edit_harness.lock import Owner
 from edit_harness.wording import counted
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ Place: TypeAlias = int | str
 """The number of an accelerator, ``cpu`` or ``disk``."""
 FOUND = ("auto", "balanced", "sequential")
 """Maps that accelerate finds."""
+OWNER = "owner.json"
+"""The file in a folder of offloaded weights that names its process."""
 ROOM = 0.9
 """Share of each memory that may be filled with weights; passes need the rest."""
 MAPS = f"say {', '.join(FOUND)}, or name a JSON file of modules and devices"
@@ -58,7 +62,11 @@ class Placement:
             place = cache_folder() / "offloaded"
             try:
                 place.mkdir(parents=True, exist_ok=True)
+                remove_left(place)
                 folder = stack.enter_context(TemporaryDirectory(dir=place))
+                (Path(folder) / OWNER).write_text(
+                    json.dumps(asdict(Owner.this())), encoding="utf-8"
+                )
             except OSError as error:
                 raise ResourceError(
                     f"{place} cannot be written: {error.strerror}", "set EDIT_HARNESS_CACHE"
@@ -68,6 +76,15 @@ class Placement:
             if isinstance(self.map, str):
                 given["max_memory"] = dict(self.most)
             yield given, lambda module: _go_with(module, stack.pop_all())
+
+
+def remove_left(place: Path) -> None:
+    """Remove the folders of weights whose processes are known to be gone, as after a kill."""
+    for file in place.glob(f"*/{OWNER}"):
+        with suppress(OSError):
+            owner = Owner.of(file.read_text(encoding="utf-8"))
+            if owner and owner.gone:
+                shutil.rmtree(file.parent)
 
 
 def _go_with(module: Any, stack: ExitStack) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edit_harness.control import COLLAPSE
-from edit_harness.outcome import LEVEL, UNPARSED, Run
+from edit_harness.effects import ENOUGH as MODELS
+from edit_harness.outcome import UNPARSED, Run
 from edit_harness.wording import counted
 
 NONFINITE = 0.05
@@ -51,25 +52,21 @@ def _of_controls(run: Run) -> Iterator[tuple[str, str]]:
     if any(each.over == "models" for each in run.effects):
         of = "batches" if run.regime.mode == "batch" else f"{len(run.records)} edits, a sample"
         most = max(each.models for each in run.effects)
-        yield "control", f"controls were put to {most} of {of}; their intervals are over these"
+        few = f"; below {MODELS} models there is no interval"
+        over = "; their intervals are over these" if most >= MODELS else few
+        yield "control", f"controls were put to {most} of {of}{over}"
     elif run.effects:
         yield "control", "intervals of controls are over the documents of one edited model"
+    for name, whys in run.uncompared.items():
+        for measure, why in whys.items():
+            yield "control", f"left out: {measure or 'a part'} of {name}: {why}"
+    for name in run.numberless:
+        yield "control", f"no number at all of {name}"
     for name, rows in run.unmeasured.items():
         first = next(iter(rows))
         why = f"{first.status}: {first.message}"
         models = counted(len(rows), "edited model")
-        yield "control", f"{name} has no answer of {models}, left out here; the first: {why}"
-
-
-def besides(run: Run) -> Iterator[str]:
-    """Yield what controls came to, a line each, for pages and reports whose table has cases only."""
-    for each in run.effects:
-        low, high = f"{each.change.low:+.3g}", f"{each.change.high:+.3g}"
-        yield (
-            f"{each.control} {each.name}: {each.before:.4g} -> {each.after:.4g}, "
-            f"{each.change.value:+.3g} ({LEVEL:.0%} CI {low} to {high}) over "
-            f"{counted(each.documents, 'document')} and {counted(each.models, 'edited model')}"
-        )
+        yield "control", f"no answer of {models} to {name}, left out here; the first: {why}"
 
 
 def _of_judge(run: Run) -> Iterator[tuple[str, str]]:

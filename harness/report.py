@@ -93,28 +93,35 @@ def single(rows: Sequence[Line], level: float) -> Table:
 
 
 def besides(effects: Sequence[Effect], level: float) -> Table:
-    """Return the table of side effects: the differences, each with its paired interval.
-
-    The last column has the documents, times the edited models that each was put to.
-    """
+    """Return the table of side effects: the differences, each with its paired interval."""
     table = _table()
-    for heading in ("Control", "", "Before", "After", "Change", f"{level:.0%} CI", "n"):
+    for heading in ("Control", "", *besides_heads(level)):
         left = heading in ("Control", "")
         # Names are strangers', and the only texts that may take several lines.
         table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "Control")
     for each in effects:
-        change = each.change
-        known = change.n > 1 and not math.isnan(change.low)
-        table.add_row(
-            plain(f"{each.control} {each.name}"),
-            DIRECTION[each.better],
-            f"{each.before:.4g}",
-            Text(f"{each.after:.4g}", style="bold"),
-            f"{change.value:+.2g}",
-            f"{change.low:+.2g} – {change.high:+.2g}" if known else "–",
-            f"{each.documents:,} × {each.models:,}",
-        )
+        before, after, *rest = besides_cells(each)
+        name = plain(f"{each.control} {each.name}")
+        table.add_row(name, DIRECTION[each.better], before, Text(after, style="bold"), *rest)
     return table
+
+
+def besides_heads(level: float) -> list[str]:
+    """Return the headings over `besides_cells`."""
+    return ["Before", "After", "Change", f"{level:.0%} CI", "n"]
+
+
+def besides_cells(each: Effect) -> list[str]:
+    """Return one side effect as texts; the last has documents times the models that were asked."""
+    change = each.change
+    known = not math.isnan(change.low)
+    return [
+        f"{each.before:.4g}",
+        f"{each.after:.4g}",
+        f"{change.value:+.2g}",
+        f"{change.low:+.2g} – {change.high:+.2g}" if known else "–",
+        f"{each.documents:,} × {each.models:,}",
+    ]
 
 
 def combined(

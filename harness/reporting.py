@@ -95,7 +95,7 @@ def _grids(runs: Sequence[Run], form: str, flags: Flags) -> list[Grid]:
         if flags.layout == "paper"
         else list(layouts.of_runs(runs, verbose=flags.verbose))
     )
-    grids.append(layouts.sources(runs))
+    grids += [*layouts.besides(runs), layouts.sources(runs)]
     if form != TABLE or flags.verbose:
         names = [line.name for run in runs for line in layouts.shown(run, flags.verbose)]
         grids.append(layouts.protocols(runs, names))

@@ -14,7 +14,7 @@ from edit_harness.allowance import Allowance
 from edit_harness.asking import Asker, failed
 from edit_harness.before import Before
 from edit_harness.cases import Case, Examined, Visit
-from edit_harness.control import is_control
+from edit_harness.control import PREFIX, is_control
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import LeakError, ResourceError
 from edit_harness.failures import MANY, DeviceLostError
@@ -143,7 +143,7 @@ class _Loop:
                 ) from error
             except LeakError as leak:
                 visits = [(case.id, state) for case, state in waiting]
-                raise LeakError(leak.what, visits) from None
+                raise LeakError(leak.what, visits, by=leak.by) from None
 
     def _pieces(self, group: Sequence[Step], size: int) -> Iterator[_Piece]:
         todo = [(case, i) for i, step in enumerate(group) for case in step.measure]
@@ -163,8 +163,20 @@ class _Loop:
         before = self.asker.before
         before.turn_to(number)
         measured = self.asker.ask([(case, edited[i]) for case, i in piece.todo])
-        before.witness.verify()
+        try:
+            before.witness.verify()
+        except LeakError as leak:
+            raise LeakError(leak.what, by=_examiner(piece, edited)) from None
         return self.asker.records([measured[n] for n in piece.missing])
+
+
+def _examiner(piece: _Piece, edited: Sequence[Edited]) -> str:
+    """Say whose code ran while a piece was asked, if a control's did: that is asked by itself."""
+    case, place = piece.todo[0]
+    if not isinstance(case, Examined):
+        return ""
+    patch = ", or the patch of its editor," if edited[place].edit.patch else ""
+    return f"control {case.id.removeprefix(PREFIX)}{patch}"
 
 
 def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[bool]:

@@ -223,6 +223,8 @@ def run_beside(
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
+            if executor.crew is None:  # workers try it themselves, on their devices
+                which.check_controls()
             folder = which.open(Path(flags.output_path), new=flags.new)
             if not flags.quiet and which.lacks_nothing(folder, retry=flags.retry_failed):
                 statuses = Counter(record.status for record in folder.records())

@@ -51,7 +51,7 @@ def make(plugins, *names, **args):
 
 def test_each_takes_the_settings_that_it_has_fields_for(plugins):
     made, sample = make(plugins, "plain", "by_name:a:b", "plain", rate="0.5", sample="3")
-    assert [each.name for each in made] == ["plain", "by-name:a:b"]
+    assert [each.name for each in made] == ["plain", "by_name:a:b"]
     assert [each.value for each in made] == [Plain(0.5), Named(0.5, "a:b")]
     assert sample == 3
     assert make(plugins) == ([], SAMPLE)
@@ -64,8 +64,26 @@ def test_an_object_is_taken_as_it_is(plugins):
 
 
 @pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["by_name:a", "b"], ["by_name:a", "by_name:b"]),
+        (
+            ["by-name:a", "b", "plain", "by_name:c"],
+            ["by_name:a", "by_name:b", "plain", "by_name:c"],
+        ),
+        (["by_name:a", "dist/plain"], ["by_name:a", "plain"]),
+    ],
+)
+def test_a_value_without_a_prefix_is_of_the_control_before_it(plugins, typed, meant):
+    made, _ = make(plugins, *typed)
+    assert [each.name for each in made] == meant
+
+
+@pytest.mark.parametrize(
     ("names", "args", "kind", "words"),
     [
+        (["plane_x"], {}, PluginError, "no control 'plane_x'"),
+        (["plain", "a"], {}, PluginError, "no control 'a'"),
         (["plane"], {}, PluginError, "no control 'plane'; did you mean plain"),
         (["plain:x"], {}, UsageError, "write: --control plain"),
         (["by_name"], {}, UsageError, "write: --control by_name:WHAT"),

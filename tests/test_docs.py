@@ -1,12 +1,15 @@
 """What README and docs show is run: commands exist, and code does what it says."""
 
 import contextlib
+import importlib
+import json
 import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
-from builders import ROOT
+from builders import ROOT, record
 from pages import PAGES, blocks, files
 
 from edit_harness.cli import main
@@ -79,3 +82,23 @@ def headings(file) -> set[str]:
     """Return the anchors of a page's headings, as they are made of their words."""
     lines = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in lines}
+
+
+def test_the_control_of_the_hooks_page_runs(tmp_path, monkeypatch):
+    from edit_harness import evaluate
+    from edit_harness.testing import tiny_model
+
+    (source,) = (b for b in blocks(ROOT / "docs" / "hooks.md", "python") if "(Control)" in b)
+    monkeypatch.chdir(tmp_path)
+    Path("sentences.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("sentences")
+    task = {"task_args": {"data": str(tmp_path / "facts.json")}, "output": tmp_path / "results"}
+    facts = [record(i, subject=name) for i, name in enumerate(("Ada", "Bob"))]
+    (tmp_path / "facts.json").write_text(json.dumps(facts))
+    run = evaluate("none", "counterfact", tiny_model(), controls=[own.Sentences()], **task)
+    assert run.sound
+    assert {each.name: each.change.value for each in run.effects} == {
+        "loglikelihood": 0,
+        "perplexity": 0,
+    }

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from edit_harness import Graded, Marks, Scores
-from edit_harness.effects import Seen, effects
+from edit_harness.effects import ENOUGH, Seen, effects, left_out, versus
 from edit_harness.encoding import decode_answer, encode_answer
 
 LEVEL = 0.99
@@ -92,3 +92,80 @@ def test_only_equal_documents_are_paired():
     seen = [Seen(1, graded(1), graded(0)), Seen(2, graded(1), graded(0, documents="other"))]
     assert summed(*seen).models == 1
     assert list(effects("mine", seen[1:], last=False, level=LEVEL, seed=0)) == []
+
+
+def measured(documents="same", left_out=(), **marks):
+    return encode_answer(
+        Graded(documents, {name: Marks(each) for name, each in marks.items()}, dict(left_out))
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        (measured(acc=(1.0,)), "the edited model has none"),
+        (
+            measured(acc=(1.0,), ppl=(math.nan,)),
+            "not all documents have a finite number, of the edited",
+        ),
+        (measured(acc=(1.0,), left_out={"ppl": "NaN of 1"}), "NaN of 1, of the edited model"),
+        (measured(acc=(1.0,), ppl=(1.0, 1.0)), "it is of other documents than before"),
+    ],
+)
+def test_a_measure_without_a_number_is_left_out_with_the_reason(after, why):
+    before = measured(acc=(0.0,), ppl=(1.0,))
+    seen = [Seen(1, before, after), Seen(2, before, before)]
+    (effect,) = effects("mine", seen, last=False, level=LEVEL, seed=0)
+    assert effect.name == "acc"
+    ((name, said),) = left_out(seen, last=False)
+    assert name == "ppl"
+    assert why in said
+    assert said.endswith("(1 of 2 edited models)")
+
+
+def test_models_that_were_asked_something_else_are_told():
+    seen = [Seen(1, graded(1), graded(0)), Seen(2, graded(1), graded(0, documents="other"))]
+    ((name, why),) = left_out(seen, last=False)
+    assert (name, why) == (
+        "",
+        "the documents of 1 of 2 edited models are not those of before",
+    )
+    assert list(effects("mine", seen, last=True, level=LEVEL, seed=0)) == []
+
+
+@pytest.mark.parametrize("models", [ENOUGH - 1, ENOUGH])
+def test_an_interval_keeps_to_what_can_be_and_takes_enough_models(models):
+    """The unedited model has 0.5 of the share: it can lose as much, and gain as much."""
+    ends = [graded(1, 1), graded(0, 0)]
+    effect = summed(*(Seen(i, graded(0, 1), ends[i % 2]) for i in range(1, models + 1)))
+    if models < ENOUGH:
+        assert math.isnan(effect.change.low)
+        assert math.isnan(effect.change.high)
+    else:
+        assert (effect.change.low, effect.change.high) == (-0.5, 0.5)
+
+
+def test_of_one_document_there_is_no_interval():
+    assert math.isnan(summed(Seen(1, graded(1), graded(0))).change.low)
+
+
+def test_two_runs_are_paired_over_the_models_of_both():
+    """Their changes differ by a quarter for every edit, however much edits differ."""
+    before = graded(0, 0, 1, 1)
+    after = [graded(0, 0, 1, 1), graded(0, 0, 0, 1), graded(0, 0, 0, 0)]
+    one = [Seen(i, before, after[i % 2]) for i in range(1, 9)]
+    two = [Seen(i, before, after[i % 2 + 1]) for i in range(3, 11)]
+    (found,) = versus("mine", one, two, last=False, level=LEVEL, seed=0)
+    assert (found.first, found.second) == (-0.125, -0.375)
+    assert (found.models, found.documents, found.over) == (6, 4, "models")
+    assert found.difference.value == -0.25
+    assert [found.difference.low, found.difference.high] == pytest.approx([-0.25, -0.25])
+
+
+def test_at_the_end_of_a_sequence_two_runs_are_paired_over_documents():
+    one = [Seen(5, graded(1, 1), graded(1, 1)), Seen(9, graded(1, 1), graded(1, 0))]
+    two = [Seen(5, graded(1, 1), graded(0, 0)), Seen(9, graded(1, 1), graded(0, 0))]
+    (found,) = versus("mine", one, two, last=True, level=LEVEL, seed=0)
+    assert (found.first, found.second, found.over) == (-0.5, -1.0, "documents")
+    other = [Seen(9, graded(1, documents="x"), graded(0, documents="x"))]
+    assert list(versus("mine", one, other, last=True, level=LEVEL, seed=0)) == []

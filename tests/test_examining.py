@@ -157,7 +157,7 @@ def test_a_control_that_fails_is_a_failure_of_its_own(evaluate, answer, status):
     assert not run.sound
     (said,) = (text for label, text in remarks(run) if label == "control")
     assert said.startswith(
-        f"broken has no answer of 7 edited models, left out here; the first: {status}"
+        f"no answer of 7 edited models to broken, left out here; the first: {status}"
     )
     assert run.effects == []
 
@@ -176,8 +176,7 @@ def test_what_the_module_does_not_hold_is_refused_before_the_run(evaluate, tmp_p
         "editor hooked edits by a text before the prompt, which a control with code of its own "
         "does not see"
     )
-    (folder,) = (tmp_path / "results").iterdir()
-    assert not (folder / "samples.jsonl").read_text()
+    assert not (tmp_path / "results").exists()
 
 
 def test_any_edit_is_asked_for_the_text(evaluate):
@@ -187,6 +186,151 @@ def test_any_edit_is_asked_for_the_text(evaluate):
     assert effect.after != effect.before
 
 
-def test_what_watches_a_sequence_is_not_asked_twice(evaluate):
-    plain, asked = (evaluate(control=c, regime=SEQUENCE) for c in (None, "text"))
-    assert plain.folder.path == asked.folder.path
+@pytest.mark.parametrize("regime", [Regime("batch", 3), SEQUENCE])
+def test_what_watches_anyway_is_a_row_of_the_table_when_it_is_asked_for(evaluate, regime):
+    plain, asked = (evaluate(control=c, regime=regime) for c in (None, "text"))
+    assert [r.visit for r in asked.everything] == [r.visit for r in plain.everything]
+    assert plain.effects == []
+    (effect,) = asked.effects
+    old, new = asked.perplexities[max(effect.states)]
+    assert effect.states[max(effect.states)] == pytest.approx((old, new))
+    found = asked.results()["control"]["text"]["perplexity"]
+    assert found["documents"] == 1
+    assert found["difference_low"] is None, "of one text, or three models, there is no interval"
+    assert "text perplexity" in asked.table()
+
+
+@dataclass
+class Writing(Likelihood):
+    """Changes the model that it measures."""
+
+    def examine(self):
+        found = super().examine()
+        with torch.no_grad():
+            next(self.module.parameters())[0] += 1.0
+        return found
+
+
+def test_a_control_that_changes_the_weights_is_named(evaluate):
+    with pytest.raises(eh.errors.LeakError) as raised:
+        evaluate(control=Writing(), control_args={"sample": 1})
+    assert raised.value.cause.startswith("control writing changed the model itself; not as before:")
+    assert "editor" not in raised.value.cause
+
+
+@dataclass
+class Numberless(Control):
+    def examine(self):
+        return Graded("none", {}, {"f1": "it is no mean"})
+
+
+def test_a_control_without_any_number_is_told(evaluate):
+    run = evaluate(control=Numberless(), control_args={"sample": 2})
+    assert not run.sound
+    said = [text for label, text in remarks(run) if label == "control"]
+    assert said == [
+        "left out: f1 of numberless: it is no mean, of the unedited model (2 of 2 edited models)",
+        "no number at all of numberless",
+    ]
+    assert run.results()["control_left_out"] == {
+        "numberless": {"f1": "it is no mean, of the unedited model (2 of 2 edited models)"}
+    }
+
+
+@dataclass
+class Wavering(Likelihood):
+    """Has a number before the edits only."""
+
+    def examine(self):
+        first = not self.seen
+        found = super().examine()
+        return found if first else Graded("three", {}, {"loglikelihood": "NaN of 3"})
+
+
+def test_a_measure_that_an_edited_model_lacks_ends_nothing(evaluate):
+    run = evaluate(control=Wavering(), control_args={"sample": 2})
+    assert run.effects == []
+    read = reread(eh.plugins.Plugins.installed(), str(run.folder.path))
+    assert read.uncompared["wavering"]["loglikelihood"].startswith("NaN of 3, of the edited model")
+
+
+def test_of_several_editors_only_the_one_that_no_control_sees_is_refused(tmp_path):
+    from click.testing import CliRunner
+
+    from edit_harness.cli import main
+
+    plugin = tmp_path / "own.py"
+    plugin.write_text(OWN)
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES[:2])]))
+    eh.save_model(eh.testing.tiny_model(), eh.edits.UNEDITED, tmp_path / "tiny")
+    made = CliRunner().invoke(
+        main,
+        ["--plugin", str(plugin), "--editor", "prompt,none", "--task", "counterfact",
+         "--task-args", f"data={facts}", "--metrics", "success", "--model", str(tmp_path / "tiny"),
+         "--control", "constant", "-o", str(tmp_path / "results"), "--new"],
+    )  # fmt: skip
+    assert made.exit_code == 3, made.stderr
+    assert "editor prompt edits by a text before the prompt" in made.stderr
+    assert "continue with the same command" not in made.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    assert folder.name.startswith("none")
+
+
+OWN = """
+from dataclasses import dataclass
+
+from edit_harness import Control, Graded, Marks, hookimpl
+
+
+@dataclass
+class Constant(Control):
+    def examine(self):
+        return Graded("", {"one": Marks((1.0, 1.0))})
+
+
+@hookimpl
+def edit_harness_register_controls(register):
+    register("constant", Constant)
+"""
+
+
+def test_reports_and_pages_have_the_table_of_controls(evaluate):
+    from edit_harness import formats, layouts
+    from edit_harness.pages.explorer import explore
+
+    run = evaluate(control=Likelihood(), control_args={"sample": 2})
+    (grid,) = layouts.besides([run])
+    assert grid.heads == ["Control"]
+    ((names, cells),) = grid.rows
+    assert names == ["likelihood loglikelihood ↑"]
+    assert cells[-1].text == "3 × 2"
+    assert "| likelihood loglikelihood ↑ |" in formats.markdown([grid])
+    rows = formats.comma([grid]).splitlines()
+    assert [row.split(",")[:2] for row in rows[1:]] == [
+        ["likelihood loglikelihood", when] for when in ("before", "after", "change")
+    ]
+    (both,) = layouts.besides([run, evaluate(output="plain")])
+    assert both.heads == ["Editor", "Control"]
+    assert list(layouts.besides([evaluate(output="plain")])) == []
+    html = explore([run], "runs")
+    assert "<bdi>likelihood loglikelihood</bdi>" in html
+    assert "Likelihood loglikelihood" not in html
+
+
+def test_two_runs_are_compared_by_their_controls(evaluate):
+    from edit_harness.comparing import _controls, remarks
+    from edit_harness.pairing import Pairing
+
+    given = {"controls": [Likelihood()], "control_args": {"sample": 5}}
+    plain, pushed = evaluate("none", **given), evaluate(**given)
+    pairing = Pairing(plain, pushed, plain.metrics)
+    (found,) = pairing.versus
+    assert (found.first, found.models) == (0.0, 5)
+    assert found.difference.value == pytest.approx(pushed.effects[0].change.value)
+    (grid,) = _controls(pairing.versus)
+    assert grid.rows[0][0] == ["likelihood loglikelihood ↑"]
+    batches = evaluate(regime=Regime("batch", 3), controls=[Likelihood()])
+    other = Pairing(plain, batches, plain.metrics)
+    assert other.versus == []
+    assert "controls" in dict(remarks(other, other.contrasts))

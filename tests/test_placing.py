@@ -2,6 +2,8 @@
 
 import gc
 import json
+import subprocess
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from click.testing import CliRunner
 from edit_harness import ModelSource, ResourceError, UsageError
 from edit_harness.cli import main
 from edit_harness.loading import load
+from edit_harness.lock import Owner
+from edit_harness.placing import OWNER, remove_left
 from edit_harness.testing import tiny_model
 
 MAP = {
@@ -85,7 +89,7 @@ def test_a_folder_for_weights_goes_with_the_model(tmp_path):
     torch.save(module.state_dict(), path / "pytorch_model.bin")
     model = load(ModelSource(str(path)), device_map=MAP, allow_pickle_weights=True)
     (own,) = Path(tmp_path / "cache" / "offloaded").iterdir()
-    assert any(own.iterdir())
+    assert any(own.glob("*.dat"))
     del model
     gc.collect()
     assert not own.exists()
@@ -100,6 +104,25 @@ def test_a_folder_goes_if_nothing_was_loaded(folder, tmp_path, monkeypatch):
     assert said.endswith("leave more room: --model-args max_memory=0:20GiB;1:20GiB;cpu:60GiB")
     assert not list((tmp_path / "cache" / "offloaded").iterdir())
     assert "use --device-map auto" in refusal(folder, ResourceError)
+
+
+def test_folders_that_dead_processes_left_are_removed(tmp_path):
+    """Those of processes that live stay, and those of other hosts, of which nothing is known."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    this = Owner.this()
+    owners = {
+        "dead": replace(this, pid=ended.pid),
+        "alive": this,
+        "elsewhere": replace(this, pid=ended.pid, host="another"),
+    }
+    for name, owner in owners.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights.dat").write_bytes(b"0")
+        (tmp_path / name / OWNER).write_text(json.dumps(asdict(owner)))
+    (tmp_path / "nameless").mkdir()
+    remove_left(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "elsewhere", "nameless"]
 
 
 def test_a_cache_that_cannot_be_written(folder, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from types import SimpleNamespace
 
 import pytest
 from bundles import honest
@@ -116,6 +117,20 @@ def test_some_cases_only(made, tmp_path):
     code, printed = edit_harness("submit", folder.path, *SAID)
     assert code == 2
     assert "has 5 of the cases, and a submission has all\n       run it without --limit" in printed
+
+
+@pytest.mark.parametrize(
+    ("mode", "controls", "said"),
+    [
+        ("single", [], "the same folder goes on"),
+        ("single", [{"id": "control:text"}], "it is another run, in a folder of its own"),
+        ("batch", [], "it is another run, in a folder of its own"),
+    ],
+)
+def test_where_a_run_of_all_cases_goes(mode, controls, said):
+    manifest = {"identity": {"controls": controls}}
+    run = SimpleNamespace(manifest=manifest, regime=SimpleNamespace(mode=mode))
+    assert submitting._goes_on(run) == said
 
 
 def test_nothing_said(made):

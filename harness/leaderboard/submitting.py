@@ -17,7 +17,7 @@ from edit_harness.leaderboard import bundle, verifying
 from edit_harness.leaderboard.data import NO_BASELINE
 from edit_harness.leaderboard.findings import Report
 from edit_harness.leaderboard.inspecting import inspect
-from edit_harness.outcome import Run
+from edit_harness.outcome import Run, asked_of
 from edit_harness.plugins import Plugins
 from edit_harness.records import RunFolder, cases_digest
 from edit_harness.rereading import own_metrics
@@ -94,8 +94,14 @@ def check(run: Run) -> None:
     if cases_digest(run.cases) != run.manifest["identity"]["task"]["data"]:
         raise UsageError(
             f"{path} has {len(run.cases)} of the cases, and a submission has all",
-            "run it without --limit and --samples: the same folder goes on",
+            f"run it without --limit and --samples: {_goes_on(run)}",
         )
+
+
+def _goes_on(run: Run) -> str:
+    """Say where a run of all cases goes; that edits share a model, or controls, makes it another run."""
+    alone = run.regime.mode == "single" and not asked_of(run.manifest)
+    return "the same folder goes on" if alone else "it is another run, in a folder of its own"
 
 
 def members(run: Run, flags: Flags) -> dict[str, bytes]:

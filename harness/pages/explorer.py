@@ -12,6 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from edit_harness import report
+from edit_harness.effects import Effect
 from edit_harness.outcome import LEVEL, Run
 from edit_harness.pages import plots
 from edit_harness.pages.boards import Entrant, boards, headings, model_of, plane
@@ -89,6 +90,8 @@ def _shown(run: Run, data: Mapping[str, Any]) -> dict[str, Any]:
         "followed": any(line.immediate for line in lines),
         "lines": [_line(line) for line in main],
         "details": [_line(line) for line in lines if line not in main],
+        "effects": [_effect(each) for each in run.effects],
+        "besides": report.besides_heads(LEVEL),
         "dumbbells": plots.dumbbells(main),
         "scatter": alone["plot"],
         "curve": plots.curves(run.curve, main) or "",
@@ -97,6 +100,11 @@ def _shown(run: Run, data: Mapping[str, Any]) -> dict[str, Any]:
         "embedded": len(data["cases"]),
         "states": run.regime.mode != "single",
     }
+
+
+def _effect(each: Effect) -> list[str]:
+    names = [f"{each.control} {each.name}", report.DIRECTION[each.better], each.better]
+    return [*names, *report.besides_cells(each)]
 
 
 def _line(line: report.Line) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def remarks(run: Run) -> Iterator[str]:
     yield from (str(note) for note in run.manifest.get("task", {}).get("notes", ()))
     if run.missing > 0:
         yield f"Not finished: {run.missing:,} records are missing."
-    for text in (*(text for _, text in about.remarks(run)), *about.besides(run)):
+    for _, text in about.remarks(run):
         yield f"{text[:1].upper()}{text[1:].rstrip('.')}.".replace("->", "→")
 
 

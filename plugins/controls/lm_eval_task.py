@@ -89,6 +89,7 @@ class LMEval(Control):
             manager = self._manager()
             known = manager.all_tasks
             if self.task not in known:
+                _check_readable(self.include_path, self.task)
                 raise UsageError(
                     f"lm-evaluation-harness has no task {self.task!r}{suggestion(self.task, known)}",
                     "lm-eval ls tasks lists them; --control-args include_path=DIR adds your own",
@@ -106,17 +107,31 @@ class LMEval(Control):
         try:
             found: dict[str, Any] = manager.load([self.task])["tasks"]
         except Exception as error:  # datasets and YAML fail in ways of their own
-            raise DataError(
-                f"the data of lm_eval:{self.task} cannot be loaded: {_said(error)}",
-                "run it once where there is a network, without HF_HUB_OFFLINE, or give a task file "
-                "with data of its own: --control-args include_path=DIR",
-            ) from error
-        for task in found.values():
-            if self.num_fewshot is not None and task.get_config("num_fewshot") != 0:
-                task.set_config(key="num_fewshot", value=self.num_fewshot)
-            elif task.get_config("num_fewshot") is None:
-                task.set_config(key="num_fewshot", value=0)
+            what, remedy = _explained(error)
+            raise DataError(f"lm_eval:{self.task} cannot be loaded: {what}", remedy) from error
+        for name, task in found.items():
+            self._give_examples(name, task)
+        if not any(_how(task, name) for task in found.values() for name in task.aggregation()):
+            names = ", ".join(
+                dict.fromkeys(n for task in found.values() for n in task.aggregation())
+            )
+            raise UsageError(
+                f"lm_eval:{self.task} has no measure that can be compared: {names or 'it has none'}",
+                "its metric_list needs a mean over documents, a perplexity or bits per byte",
+            )
         return found
+
+    def _give_examples(self, name: str, task: Any) -> None:
+        """Set the examples before each question. Raises `UsageError` for a task that is to have none."""
+        said = task.get_config("num_fewshot")
+        if self.num_fewshot and said == 0:
+            raise UsageError(
+                f"the file of lm_eval:{name} says num_fewshot: 0, so that num_fewshot={self.num_fewshot} "
+                "has no effect",
+                "leave the setting out, or take the line out of the task's file",
+            )
+        wanted = self.num_fewshot if self.num_fewshot is not None else said
+        task.set_config(key="num_fewshot", value=wanted or 0)
 
     def prepare(self, model: Model) -> None:
         """Wrap the module; its tokenizer is copied, since a padding token may be added."""
@@ -140,30 +155,84 @@ class LMEval(Control):
             )
         samples = [(name, s) for name in self._tasks for s in found["samples"][name]]
         asked = [[name, s["doc_id"], s["doc_hash"], s["prompt_hash"]] for name, s in samples]
-        return Graded(_digest(asked), dict(self._marks(samples)))
+        found_marks = dict(self._marks(samples))
+        marks = {name: each for name, each in found_marks.items() if isinstance(each, Marks)}
+        whys = {name: each for name, each in found_marks.items() if isinstance(each, str)}
+        return Graded(_digest(asked), marks, whys)
 
-    def _marks(self, samples: Sequence[tuple[str, Sample]]) -> Iterator[tuple[str, Marks]]:
-        """Yield the measures of all tasks that are known how to be summed up."""
+    def _marks(self, samples: Sequence[tuple[str, Sample]]) -> Iterator[tuple[str, Marks | str]]:
+        """Yield the measures of all tasks, or why there is no number that could be summed up."""
         found: dict[str, list[Any]] = {}
         for name, sample in samples:
             for metric in sample["metrics"]:
                 known = sample["filter"] == "none"
                 title = metric if known else f"{metric},{sample['filter']}"
-                how = getattr(self._tasks[name].aggregation().get(metric), "__name__", "")
+                how = _how(self._tasks[name], metric)
                 better = self._tasks[name].higher_is_better().get(metric)
                 found.setdefault(title, []).append((sample[metric], how, better))
         for title, rows in found.items():
             values, hows, betters = zip(*rows, strict=True)
-            if len({*hows}) == 1 and hows[0] in HOWS and (pairs := _pairs(values)):
+            if len({*hows}) > 1 or not hows[0]:
+                yield title, "it is no mean over documents, no perplexity and no bits per byte"
+            elif not (pairs := _pairs(values)):
+                yield title, "its values are no numbers"
+            elif bad := sum(not math.isfinite(v) for part in pairs for v in part):
+                yield title, f"NaN or infinity of {bad} of {len(values)} documents"
+            else:
                 direction = {True: "higher", False: "lower"}.get(betters[0], "")
-                yield title, Marks(*pairs, how=HOWS[hows[0]], better=direction)  # type: ignore[arg-type]
+                yield title, Marks(*pairs, how=hows[0], better=direction)  # type: ignore[arg-type]
+        for name in dict.fromkeys(n for task in self._tasks.values() for n in task.aggregation()):
+            if not any(title.partition(",")[0] == name for title in found):
+                yield name, "lm-evaluation-harness measures no such thing of this kind of task"
+
+
+def _explained(error: Exception) -> tuple[str, str]:
+    """Return why a task cannot be loaded, and what mends it, by what its libraries raise."""
+    kind = type(error).__name__
+    if isinstance(error, FileNotFoundError):
+        return _said(
+            error
+        ), "see to dataset_path and data_files in the task's file; paths from the root are safest"
+    if isinstance(error, StopIteration):
+        return "its data have no document", "see to data_files and test_split in the task's file"
+    if kind in ("UndefinedError", "TemplateSyntaxError"):
+        return _said(error), "its doc_to_… templates can only name columns of its data"
+    if isinstance(error, KeyError):
+        return (
+            f"its data have no {error.args[0]!r}",
+            "see to the splits and columns in the task's file",
+        )
+    if isinstance(error, OSError):  # what is out of reach on the hub
+        return _said(error), (
+            "run it once where there is a network, without HF_HUB_OFFLINE, or give a task file with "
+            "data of its own: --control-args include_path=DIR"
+        )
+    return _said(error), "see to the task's file and its data"
+
+
+def _check_readable(folder: str, task: str) -> None:
+    """Raise `DataError` if a file of a folder that names a task is no YAML."""
+    import yaml  # type: ignore[import-untyped]  # lm-evaluation-harness brings it
+
+    for file in sorted(Path(folder).rglob("*.yaml")) if folder else ():
+        text = file.read_text(encoding="utf-8", errors="replace")
+        try:
+            yaml.compose(text) if task in text else None
+        except yaml.YAMLError as error:
+            raise DataError(
+                f"{file} is no YAML: {' '.join(str(error).split())}", "mend it at the line it names"
+            ) from None
+
+
+def _how(task: Any, metric: str) -> str:
+    """Return how a measure's values are summed up, in the words of `Marks`; empty if in no such way."""
+    return HOWS.get(getattr(task.aggregation().get(metric), "__name__", ""), "")
 
 
 def _pairs(values: Sequence[Any]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """Return values and weights of documents; None if they are no numbers."""
     if all(isinstance(value, Real) for value in values):
-        numbers = tuple(map(float, values))
-        return None if any(map(math.isnan, numbers)) else (numbers, ())
+        return tuple(map(float, values)), ()
     if all(isinstance(value, tuple) and len(value) == 2 for value in values):
         sums, weights = zip(*values, strict=True)
         return tuple(map(float, sums)), tuple(map(float, weights))

@@ -1,6 +1,7 @@
 """lm-evaluation-harness as a control: equal to itself on saved weights, offline, and quiet."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -143,6 +144,93 @@ def test_what_is_not_there_is_said(own, monkeypatch):
     assert raised.value.remedy == "pip install 'edit-harness[control]'"
 
 
+def variant(own, tmp_path, **changes):
+    """Write the task of facts as ``variant``, with parts of its file replaced; return the folder."""
+    text = (own / "facts.yaml").read_text().replace("own_facts", "variant")
+    for old, new in changes.values():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "variant.yaml").write_text(text)
+    (tmp_path / "empty.jsonl").write_text("")
+    return tmp_path
+
+
+ACC_NORM = "  - {metric: acc_norm, aggregation: mean, higher_is_better: true}\n"
+MCC = ("metric: acc, aggregation: mean", "metric: mcc, aggregation: matthews_corrcoef")
+
+
+def test_a_measure_that_cannot_be_summed_up_is_left_out_with_the_reason(own, model, tmp_path):
+    folder = variant(own, tmp_path, mcc=MCC)
+    found = loaded("variant", folder, model).examine()
+    assert list(found.marks) == ["acc_norm"]
+    assert found.left_out == {
+        "mcc": "it is no mean over documents, no perplexity and no bits per byte"
+    }
+    folder = variant(own, tmp_path, foo=("metric: acc,", "metric: foo,"))
+    lm_eval_task._index.cache_clear()
+    found = loaded("variant", folder, model).examine()
+    assert list(found.left_out) == ["foo"]
+
+
+def test_what_is_nan_is_left_out():
+    control = LMEval(task="x")
+    control._tasks = {"x": Aggregating()}
+    samples = [
+        ("x", {"metrics": ["ppl"], "filter": "none", "ppl": (value, 3)})
+        for value in (math.nan, -1.0)
+    ]
+    assert list(control._marks(samples)) == [("ppl", "NaN or infinity of 1 of 2 documents")]
+
+
+class Aggregating:
+    @staticmethod
+    def aggregation():
+        def perplexity(values):
+            raise AssertionError("it is computed by the harness")
+
+        return {"ppl": perplexity}
+
+    @staticmethod
+    def higher_is_better():
+        return {"ppl": False}
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "kind", "words", "remedy"),
+    [
+        (("facts.jsonl", "none.jsonl"), {}, DataError, "Unable to find", "see to dataset_path"),
+        (("test_split: test", "test_split: v"), {}, DataError, "no 'v'", "see to the splits"),
+        (("{{question}}", "{{qu}}"), {}, DataError, "'qu' is undefined", "its doc_to_… templates"),
+        ((ACC_NORM, "  - [x\n"), {}, DataError, "variant.yaml is no YAML", "mend it"),
+        (("metric_list", "num_fewshot: 0\nmetric_list"), {"num_fewshot": 2}, UsageError,
+         "says num_fewshot: 0, so that num_fewshot=2 has no effect", "leave the setting out"),
+        ((ACC_NORM, ""), {}, UsageError, "no measure that can be compared: mcc", "its metric_list"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_task_file_is_said(
+    own, tmp_path, monkeypatch, change, fields, kind, words, remedy
+):
+    folder = variant(
+        own, tmp_path, one=change, **({"mcc": MCC} if change == (ACC_NORM, "") else {})
+    )
+    own_only = lm_eval_task._index
+    monkeypatch.setattr(lm_eval_task, "_index", lambda folder, every: own_only(folder, False))
+    own_only.cache_clear()
+    with pytest.raises(kind, match=words) as raised:
+        LMEval(task="variant", include_path=str(folder), **fields).load()
+    assert raised.value.remedy.startswith(remedy)
+    assert "network" not in raised.value.remedy
+
+
+def test_a_task_without_documents_is_said(own, tmp_path, monkeypatch):
+    data = str(own / "facts.jsonl")
+    folder = variant(own, tmp_path, data=(data, str(tmp_path / "empty.jsonl")))
+    lm_eval_task._index.cache_clear()
+    with pytest.raises(DataError, match="its data have no document") as raised:
+        LMEval(task="variant", include_path=str(folder)).load()
+    assert "data_files" in raised.value.remedy
+
+
 class Known:
     def __init__(self, names):
         self.all_tasks = names
@@ -164,7 +252,7 @@ def test_it_is_a_flag_of_the_command(own, tmp_path):
     made = CliRunner().invoke(main, [*flags, "--json", "-q"])
     assert made.exit_code == 0, made.stderr
     found = json.loads(made.stdout)["control"]
-    assert found["lm-eval:own_facts"]["acc"]["difference"] == 0
+    assert found["lm_eval:own_facts"]["acc"]["difference"] == 0
     assert found["text"]["perplexity"]["models"] == 2
     wrong = CliRunner().invoke(main, [*flags[:-2], "--control-args", "include=x"])
     assert wrong.exit_code == 2
