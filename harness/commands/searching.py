@@ -12,6 +12,7 @@ from edit_harness.options import (
     debug,
     editor_flags,
     executor_flags,
+    flags,
     loading_flags,
     many,
     model_flags,
@@ -19,10 +20,10 @@ from edit_harness.options import (
 )
 from edit_harness.plugins import Plugins
 
-pictures = [
+pictures = flags(
     click.option("--html", metavar="FILE", help="Heat maps as a page."),
     click.option("--png", metavar="FILE", help="Heat maps as an image; needs matplotlib."),
-]
+)
 seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 output = click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
                       help="Where run folders go.")  # fmt: skip
@@ -43,8 +44,7 @@ output = click.option("-o", "--output-path", default="results", show_default=Tru
 @many("--measures", metavar="NAME", help="What is mapped.",
        show_default="ES,PS,NS,RS, or the task's own")  # fmt: skip
 @click.option("--save-preset", metavar="FILE", help="Write the best fields down.")
-@pictures[0]
-@pictures[1]
+@pictures
 @seed
 @click.option("-o", "--output-path", default="results/sweep", show_default=True, metavar="DIR",
               help="Where the points' run folders go.")  # fmt: skip
@@ -77,8 +77,7 @@ def sweep(plugins: Plugins, **flags: Any) -> int:
               show_default=True, help="In standard deviations of embeddings.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(1), default=10, show_default=True,
               help="Noises per fact.")  # fmt: skip
-@pictures[0]
-@pictures[1]
+@pictures
 @seed
 @as_json
 @debug
