@@ -27,6 +27,8 @@ STORE = 256 * 2**20
 """Bytes for what is on its way between processes, of a Ray that is started here: rows are small."""
 ANSWERS = 5.0
 """Seconds in which an address must answer at all."""
+ATTEMPTS = "RAY_gcs_server_port_wait_time_s"
+"""How often Ray tries a cluster, 40 s each; 20 times by itself."""
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ def connected(settings: Settings) -> Iterator[None]:
     options: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE}
     if settings.address:
         check_address(settings.address)
+        os.environ.setdefault(ATTEMPTS, "1")
         options = {}
     handler = signal.getsignal(signal.SIGTERM)
     try:
