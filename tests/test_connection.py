@@ -1,5 +1,6 @@
 """Ray that is not installed, or not where it is said to be; what is there is joined in `test_rays`."""
 
+import logging
 import os
 import sys
 
@@ -26,7 +27,11 @@ def test_addresses_at_which_nothing_is(address, kind, cause):
     assert caught.value.remedy
 
 
-def test_what_ray_writes_while_it_fails_to_connect_is_not_shown(monkeypatch, capfd):
+def test_what_ray_writes_while_it_fails_to_connect_is_not_shown(monkeypatch, capfd, caplog):
+    caplog.set_level(
+        logging.INFO, connection.log.name
+    )  # --debug, which others have said, would show it
+
     class Ray:
         is_initialized = staticmethod(bool)
 

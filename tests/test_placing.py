@@ -89,7 +89,7 @@ def test_a_folder_for_weights_goes_with_the_model(tmp_path):
     torch.save(module.state_dict(), path / "pytorch_model.bin")
     model = load(ModelSource(str(path)), device_map=MAP, allow_pickle_weights=True)
     (own,) = Path(tmp_path / "cache" / "offloaded").iterdir()
-    assert any(own.glob("*.dat"))
+    assert any(own.glob("*.safetensors"))
     del model
     gc.collect()
     assert not own.exists()
