@@ -58,12 +58,14 @@ from edit_harness.interfaces import (
 
 if TYPE_CHECKING:
     from edit_harness.api import edit, evaluate, load_model, merge, save_model
+    from edit_harness.assembly import inner
     from edit_harness.outcome import Run
 
 _LAZY = {
     "Run": "edit_harness.outcome",
     "edit": "edit_harness.api",
     "evaluate": "edit_harness.api",
+    "inner": "edit_harness.assembly",
     "load_model": "edit_harness.api",
     "merge": "edit_harness.api",
     "save_model": "edit_harness.api",
@@ -115,6 +117,7 @@ __all__ = [
     "edit",
     "evaluate",
     "hookimpl",
+    "inner",
     "join",
     "load_model",
     "merge",

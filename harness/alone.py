@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from edit_harness import discovery
@@ -40,36 +39,19 @@ os._exit(0)
 """
 
 
-@dataclass(frozen=True)
-class Trial:
-    """What became of a package that was loaded alone."""
-
-    reason: str = ""
-    """Why it does not load; empty if it does."""
-    fatal: bool = False
-    """Whether it took the process down."""
-
-    def __str__(self) -> str:
-        return self.reason or "loads"
-
-
-def tried(package: Package) -> Trial:
-    """Load a package in a process that has no other, no more than the limits, and its own cache folder.
-
-    So nothing is skipped there, and a crash there has no consequences here.
-    """
+def trouble(package: Package) -> str:
+    """Return why a package does not load, in a process that has no other, within the limits; empty if it does."""
     try:
-        with tempfile.TemporaryDirectory(prefix="edit-harness-") as cache:
-            return _loaded(package, Path(cache))
+        with tempfile.TemporaryDirectory(prefix="edit-harness-") as folder:
+            return _loaded(package, Path(folder) / "end.json")
     except OSError as error:
-        return Trial(f"cannot be tried: {error.strerror}")
+        return f"cannot be tried: {error.strerror}"
 
 
-def _loaded(package: Package, cache: Path) -> Trial:
-    end = cache / "end.json"
+def _loaded(package: Package, end: Path) -> str:
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", LOAD, str(end), str(LIMIT_BYTES)],
-        env={**os.environ, **_environment(package), "EDIT_HARNESS_CACHE": str(cache)},
+        env={**os.environ, **_environment(package)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -78,7 +60,7 @@ def _loaded(package: Package, cache: Path) -> Trial:
     try:
         code = process.wait(LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
-        return Trial(f"takes longer than {LIMIT_SECONDS} s")
+        return f"takes longer than {LIMIT_SECONDS} s"
     finally:
         _kill(process)
     return _came_to(end, code)
@@ -99,13 +81,12 @@ def _naming(package: Package) -> dict[str, str]:
     return {discovery.FOLDERS: package.source.rpartition(" (sources")[0]}
 
 
-def _came_to(end: Path, code: int) -> Trial:
+def _came_to(end: Path, code: int) -> str:
     try:
-        reasons = json.loads(end.read_text(encoding="utf-8"))
+        return "; ".join(json.loads(end.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return Trial(f"kills the interpreter: {how}", fatal=True)
-    return Trial("; ".join(reasons))
+        return f"kills the interpreter: {how}"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

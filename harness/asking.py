@@ -15,7 +15,16 @@ from edit_harness import failures, process
 from edit_harness.allowance import Allowance
 from edit_harness.before import Before
 from edit_harness.blame import PASSING
-from edit_harness.cases import Answer, Answers, Case, Divergence, Examined, Scores, is_finite
+from edit_harness.cases import (
+    Answer,
+    Answers,
+    Case,
+    Divergence,
+    Examined,
+    Scores,
+    is_finite,
+    unchanged,
+)
 from edit_harness.encoding import encode_answer
 from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.interfaces import Editor, Judge, Metric
@@ -23,11 +32,8 @@ from edit_harness.judging import judged_apart
 from edit_harness.making import Edited, Ledger, Setback, Tell
 from edit_harness.outcome import values
 from edit_harness.records import OK, Record
-from edit_harness.selftest import distance
 
 LOG = logging.getLogger(__name__)
-NOOP = 1e-5
-"""What an edit that changes nothing may change a log-probability by, in nats."""
 ROUNDING = 1e-6
 """What a log-probability may be above 0, and a divergence below it, in nats."""
 
@@ -197,18 +203,6 @@ class Asker:
         if not all(map(is_finite, measured.after)):
             return "nonfinite", "the edited model answers with NaN or infinity"
         return OK, ""
-
-
-def unchanged(before: Sequence[Answer], after: Sequence[Answer]) -> bool:
-    """Tell whether two rounds of answers are the same but for what another batch makes of the last bits."""
-    return all(
-        distance(one, other) <= NOOP and _argmax(one) == _argmax(other)
-        for one, other in zip(before, after, strict=True)
-    )
-
-
-def _argmax(answer: Answer) -> object:
-    return answer.argmax if isinstance(answer, Scores) else None
 
 
 def failed(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from edit_harness import loading
 from edit_harness.blame import blamed, named
-from edit_harness.cases import Case
+from edit_harness.cases import Case, Query
 from edit_harness.components import Named, build_component, make_task, source_of
 from edit_harness.control import is_control
 from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
+from edit_harness.fields import typed
 from edit_harness.interfaces import Editor, ModelSource, Task
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins, suggestion
@@ -117,6 +120,12 @@ def _read(task: Named) -> list[Case]:
             raise PluginError(
                 f"{whose} yields {case!r:.60}, which is no Case with a text as its id"
             )
+        for probe in case.probes:
+            if not isinstance(probe.query, Query):
+                raise PluginError(
+                    f"{whose} asks {probe.query!r:.60} in case {case.id}, which is no query",
+                    "ask by Choose, Drift, NextToken or Generate of edit_harness",
+                )
     return cases
 
 
@@ -151,3 +160,40 @@ def make_editor(
         configured.editor.check(model)
         configured.editor.prepare(model)
     return Named(name, version, configured.editor, package), configured
+
+
+_prepares: ContextVar[bool] = ContextVar("prepares", default=True)
+"""Whether `inner` prepares an editor; the command ``prepare`` makes first what that needs."""
+
+
+@contextmanager
+def unprepared() -> Iterator[None]:
+    """Let `inner` leave editors unprepared."""
+    before = _prepares.set(False)
+    try:
+        yield
+    finally:
+        _prepares.reset(before)
+
+
+def inner(editor: str | Editor, model: Model, **fields: Any) -> Editor:
+    """Return an editor for another one to call: its presets filled in, checked and prepared.
+
+    Call it in `Editor.check`, keep what it returns, and name it in `Editor.parts`. Raises `UsageError`
+    for a name or a field that does not exist, and what the editor's own `check` and `prepare` raise.
+    """
+    plugins = Plugins.installed()
+    if isinstance(editor, Editor):
+        name, made = type(editor).__name__.lower(), cast(Any, editor)
+        made = replace(made, **typed(type(editor), fields, f"editor {name}"))
+    else:
+        try:
+            component = plugins.find("editor", editor)
+        except PluginError as error:
+            raise UsageError(error.cause, error.remedy) from None
+        name, made = component.name, build_component(component, fields, fields.get("seed", 0))
+    configured = configure(made, shape_of(model.module.config, model.source.family), name).editor
+    configured.check(model)
+    if _prepares.get():
+        configured.prepare(model)
+    return configured

@@ -20,6 +20,7 @@ from typing import Any
 from edit_harness.cases import Answer, Case, Scores, Text
 from edit_harness.encoding import dumps, encode_case
 from edit_harness.errors import DataError
+from edit_harness.files import staged
 from edit_harness.interfaces import ModelSource
 
 FORMAT = 1
@@ -186,11 +187,9 @@ def _differences(
 
 def write(path: Path, header: Mapping[str, str], lines: Iterable[Line]) -> None:
     """Write a baseline; its folder is there. Raises `OSError`."""
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", encoding="ascii") as file:
+    with staged(path) as partial, partial.open("w", encoding="ascii") as file:
         file.write(_compact({"baseline": FORMAT, **header}))
         file.writelines(_compact({k: v for k, v in vars(each).items() if v}) for each in lines)
-    partial.replace(path)
 
 
 def _compact(data: Any) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -25,6 +24,7 @@ from edit_harness.cases import Answer, Case, Examined, Generate, Graded, is_fini
 from edit_harness.digests import of_config
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.encoding import decode_answer, dumps, encode_answer
+from edit_harness.files import replacing
 from edit_harness.model import Model
 from edit_harness.witness import Witness
 
@@ -107,11 +107,9 @@ class Before:
         if path is None or not all(map(is_finite, self._answers.values())):
             return
         kept = [encode_answer(self._answers[place]) for place in _asked(cases)]
-        partial = path.with_suffix(f".{os.getpid()}")
-        with contextlib.suppress(OSError):  # a run does not fail for want of a cache
-            path.parent.mkdir(parents=True, exist_ok=True)
+        # A run does not fail for want of a cache.
+        with contextlib.suppress(OSError), replacing(path) as partial:
             partial.write_text(dumps({"answers": kept, "digest": _digest(kept)}), encoding="ascii")
-            partial.replace(path)
 
     def _path(self, cases: Sequence[Case]) -> Path | None:
         """Return the file of a chunk, named by all that its texts' bits depend on; None without any."""

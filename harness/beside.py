@@ -10,20 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from edit_harness import runner, selfcheck, selftest
+from edit_harness import manifests, runner, selfcheck, selftest
 from edit_harness.allowance import Allowance
 from edit_harness.asking import failed
 from edit_harness.before import Before
 from edit_harness.cases import Case, Visit
 from edit_harness.control import is_control
-from edit_harness.errors import LeakError
+from edit_harness.errors import LeakError, RunFolderError
 from edit_harness.failures import RETRIED
 from edit_harness.files import cache_folder
 from edit_harness.model import Model
 from edit_harness.plan import Step
-from edit_harness.records import Record, RunFolder
+from edit_harness.records import OK, Record, RunFolder
 from edit_harness.wording import counted
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from edit_harness.records import Writer
 
 Turn = tuple["Evaluation", Record]
+ASKED_AGAIN, SAME = 5, 1e-4
+"""Finished cases that are asked again with other software, and nats by which they may differ."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,26 @@ class Rows:
         self.known = {record.visit: record for record in self.folder.records()}
         return written
 
+    def begin(self, evaluation: Evaluation, environment: Mapping[str, str]) -> Overlap | None:
+        """Note what rows are made with from now on.
+
+        Where that is not what the last ones were made with, and their numbers may depend on it, return
+        finished cases to ask again before any row is written: then `Overlap.end` notes it.
+        """
+        if set(evaluation.visits) <= self.done:
+            return None
+        segments = manifests.extended(self.folder.manifest(), self._first, environment)
+        if self._first and segments[-1]["from"] == self._first:
+            before = segments[-2]["environment"]
+            if changed := manifests.software(before, environment):
+                return Overlap(self, evaluation, changed, segments)
+        self.made_with(segments)
+        return None
+
+    def made_with(self, segments: Sequence[Mapping[str, Any]]) -> None:
+        """Write down what all rows are made with: see `manifests.segments`."""
+        self.folder.write_manifest({**self.folder.manifest(), "segments": segments})
+
     def tell(self, line: str) -> None:
         """Note something about the run, once."""
         if line not in self._told:
@@ -121,11 +144,74 @@ class Rows:
         self.folder.event(kind, **details)
 
 
+@dataclass(eq=False)
+class Overlap:
+    """Finished cases that are asked again with other software: they are compared, and not written."""
+
+    rows: Rows
+    evaluation: Evaluation
+    changed: Sequence[str]
+    """In what the software differs."""
+    segments: Sequence[Mapping[str, Any]]
+    """What all rows are made with from then on."""
+    suspects: AbstractSet[Visit] = frozenset()
+    apart: float = 0.0
+    """By how many nats the answers differ at most."""
+
+    def __post_init__(self) -> None:
+        finished = (
+            visit
+            for visit in self.evaluation.visits
+            if (record := self.rows.known.get(visit)) and record.status == OK
+        )
+        cases = (visit for visit in finished if not is_control(visit[0]))
+        self.wanted = set(islice(cases, ASKED_AGAIN))
+        self.count = len(self.wanted)
+
+    @property
+    def done(self) -> AbstractSet[Visit]:
+        """The visits that are not asked again, or were."""
+        return set(self.evaluation.visits) - self.wanted
+
+    def add(self, record: Record) -> Record:
+        """Compare a record with the one that is known, and return that."""
+        known = self.rows.known[record.visit]
+        self.apart = max(self.apart, selfcheck.apart(known, record))
+        self.wanted.discard(record.visit)
+        return known
+
+    def tell(self, line: str) -> None:
+        """Note something about the run, once."""
+        self.rows.tell(line)
+
+    def event(self, kind: str, **details: Any) -> None:
+        """Note in the folder that something happened."""
+        self.rows.event(kind, **details)
+
+    def end(self) -> None:
+        """Note what the next rows are made with. Raises `RunFolderError` if the answers are others."""
+        if not self.apart <= SAME:
+            raise RunFolderError(
+                f"{self.rows.folder.path} would go on with {'; '.join(self.changed)}: "
+                f"{counted(self.count, 'finished case')} asked again differ by up to "
+                f"{self.apart:.2g} nats, and {SAME:g} are allowed",
+                "go on with what it was made with, or run it anew: --new",
+            )
+        *earlier, now = self.segments
+        asked = {"cases": self.count, "apart": self.apart}
+        self.rows.made_with([*earlier, {**now, "asked": asked}])
+
+
 def turns(rows: Mapping[Evaluation, Rows], care: Care) -> Generator[Turn]:
     """Yield the records that are still to be made, as they are written, the editors in turn.
 
-    Raises what `Bench.turns` raises.
+    Raises what `Bench.turns` and `Overlap.end` raise.
     """
+    overlaps = {e: over for e, its in rows.items() if (over := its.begin(e, e.environment))}
+    for _ in Bench(replace(care, reload=None, selfcheck=False)).turns(overlaps):
+        pass
+    for overlap in overlaps.values():
+        overlap.end()
     yield from Bench(care).turns(rows)
 
 
@@ -312,7 +398,7 @@ def _steps_of(evaluation: Evaluation, visits: Collection[Visit]) -> list[Step]:
 
 def retried(evaluation: Evaluation, known: Mapping[Visit, str]) -> set[Visit]:
     """Return the visits whose status is worth another try, with all that share their edits."""
-    failures = {visit for visit, status in known.items() if status in RETRIED}
+    failures = {visit for visit in evaluation.visits if known.get(visit) in RETRIED}
     names = {name for name, _ in failures}
     mode = evaluation.regime.mode
     states = {s.state for s in evaluation.steps for case in s.edit if case.id in names}

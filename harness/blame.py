@@ -38,7 +38,10 @@ def said(error: BaseException, of: object = None) -> str:
 
 def _place(error: BaseException, of: object) -> str:
     """Return the last line of an object's own file that an error came through; empty if none."""
-    file = getattr(sys.modules.get(_class(of).__module__), "__file__", None)
+    module = getattr(
+        of, "__module__", ""
+    )  # of a function, its own; of an object, that of its class
+    file = getattr(sys.modules.get(module), "__file__", None)
     lines = traceback.extract_tb(error.__traceback__)
     own = [frame.lineno for frame in lines if file and frame.filename == file]
     return f"({Path(file).name}:{own[-1]})" if file and own else ""
@@ -64,7 +67,7 @@ def blamed(
     what: str,
     of: object,
     remedy: str = "see the whole with --debug, or ask its author",
-    passing: tuple[type[Exception], ...] = (HarnessError,),
+    passing: tuple[type[BaseException], ...] = (HarnessError,),
 ) -> Iterator[None]:
     """Turn whatever is raised inside into a `PluginError` that begins with ``what``.
 

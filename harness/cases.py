@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from edit_harness.errors import DataError
 
@@ -21,28 +21,48 @@ if TYPE_CHECKING:
 SUBJECT = "{}"
 
 
+class Trimmed:
+    """What loses the white space around its texts when it is made, which `join` would add to."""
+
+    trimmed: ClassVar[tuple[str, ...]] = ()
+    """Its texts that had some, as they were given; of no part of what it is equal to, or stored as."""
+
+    def _trim(self, *names: str, blanks: str | None = None) -> None:
+        """Trim texts, or tuples of texts; ``blanks`` are the characters if not all white space."""
+        for name in names:
+            given = getattr(self, name)
+            texts = (given,) if isinstance(given, str) else tuple(given)
+            bare = tuple(text.strip(blanks) for text in texts)
+            if bare != texts:
+                spaced = tuple(one for one, other in zip(texts, bare, strict=True) if one != other)
+                object.__setattr__(self, "trimmed", self.trimmed + spaced)
+                object.__setattr__(self, name, bare[0] if isinstance(given, str) else bare)
+
+
 @dataclass(frozen=True)
-class Request:
+class Request(Trimmed):
     """One fact to write: after the edit, ``text`` goes on with ``target_new``.
 
-    Raises `DataError` if the prompt has not exactly one ``{}``, or a part is empty.
+    White space around a text is no part of it. Raises `DataError` if the prompt has not exactly one
+    ``{}``, or a part is empty.
     """
 
     prompt: str
-    """The prompt, with ``{}`` in the place of the subject; no space at its end."""
+    """The prompt, with ``{}`` in the place of the subject."""
     subject: str
     target_new: str
-    """The object to write, without the space that joins it to the prompt."""
+    """The object to write, which one space joins to the prompt."""
     target_true: str = ""
 
     def __post_init__(self) -> None:
         for text in (self.prompt, self.subject, self.target_new, self.target_true):
             if not isinstance(text, str) or not _encodable(text):
                 raise DataError(f"{text!r} is no text that a request can be made of")
+        self._trim("prompt", "subject", "target_new", "target_true")
         if (count := self.prompt.count(SUBJECT)) != 1:
             raise DataError(f"the prompt {self.prompt!r} has {count} places '{{}}' for the subject")
         for name in ("subject", "target_new"):
-            if not getattr(self, name).strip():
+            if not getattr(self, name):
                 raise DataError(f"the request {self.prompt!r} has an empty {name}")
 
     @property
@@ -57,13 +77,13 @@ class Request:
 
     @property
     def subject_start(self) -> int:
-        """Where the subject begins in ``text``, in characters, leading spaces left out."""
-        return self.prompt.index(SUBJECT) + len(self.subject) - len(self.subject.lstrip())
+        """Where the subject begins in ``text``, in characters."""
+        return self.prompt.index(SUBJECT)
 
     @property
     def subject_end(self) -> int:
-        """Where the subject ends in ``text``, in characters, trailing spaces left out."""
-        return self.prompt.index(SUBJECT) + len(self.subject.rstrip())
+        """Where the subject ends in ``text``, in characters."""
+        return self.subject_start + len(self.subject)
 
 
 def _encodable(text: str) -> bool:
@@ -81,33 +101,44 @@ def join(prompt: str, target: str) -> str:
 
 
 @dataclass(frozen=True)
-class Choose:
+class Asked(Trimmed):
+    """A prompt; white space around it is no part of it."""
+
+    prompt: str
+
+    def __post_init__(self) -> None:
+        self._trim("prompt")
+
+
+@dataclass(frozen=True)
+class Choose(Asked):
     """Ask how likely each candidate is after the prompt; answered by `Scores`."""
 
-    prompt: str
     candidates: tuple[str, ...]
-    """Texts without the space that joins them to the prompt."""
+    """Texts, each of which one space joins to the prompt; white space around them is left out."""
+
+    def __post_init__(self) -> None:
+        self._trim("prompt", "candidates")
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Asked):
     """Ask how far the edit moves the next-token distribution; answered by `Divergence`."""
 
-    prompt: str
-
 
 @dataclass(frozen=True)
-class NextToken:
+class NextToken(Asked):
     """Ask for the whole next-token distribution; answered by `Distribution`."""
 
-    prompt: str
-
 
 @dataclass(frozen=True)
-class Generate:
-    """Ask for a continuation; answered by `Text`."""
+class Generate(Asked):
+    """Ask for a continuation; answered by `Text`.
 
-    prompt: str
+    The prompt keeps line breaks at its ends, since a text may have to go on in a new line, and loses
+    other blanks there.
+    """
+
     max_new_tokens: int = 50
     top_k: int = 1
     """1 is greedy; larger samples among the k likeliest tokens."""
@@ -120,6 +151,9 @@ class Generate:
     stop: str = ""
     """If given, the text ends before the first place where this stands; white space at its beginning
     is not looked at."""
+
+    def __post_init__(self) -> None:
+        self._trim("prompt", blanks=" \t")
 
 
 Query: TypeAlias = Choose | Drift | NextToken | Generate
@@ -251,6 +285,43 @@ def is_finite(answer: Answer) -> bool:
     return not isinstance(answer, Distribution) or math.isfinite(answer.log_partition)
 
 
+VISIBLE, FAR = 5e-4, 1e-2
+"""What a probability changes by to be another number in a table, in %; how far a distribution moves
+that is another one, in nats."""
+
+
+def unchanged(before: Sequence[Answer | None], after: Sequence[Answer | None]) -> bool:
+    """Tell whether an edit changed no answer: what `edit_harness.records.Record.noop` says.
+
+    Texts are the same, and so are the likeliest candidate, and which tokens are right (of a candidate
+    without a rival: which are the likeliest); no probability changes by `VISIBLE`, no divergence comes to
+    `FAR`. Verdicts and distributions, which are not stored, are not looked at.
+    """
+    return all(map(_same, before, after))
+
+
+def _same(one: Answer | None, other: Answer | None) -> bool:
+    if isinstance(one, Scores) and isinstance(other, Scores):
+        if one.tokens != other.tokens or _decided(one) != _decided(other):
+            return False
+        sides = ([p for part in side.logprobs for p in part] for side in (one, other))
+        return all(abs(math.exp(a) - math.exp(b)) < VISIBLE for a, b in zip(*sides, strict=True))
+    if isinstance(one, Divergence) and isinstance(other, Divergence):
+        return max(abs(one.forward - other.forward), abs(one.reverse - other.reverse)) < FAR
+    if isinstance(one, Text) and isinstance(other, Text):
+        return one.text == other.text
+    return isinstance(one, Distribution | None) or one == other
+
+
+def _decided(scores: Scores) -> object:
+    """Return what measures read of scores besides probabilities."""
+    if len(scores.tokens) == 1:
+        return scores.argmax
+    said = zip(scores.tokens, scores.argmax, strict=True)
+    right = [[a == b for a, b in zip(*pair, strict=True)] for pair in said]
+    return min(range(len(right)), key=scores.nll, default=0), right
+
+
 @dataclass(frozen=True)
 class Key:
     """What a judge needs to know in order to tell whether a text is right."""
@@ -295,6 +366,12 @@ class Case:
     tags: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     """Why the record that it comes from cannot be used; the case is listed, and not run."""
+
+    @property
+    def trimmed(self) -> set[str]:
+        """The texts that had white space around them when the case was made; none once it was read back."""
+        parts = (*self.requests, *(probe.query for probe in self.probes))
+        return {text for part in parts if isinstance(part, Trimmed) for text in part.trimmed}
 
 
 @dataclass(frozen=True)

@@ -176,5 +176,5 @@ def _subject(model: Model, request: Request, target: str) -> range:
 
 def _again(request: Request) -> bool:
     """Tell whether a prompt has its subject, as a word of its own, beside the place for it."""
-    subject = re.escape(request.subject.strip())
+    subject = re.escape(request.subject)
     return bool(re.search(rf"(?<!\w){subject}(?!\w)", request.prompt, re.IGNORECASE))

@@ -23,10 +23,12 @@ from edit_harness.blame import said
 from edit_harness.commands import COMMANDS
 from edit_harness.errors import HarnessError, PluginError, ResourceError, Terminated
 from edit_harness.escapes import one_line, printable
-from edit_harness.options import HELP
+from edit_harness.options import HELP, misspelt
 from edit_harness.plugins import suggestion
 
 INTERNAL = 70
+COMPLETE = "_EDIT_HARNESS_COMPLETE"
+"""The variable by which a shell asks for completions; click answers, and ends the process."""
 
 
 class Harness(click.Group):
@@ -50,11 +52,15 @@ class Harness(click.Group):
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run the command, and turn what goes wrong into a message and an exit code."""
+        if COMPLETE in os.environ:
+            super().main(args, **extra)
         given = list(sys.argv[1:] if args is None else args)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
                 stream.reconfigure(errors="replace")
         signals.install()
+        for line in misspelt(COMMANDS):
+            _say(f"note     {line}")
         if "--debug" in given:
             handler = logging.StreamHandler()
             handler.setFormatter(Plain(logging.BASIC_FORMAT))

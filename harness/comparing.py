@@ -44,6 +44,9 @@ def compare(plugins: Plugins, flags: Flags) -> int:
     pairing = paired_runs(plugins, flags)
     contrasts = pairing.contrasts
     if not contrasts:
+        for name, run in ((flags.first, pairing.first), (flags.second, pairing.second)):
+            if len(run.failures) == len(run.records):
+                raise UsageError(f"every case of {name} failed, so that nothing was measured")
         raise UsageError(
             f"{flags.first} and {flags.second} have no measure in common",
             "name metrics that fit the cases of both: --metrics NAME",
@@ -131,12 +134,10 @@ def _controls(found: Sequence[Versus]) -> Iterator[Grid]:
 
 def _cells(each: Contrast, run: Run) -> list[Cell]:
     line = Line(each.name, each.measure, None, None)
-    first, second, low, high = (
-        report.number(value, line)
-        for value in (each.first, each.second, each.difference.low, each.difference.high)
-    )
+    first, second = (report.number(value, line) for value in (each.first, each.second))
     least = "–" if each.detectable is None else report.number(each.detectable, line)
-    texts = [first, second, _signed(each.difference.value, line), f"[{low}, {high}]"]
+    texts = [first, second, _signed(each.difference.value, line)]
+    texts.append(layouts.bounds(each.difference, line) or "–")
     texts += [_p(each.adjusted), _effect(each), least]
     return [
         Cell(text, mark="best" if each.differs and i == 2 else "") for i, text in enumerate(texts)

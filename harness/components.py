@@ -5,14 +5,16 @@ Models, editors and benchmarks are put together in `edit_harness.assembly`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, cast
 
 from edit_harness.blame import blamed, named
-from edit_harness.errors import PluginError
+from edit_harness.errors import PluginError, UsageError
 from edit_harness.fields import build, settings, unwritable
-from edit_harness.interfaces import Metric, ModelSource, Task
+from edit_harness.interfaces import Editor, Metric, ModelSource, Task
 from edit_harness.packages import Package
 from edit_harness.plugins import Component, Plugins
 
@@ -53,7 +55,9 @@ def make_task(
 
 
 def make_metrics(plugins: Plugins, names: Iterable[str]) -> dict[str, Metric]:
-    """Build metrics, by their names."""
+    """Build metrics, by their names. Raises `UsageError` for one text."""
+    if isinstance(names, str):
+        raise UsageError(f"metrics is the text {names!r}", f"give a list: metrics=[{names!r}]")
     return {name: _made(plugins.find("metric", name), {}) for name in names}
 
 
@@ -73,6 +77,17 @@ def described(part: Named) -> dict[str, Any]:
         "provenance": dict(part.value.provenance),
         "note": part.value.note,
     }
+
+
+def provenance(editor: Editor) -> dict[str, str]:
+    """Return the digests of what an editor's edits depend on: of its parts also class and fields."""
+    found = dict(editor.provenance)
+    for number, part in enumerate(editor.parts, 1):
+        fields = json.dumps(settings(part), sort_keys=True)
+        made_of = {"fields": hashlib.sha256(fields.encode()).hexdigest(), **provenance(part)}
+        name = f"{number}.{type(part).__name__.lower()}"
+        found |= {f"{name}.{key}": value for key, value in made_of.items()}
+    return found
 
 
 def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:

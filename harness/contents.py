@@ -9,11 +9,25 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
+from modulefinder import ModuleFinder
 from pathlib import Path
+from typing import Any
 
 Contents = Iterable[tuple[str, Path]]
 """Files, each with a name that does not depend on where it is installed."""
+
+
+class _Finder(ModuleFinder):
+    """Looks beside a file of no package for what it imports from its package; running it says what is wrong."""
+
+    def determine_parent(self, caller: Any, level: int = -1) -> Any:
+        """Return the package that an import is relative to, or the module itself if it is in none."""
+        try:
+            return super().determine_parent(caller, level)
+        except ImportError:
+            return caller
 
 
 def is_source(parts: Sequence[str]) -> bool:
@@ -46,6 +60,19 @@ def python_files(folder: Path) -> Contents:
             path, parts = Path(at, name), (*below, name)
             if path.suffix == ".py" and is_source(parts) and path.is_file():
                 yield "/".join(parts), path
+
+
+def with_imports(file: Path) -> Contents:
+    """Yield a file and the modules that it imports from its own folder, and what these import from there.
+
+    It is read off the code, so that an import by another name than one written there is not seen.
+    """
+    finder = _Finder([str(file.parent)])
+    with suppress(SyntaxError):  # whoever runs it is told
+        finder.run_script(str(file))
+    files = [getattr(module, "__file__", None) for module in finder.modules.values()]
+    for path in {file, *map(Path, filter(None, files))}:
+        yield path.relative_to(file.parent).as_posix(), path
 
 
 def _places(module: str) -> Iterator[tuple[str, Path]]:

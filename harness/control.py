@@ -18,6 +18,8 @@ from edit_harness.interfaces import ModelSource
 
 PREFIX = "control:"
 """What the ids of all controls begin with."""
+ROLE = "control"
+"""Of their probes."""
 ID = f"{PREFIX}text"
 COLLAPSE = 10.0
 """A model has collapsed if its perplexity is so many times that of the unedited model."""
@@ -46,7 +48,7 @@ def control(source: ModelSource, fits: Callable[[str], bool] = lambda text: True
 
 def case(name: str, query: Query) -> Case:
     """Return the case of a control that asks something."""
-    return Case(PREFIX + name, (), (Probe("control", query),))
+    return Case(PREFIX + name, (), (Probe(ROLE, query),))
 
 
 def is_control(case: str) -> bool:

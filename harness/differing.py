@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from edit_harness import console
+from edit_harness import console, manifests
 from edit_harness.changes import Change, changes, identities, short
 from edit_harness.encoding import finite
 from edit_harness.formats import Cell, Grid, Row, labelled, rich
@@ -63,8 +63,9 @@ class Difference:
     @cached_property
     def environment(self) -> list[Change]:
         """What is recorded besides, and is no part of the fingerprint."""
-        kept = ("environment", "judged_by", "cases")
-        one, two = ({k: run.manifest.get(k) for k in kept} for run in self._runs)
+        one, two = ({k: run.manifest.get(k) for k in ("judged_by", "cases")} for run in self._runs)
+        for each, run in zip((one, two), self._runs, strict=True):
+            each["environment"] = manifests.values(run.manifest)
         counts = [len(each.pop("cases") or ()) for each in (one, two)]
         found = list(changes(one, two))
         return found + ([Change("cases", *counts)] if counts[0] != counts[1] else [])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -27,9 +28,14 @@ NOT_THE_MODEL = ("_name_or_path", "transformers_version")
 def of_module(module: nn.Module) -> str:
     """SHA-256 over the names, types, shapes and bits of all weights, and the configuration."""
     transformer: Any = module
-    digest = hashlib.sha256(of_config(transformer.config).encode())
-    for name in sorted(module.state_dict()):
-        tensor = offloading.value(module, name)
+    weights = ((name, offloading.value(module, name)) for name in sorted(module.state_dict()))
+    return of_tensors(weights, of_config(transformer.config))
+
+
+def of_tensors(tensors: Iterable[tuple[str, Tensor]], beside: str = "") -> str:
+    """SHA-256 over the names, types, shapes and bits of tensors, and a text."""
+    digest = hashlib.sha256(beside.encode())
+    for name, tensor in tensors:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().cpu().contiguous().flatten()
         digest.update(flat.view(torch.uint8).numpy().data)

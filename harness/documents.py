@@ -65,27 +65,35 @@ class Documents:
         same = self.manifest().get("cases") == list(ids) and self._cases.exists()
         return same and self._stored_digest() == durable.digest_of(self._cases)
 
-    def oddities(self) -> Iterator[str]:
-        """Yield what of the run is gone or changed, and written or run again by the next command.
+    @property
+    def size_of_results(self) -> int:
+        """How many bytes of rows the results are of; 0 without results, or with damaged ones."""
+        with suppress(RunFolderError, TypeError, KeyError):
+            return int(self._document("results.json", AGAIN)["samples"]["bytes"])
+        return 0
 
-        A manifest that is damaged was put aside before. Raises `RunFolderError` for one of another format.
+    def _oddities(self) -> Iterator[str]:
+        """Yield what of a run that is held is gone or changed, and is written or run again.
+
+        A manifest that is damaged was put aside before, and an unfinished row cut off. Results whose
+        rows are gone are removed.
         """
-        size = self.samples.stat().st_size if self.samples.exists() else 0
+        size = self.samples.stat().st_size
         aside = self.path / "manifest.bad.json"
-        if self.manifest():
+        manifest = self.manifest()
+        if manifest.get("cases"):
             if not self._cases.exists():
                 yield f"{self._cases.name} was missing: it was written again"
             elif self._stored_digest() != durable.digest_of(self._cases):
                 yield f"{self._cases.name} was changed after it was written: it was written again"
-        elif size and not aside.exists():
+        elif size and not (manifest or aside.exists()):
             yield "manifest.json was missing: it was written again"
-        with suppress(RunFolderError, TypeError, KeyError):
-            results = self._document("results.json", AGAIN)
-            if results and not size and results["cases"]:
-                cases = counted(results["cases"], "case")
-                yield f"results.json is of {cases} whose rows are gone: what they were of runs again"
-            elif results and (lost := results["samples"]["bytes"] - size) > 0:
-                yield f"{counted(lost, 'byte')} of rows are gone since results.json was written"
+        if (lost := self.size_of_results - size) > 0:
+            (self.path / "results.json").unlink()
+            yield (
+                f"{counted(lost, 'byte')} of rows that results.json counts were gone: what they were of "
+                "runs again"
+            )
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Put the manifest into place, with the fingerprint and the digest of the cases."""

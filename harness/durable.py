@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from edit_harness.encoding import dumps, finite
+from edit_harness.files import staged
 
 BLOCK = 1 << 20
 SEAL = "sha256"
@@ -27,20 +27,13 @@ def put(path: Path, data: bytes) -> None:
 
     Raises `OSError`, and leaves the old file as it was.
     """
-    sweep(path)
-    partial = path.with_name(f".{path.name}.{_host()}.{os.getpid()}")
-    try:
+    with staged(path) as partial:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             write(descriptor, data)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(partial, path)
-    except BaseException:
-        with suppress(OSError):
-            partial.unlink()
-        raise
     sync_folder(path.parent)
 
 
@@ -59,26 +52,6 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sweep(path: Path) -> None:
-    """Remove what processes of this host that are gone left beside a file."""
-    for partial in path.parent.glob(f".{path.name}.{_host()}.*"):
-        owner = partial.name.rpartition(".")[2]
-        if owner.isdecimal() and (int(owner) == os.getpid() or not alive(int(owner))):
-            with suppress(OSError):
-                partial.unlink()
-
-
-def alive(pid: int) -> bool:
-    """Tell whether a process of this host is there."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True
 
 
 def digest_of(path: Path) -> str:
@@ -129,7 +102,3 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")
     return found
-
-
-def _host() -> str:
-    return "".join(c if c.isalnum() else "-" for c in socket.gethostname())

@@ -90,12 +90,21 @@ Delta: TypeAlias = LowRank | Dense
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a forward pass that an adaptor sees."""
+    """The rows of a forward pass that an adaptor sees: all are of its own edit.
+
+    A pass has a whole text, or the one new token of each row where a generation goes on.
+    """
 
     offsets: Tensor
     """Place of each position, rows by positions, counted from the last token of the prompt."""
+    mask: Tensor
+    """Whether a position has a token, rows by positions; where it has none there is padding."""
+    ids: Tensor
+    """The tokens, rows by positions; padding has some number or other."""
     memo: dict[str, Any]
     """Kept from pass to pass of one generation, for what an adaptor decides at the prompt."""
+    shared: dict[str, Any]
+    """Kept as long, and the same for the edit's adaptors of all modules; each module has its own memo."""
 
 
 @runtime_checkable
@@ -103,7 +112,8 @@ class Adaptor(Protocol):
     """Replaces the output of a module, given its input.
 
     An edit with it can be saved if its class is a dataclass of tensors and JSON that a plugin
-    registers.
+    registers. If it has a method ``prepare(model)``, that is called once before its first pass on a
+    model, also after it was read from a file: there it finds what its fields do not hold.
     """
 
     def __call__(self, inputs: Tensor, outputs: Tensor, rows: Rows) -> Tensor:

@@ -49,7 +49,7 @@ class Effect:
     """After less before, with the interval of the paired difference; its ends are NaN of one document,
     or of too few models."""
     over: Literal["documents", "models"]
-    """What the interval resamples."""
+    """What the units of the interval are."""
     documents: int
     models: int
     """How many edited models were asked."""
@@ -76,19 +76,17 @@ class Effect:
         }
 
 
-def effects(
-    control: str, seen: Sequence[Seen], *, last: bool, level: float, seed: int
-) -> Iterator[Effect]:
+def effects(control: str, seen: Sequence[Seen], *, last: bool, level: float) -> Iterator[Effect]:
     """Yield what a control's measures came to over edited models, of which there is one at least.
 
-    Of several models the models are resampled, since all documents share an edit; of one, or if the
+    Of several models the models are the units, since all documents share an edit; of one, or if the
     ``last`` is to stand for all of them as at the end of a sequence, its documents.
     """
     pairs = _paired(seen, last=last)
     for name, why in _measures(pairs).items():
         if not why:
             marks = {s: (b.marks[name], a.marks[name]) for s, (b, a) in pairs.items()}
-            yield _effect(control, name, marks, last=last, level=level, seed=seed)
+            yield _effect(control, name, marks, last=last, level=level)
 
 
 def left_out(seen: Sequence[Seen], *, last: bool) -> Iterator[tuple[str, str]]:
@@ -110,7 +108,7 @@ def _paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Grad
 
     There is none if the ``last`` is to stand for all, and was asked something else.
     """
-    pairs = {each.state: (_graded(each.before), _graded(each.after)) for each in seen}
+    pairs = {each.state: (graded(each.before), graded(each.after)) for each in seen}
     same = {s: pairs[s] for s in sorted(pairs) if pairs[s][0].documents == pairs[s][1].documents}
     return {} if last and same and max(same) != max(pairs) else same
 
@@ -152,7 +150,6 @@ def _effect(
     *,
     last: bool,
     level: float,
-    seed: int,
 ) -> Effect:
     used = list(marks.values())[-1:] if last else list(marks.values())
     single = len(used) == 1
@@ -163,19 +160,17 @@ def _effect(
         before, after = (_value(drawn[s].sum(), drawn[f"{s} of"].sum(), how) for s in SIDES)
         return {"before": before, "after": after, "change": after - before}
 
-    units = len(columns["before"])
-    few = np.arange(units) if units < stats.FEW else None
-    found = stats.bootstrap(columns, summed, level=level, seed=seed, groups=few)
-    before = found["before"].value
-    change = found["change"].within(_limits(used, None if single else before))
-    if units < (2 if single else ENOUGH):
+    sums = summed(columns)
+    limits = {"change": _limits(used, None if single else sums["before"])}
+    change = stats.estimates(columns, summed, limits, level=level)["change"]
+    if not single and len(used) < ENOUGH:
         change = replace(change, low=math.nan, high=math.nan)
     return Effect(
         control,
         name,
         better,
-        before,
-        found["after"].value,
+        sums["before"],
+        sums["after"],
         change,
         "documents" if single else "models",
         len(used[0][0].values),
@@ -208,11 +203,10 @@ def versus(
     *,
     last: bool,
     level: float,
-    seed: int,
 ) -> Iterator[Versus]:
     """Yield the measures that both runs have of a control, over the states and documents of both.
 
-    What is resampled is as in `effects`. Nothing is yielded if the documents are not the same.
+    The units are as in `effects`. Nothing is yielded if the documents are not the same.
     """
     sides = [_paired(seen, last=last) for seen in (first, second)]
     states = [s for s in sides[0] if s in sides[1]]
@@ -223,7 +217,7 @@ def versus(
     for name in _measures(sides[0]):
         if all(name in each for each in known):
             both = [[(s[i][0].marks[name], s[i][1].marks[name]) for i in states] for s in sides]
-            yield _versus(control, name, *both, level=level, seed=seed)
+            yield _versus(control, name, *both, level=level)
 
 
 def _versus(
@@ -233,7 +227,6 @@ def _versus(
     second: Sequence[tuple[Marks, Marks]],
     *,
     level: float,
-    seed: int,
 ) -> Versus:
     single, marks = len(first) == 1, first[0][0]
     columns = {
@@ -250,12 +243,11 @@ def _versus(
         )
         return {"A": a, "B": b, "difference": b - a}
 
-    units = len(columns["A before"])
-    few = np.arange(units) if units < stats.FEW else None
-    found = stats.bootstrap(columns, summed, level=level, seed=seed, groups=few)
     # Both began with the same model and documents, so that what is compared is after and after.
-    difference = found["difference"].within(_limits([*first, *second], None))
-    if units < (2 if single else ENOUGH):
+    limits = {"difference": _limits([*first, *second], None)}
+    found = stats.estimates(columns, summed, limits, level=level)
+    difference = found["difference"]
+    if not single and len(first) < ENOUGH:
         difference = replace(difference, low=math.nan, high=math.nan)
     return Versus(
         control,
@@ -311,12 +303,13 @@ def _value(total: float, weight: float, how: str) -> float:
     return -mean / float(np.log(2)) if how == "bits" else mean
 
 
-def _graded(stored: Any) -> Graded:
+def graded(stored: Any) -> Graded:
     """Return a stored answer as marks: a text's tokens are one document, by its perplexity."""
     answer = decode_answer(stored)
     if isinstance(answer, Graded):
         return answer
     assert isinstance(answer, Scores)
     (logprobs,) = answer.logprobs
-    marks = Marks((sum(logprobs),), (len(logprobs),), "perplexity", "lower")
+    total: Any = None if None in logprobs else sum(logprobs)  # as JSON has NaN
+    marks = Marks((total,), (len(logprobs),), "perplexity", "lower")
     return Graded(str(answer.tokens), {"perplexity": marks})

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from edit_harness import (
     accounts,
@@ -23,7 +24,6 @@ from edit_harness import (
     control,
     digests,
     examining,
-    guard,
     judging,
     manifests,
     plan,
@@ -35,12 +35,12 @@ from edit_harness import (
 from edit_harness.assembly import Benchmark, make_editor
 from edit_harness.beside import Care, Rows, Turn
 from edit_harness.cases import Case, Examined, Visit
-from edit_harness.components import Named, described, make_judge, make_metrics
+from edit_harness.components import Named, described, make_judge, make_metrics, provenance
 from edit_harness.controls import SAMPLE, make_controls
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
 from edit_harness.fields import settings
-from edit_harness.interfaces import Control, Editor, Measure, Metric, Regime
+from edit_harness.interfaces import Control, Editor, Measure, Metric, Regime, whole
 from edit_harness.model import Model
 from edit_harness.outcome import Run, measures_of
 from edit_harness.packages import Package
@@ -51,9 +51,12 @@ from edit_harness.records import OK, Record, RunFolder
 from edit_harness.shares import Share, Span
 from edit_harness.tuned import Tuned, tuning
 from edit_harness.witness import Witness
+from edit_harness.wording import counted
 
 Advance = Callable[[Record], None]
 NO_CARE = Care()
+SHOWN = 3
+"""Conflicts that are named."""
 Turns = Callable[[Mapping["Evaluation", Rows], Care], Generator[Turn, None, None]]
 """Makes the records that are missing, and yields them as they are written."""
 
@@ -81,6 +84,10 @@ class Evaluation:
     """Which part of the plan is made here, if not all of it."""
     tuned: Tuned | None = None
     """Where fields come from that a sweep has found."""
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    """The cases that are left out for a conflict, with what each is in conflict with."""
+    all_cases: Sequence[Case] = ()
+    """Those of the task, in its order, of which ``cases`` are chosen."""
     _tried: bool = field(default=False, init=False, repr=False)
 
     @property
@@ -160,7 +167,7 @@ class Evaluation:
                 "name": self.editor.name,
                 "version": self.editor.version,
                 "fields": settings(self.editor.value),
-                "provenance": dict(self.editor.value.provenance),
+                "provenance": provenance(self.editor.value),
             },
             "task": {
                 "name": self.task.name,
@@ -168,6 +175,7 @@ class Evaluation:
                 "data": self.data_digest,
             },
             "metrics": sorted(self.metrics),
+            **self._measured_by,
             "judge": described(self.judge) if self.judge else None,
             "model": {
                 "digest": self.model.digest,
@@ -183,6 +191,12 @@ class Evaluation:
             **self._controlled,
             "code": sorted([package.name, package.digest] for package in self.packages),
         }
+
+    @property
+    def _measured_by(self) -> dict[str, Any]:
+        """What the metrics' numbers depend on besides answers, by metric; nothing if nothing."""
+        found = {name: dict(each.provenance(self.cases)) for name, each in self.metrics.items()}
+        return {"measured_by": found} if any(found.values()) else {}
 
     @property
     def _controlled(self) -> dict[str, Any]:
@@ -232,7 +246,8 @@ class Evaluation:
     def turn_to(self, model: Model) -> None:
         """Go on with another copy of the same model."""
         self.model = model
-        self.editor.value.prepare(model)
+        for part in whole(self.editor.value):
+            part.prepare(model)
         for each in self.controls:
             each.value.prepare(model)
 
@@ -242,12 +257,17 @@ class Evaluation:
         return next(case for case in planned if case.id == name)
 
     @property
+    def environment(self) -> dict[str, str]:
+        """What its rows are made with in this process."""
+        return environment(self.model)
+
+    @property
     def measures(self) -> dict[str, Measure]:
         """The measures of all metrics, in their order."""
         return measures_of(self.metrics)
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
-        """Make the run's folder, or find it again."""
+        """Make the run's folder, or find it again; it is written into once it is held: `settle`."""
         name = records.folder_name(
             self.label,
             self.task.name,
@@ -256,9 +276,17 @@ class Evaluation:
             self.preview.precision if self.preview else "",
             self.share.slug if self.share else "",
         )
-        folder = RunFolder.open(output, name, self.identity, new=new)
-        folder.notes += folder.oddities()
-        before, cases = folder.manifest(), self.own_cases
+        path = self.model.source.path
+        return RunFolder.open(output, name, self.identity, new=new, model=path)
+
+    def settle(self, folder: RunFolder, known: AbstractSet[str] = frozenset()) -> None:
+        """Write down what the rows are of, in a folder that is held; ``known`` cases have rows.
+
+        A folder loses no case.
+        """
+        before, own = folder.manifest(), self.own_cases
+        before = {} if any(manifests.wrong(before, ())) else before
+        cases = self._among({*before.get("cases", ()), *known})
         if not folder.has_cases([case.id for case in cases]):
             folder.write_cases(cases)
         folder.write_manifest(
@@ -272,8 +300,9 @@ class Evaluation:
                 else before.get("judge_settings"),
                 "label": self.label,
                 "metrics": list(self.metrics),
-                "visits": len(self.visits),
-                **self._tuning(before),
+                # One that this command leaves out is of an edit of its own, or of no use.
+                "visits": len(self.visits) + len(cases) - len(own),
+                **self._tuning(before, cases),
                 "found": dict(self.editor.value.found),
                 "preview": asdict(self.preview) if self.preview else None,
                 "model": {
@@ -286,25 +315,50 @@ class Evaluation:
                 "task": {
                     "origin": self.task.value.origin,
                     "notes": list(getattr(self.task.value, "notes", ())),
+                    "conflicts": self._conflicts,
+                    "trimmed": sum(len(case.trimmed) for case in cases),
                 },
                 "distributions": [package.identity for package in self.packages],
-                "environment": environment(self.model),
-                **({"shard": self._part(self.share)} if self.share else {}),
+                "segments": manifests.segments(before),
+                **({"shard": self._part(self.share, before)} if self.share else {}),
             }
         )
-        return folder
 
-    def _tuning(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """Return where fields come from; a manifest that is damaged is written anew."""
-        now = {
-            "preset": self.preset,
-            "tuned": self.tuned.entry(self.cases) if self.tuned else None,
-        }
-        there = {} if any(manifests.wrong(before, ())) else before
-        return tuning(now, there, lambda: self.cases)
+    @property
+    def _conflicts(self) -> str:
+        """Say which cases write to one subject and relation what is not the same, if any."""
+        planned = [case for case in self.cases if not case.problem]
+        found = self.dropped or plan.conflicting(planned, self.regime)
+        pairs = [f"{name} against {other}" for name, other in found.items()]
+        more = f" and {len(pairs) - SHOWN:,} more" if len(pairs) > SHOWN else ""
+        what = f"{counted(len(pairs), 'case')} in conflict with an earlier one of the same subject and relation"
+        how = "left out" if self.dropped else "kept (--edit-conflicts drop leaves them out)"
+        return f"{what}, {how}: {', '.join(pairs[:SHOWN])}{more}" if pairs else ""
 
-    def _part(self, share: Share) -> dict[str, Any]:
-        """Return what tells a shard's place in the plan: see `edit_harness.joining`."""
+    def _among(self, known: AbstractSet[str]) -> list[Case]:
+        """Return the cases of this run and those that its folder knows, in the task's order.
+
+        Where edits share a model, the order is part of what the run is.
+        """
+        own = self.own_cases
+        first = own if self.identity["together"] else []
+        names = {*known, *(case.id for case in own)}.difference(case.id for case in first)
+        return [*first, *(case for case in self.all_cases or self.cases if case.id in names)]
+
+    def _tuning(self, before: Mapping[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
+        """Return where fields come from, with which of all cases of the run they were chosen by."""
+        known = list({case.id: case for case in (*self.cases, *cases)}.values())
+        now = {"preset": self.preset, "tuned": self.tuned.entry(known) if self.tuned else None}
+        return tuning(now, before, lambda: known)
+
+    def _part(self, share: Share, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what tells a shard's place in the plan, or in a larger one that it was made for.
+
+        See `edit_harness.joining`.
+        """
+        known: dict[str, Any] = before.get("shard", {})
+        if {*known.get("cases", ())} > {case.id for case in self.cases}:
+            return known
         return {
             "number": share.number,
             "of": share.of,
@@ -339,15 +393,15 @@ def run_beside(
     The evaluations are of the same cases of the same model, whose clean passes they share. ``turns``
     makes the records, here or elsewhere: see `edit_harness.executors`.
     """
-    known = {e: {r.visit: r for r in folder.records()} for e, folder in folders.items()}
     with ExitStack() as stack:
-        stack.enter_context(guard.staying())
         rows = {}
         for evaluation, folder in folders.items():
-            statuses = {visit: record.status for visit, record in known[evaluation].items()}
+            write = stack.enter_context(folder.writing())  # nothing that was read before holds
+            known = {record.visit: record for record in folder.records()}
+            evaluation.settle(folder, {name for name, _ in known})
+            statuses = {visit: record.status for visit, record in known.items()}
             again = beside.retried(evaluation, statuses) if care.retry else set()
-            write = stack.enter_context(folder.writing())
-            rows[evaluation] = Rows(folder, write, known[evaluation], again, evaluation.others)
+            rows[evaluation] = Rows(folder, write, known, again, evaluation.others)
         for evaluation, its in rows.items():
             for visit in evaluation.visits:
                 if visit in its.known and visit not in its.again:
@@ -411,12 +465,16 @@ def _mismatch(evaluation: Evaluation, its: Rows) -> str:
 
 
 def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
-    """Return the runs, as far as they have come, and write their results down."""
+    """Return the runs, as far as they have come, and write down the results of all that they have."""
     runs = []
     for evaluation, its in rows.items():
+        manifest, own = its.folder.manifest(), [case.id for case in evaluation.own_cases]
         there = [its.known[visit] for visit in evaluation.visits if visit in its.known]
-        runs.append(Run(its.folder, evaluation.metrics, its.folder.manifest(), there))
-        its.folder.write_results(runs[-1].results())
+        left_out = set(manifest["cases"]).difference(own)
+        more = [record for record in its.known.values() if record.case in left_out]
+        whole = Run(its.folder, evaluation.metrics, manifest, [*there, *more])
+        its.folder.write_results(whole.results())
+        runs.append(whole.of(own, there, len(evaluation.visits)) if left_out else whole)
     return runs
 
 
@@ -446,16 +504,23 @@ def assemble(
     """
     task = benchmark.task.value
     names = metrics or task.metrics
-    known = {name: plugins.find("metric", name) for name in names}
     measuring = make_metrics(plugins, names)
+    known = {name: plugins.find("metric", name) for name in names}
     named, configured = make_editor(plugins, model, editor, editor_args, seed, tuned)
+    regime = regime or task.regime
     cases = benchmark.selected(limit, samples)
+    dropped: Mapping[str, str] = {}
+    if regime.conflicts == "drop":
+        every = cases if samples else benchmark.cases
+        dropped = plan.conflicts(every)
+        cases = [case for case in every if case.id not in dropped][: len(cases)]
     judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)
     asked, sample = make_controls(plugins, controls, control_args or {}, seed)
     for each in asked:
         each.value.prepare(model)
     its = (named, benchmark.task, judging_by, *asked)
     parts = [(part.value, part.package) for part in its if part]
+    parts += [(part, None) for part in whole(named.value)]
     parts += [(measuring[name], component.package) for name, component in known.items()]
     evaluation = Evaluation(
         model=model,
@@ -465,7 +530,8 @@ def assemble(
         cases=cases,
         metrics=measuring,
         seed=seed,
-        regime=regime or task.regime,
+        regime=regime,
+        dropped=dropped,
         judge=judging_by,
         controls=asked,
         sample=sample,
@@ -473,6 +539,7 @@ def assemble(
         packages=contributing(plugins, [*parts, (model.source, None)]),
         share=share,
         tuned=tuned,
+        all_cases=benchmark.cases,
     )
     if share:
         _ = evaluation.spans  # a plan that has no such part is an error before there is a folder
@@ -511,8 +578,14 @@ def environment(model: Model) -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+        "cuda": torch.version.cuda or "",
+        "processor": processor(model.device),
         "device": model.placement,
         "threads": str(torch.get_num_threads()),
     }
+
+
+def processor(device: torch.device) -> str:
+    """Return what a device is called: a GPU by its kind."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -134,9 +134,14 @@ def field_types(factory: type) -> dict[str, Any]:
 
 
 def settings(plugin: Any) -> dict[str, Any]:
-    """Return the values of a plugin's fields, JSON-ready; none if it is no dataclass."""
+    """Return the values of a plugin's fields, JSON-ready; none if it is no dataclass.
+
+    Of a value that is a plugin itself they are its class and its own fields.
+    """
     known = fields(plugin) if is_dataclass(plugin) else ()
-    return {f.name: getattr(plugin, f.name) for f in known if f.init}
+    values = {f.name: getattr(plugin, f.name) for f in known if f.init}
+    made = {k: v for k, v in values.items() if is_dataclass(v) and not isinstance(v, type)}
+    return values | {k: {"class": type(v).__qualname__, **settings(v)} for k, v in made.items()}
 
 
 def unwritable(values: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.interfaces import Measure
-from edit_harness.layouts import SOME, facts
+from edit_harness.layouts import facts
 from edit_harness.outcome import LEVEL, Run
 from edit_harness.papers import COUNTERFACT, KINDS, PRINTED, Printed, named
 from edit_harness.ranking import Number, Row
@@ -190,9 +190,7 @@ def _heights(
     """Return values in the unit that is shown, with the lengths of their error bars."""
     times = 100 if measure.unit in HUNDREDTHS else 1
     values = [times * each.value for each in estimates]
-    ends = [
-        (e.value - e.low, e.high - e.value) if e.n >= SOME else (math.nan,) * 2 for e in estimates
-    ]
+    ends = [(e.value - e.low, e.high - e.value) for e in estimates]
     low, high = ([max(times * end[i], 0.0) for end in ends] for i in (0, 1))
     return values, [low, high]
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import errno
+import glob
 import hashlib
 import os
 import random
 import shutil
+import socket
 import time
 import urllib.request
 import uuid
@@ -29,6 +31,8 @@ LONGEST_WAIT = 120.0
 TRANSIENT = {408, 429, 500, 502, 503, 504}
 DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG}
 YES = {"1", "true", "yes", "on"}
+AT_WORK: set[Path] = set()
+"""What this process is writing: an earlier one, of a container, may have had the same number."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,51 @@ def fetch(remote: Remote, *, sleep: Callable[[float], object] = time.sleep) -> P
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, and rename it afterwards: a file is whole or not there."""
+    """Give a path to write to, and rename it afterwards: a file is whole or not there.
+
+    Its folder is made. Several may write the same file at once: the last one's is there.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    yield partial
-    partial.replace(path)
+    with staged(path) as partial:
+        yield partial
+
+
+@contextlib.contextmanager
+def staged(path: Path) -> Iterator[Path]:
+    """Give a name beside a file that no other writer has, and rename it to the file afterwards.
+
+    What writers of this host left there that are gone is removed. Raises `OSError`, and leaves the
+    old file as it was.
+    """
+    host = "".join(c if c.isalnum() else "-" for c in socket.gethostname())
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{host}.*"):
+        owner = left.name.rpartition(".")[2]
+        mine = owner == str(os.getpid())
+        if owner.isdecimal() and (left not in AT_WORK if mine else not alive(int(owner))):
+            with contextlib.suppress(OSError):
+                left.unlink()
+    partial = path.with_name(f".{path.name}.{host}.{uuid.uuid4().hex[:8]}.{os.getpid()}")
+    AT_WORK.add(partial)
+    try:
+        yield partial
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+    finally:
+        AT_WORK.discard(partial)
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process of this host is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def sha256_of(path: Path) -> str:

@@ -88,13 +88,19 @@ def whole_number(text: str, remedy: str, least: int = 0) -> int:
     return int(text)
 
 
-def regime(default: Regime, mode: str | None, size: str | None, at: Sequence[str]) -> Regime:
+def regime(
+    default: Regime,
+    mode: str | None,
+    size: str | None,
+    at: Sequence[str],
+    conflicts: str = "keep",
+) -> Regime:
     """Return how edits share the model: the task's way, or what flags say.
 
     ``size`` is a number or ``all``; ``at`` has numbers of cases, ``each`` and ``end``. Raises
     `UsageError` for what does not fit the mode.
     """
-    if not (mode or size or at):
+    if not (mode or size or at or conflicts != "keep"):
         return default
     chosen = Regime(mode or default.mode)  # type: ignore[arg-type]
     if chosen.mode == default.mode:
@@ -103,6 +109,7 @@ def regime(default: Regime, mode: str | None, size: str | None, at: Sequence[str
         chosen = replace(chosen, size=0)
     elif default.in_turn:
         chosen = replace(chosen, in_turn=True)
+    chosen = replace(chosen, conflicts=conflicts)  # type: ignore[arg-type]
     if size:
         remedy = "--edit-batch-size takes a number of cases, or all"
         number = 0 if size == "all" else whole_number(size, remedy, least=1)

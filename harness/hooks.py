@@ -7,15 +7,21 @@ rows and columns of the padded batch. Nothing here writes a weight.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from edit_harness.edits import Edit, Rows
+from edit_harness.allowance import Expired
+from edit_harness.blame import blamed, named
+from edit_harness.edits import Adaptor, Edit, Rows
+from edit_harness.errors import HarnessError, PluginError
 from edit_harness.offloading import executing_on
+
+NOT_ITS_OWN = (HarnessError, Expired, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)
+"""What code of an adaptor may raise that is no fault of its own."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def inputs_of(
     seen: list[list[Tensor]] = [[] for _ in modules]
 
     def hook(kept: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        kept.append(by_row(args[0] if args else kwargs["hidden_states"], rows))
+        kept.append(by_row(entered(args, kwargs), rows))
         if only and all(seen):
             raise Enough
 
@@ -139,45 +145,82 @@ def gathering(head: nn.Module, places: Places) -> Iterator[None]:
         handle.remove()
 
 
-@contextmanager
-def editing(module: nn.Module, edits: Sequence[Edit], offsets: Tensor) -> Iterator[None]:
-    """Give each row of the coming passes the effect of its own edit.
+@dataclass
+class Positions:
+    """The positions of the pass that runs, rows by columns."""
 
-    ``offsets`` has the place of each column, rows by columns, counted from the row's last prompt
-    token; later passes of a generation go on from its last column.
-    """
+    offsets: Tensor
+    """The place of each, counted from the row's last prompt token."""
+    ids: Tensor
+    mask: Tensor
+    """1 where a row has a token; of the columns that were read before, too."""
+    passes: int = 0
+
+    def enter(self, _: nn.Module, __: tuple[Any, ...], inputs: dict[str, Any]) -> None:
+        """Take in what a pass reads; a later one of a generation goes on from the last column."""
+        if self.passes:
+            self.offsets = self.offsets[:, -1:] + 1
+        self.passes += 1
+        self.ids = inputs.get("input_ids", self.ids)
+        self.mask = inputs.get("attention_mask", self.mask)
+
+    def rows(self, start: int, stop: int, device: torch.device) -> dict[str, Tensor]:
+        """Return what an adaptor is told of its rows."""
+        mask = self.mask[:, -self.ids.shape[1] :].bool()
+        told = {"offsets": self.offsets, "mask": mask, "ids": self.ids}
+        return {name: each[start:stop].to(device) for name, each in told.items()}
+
+
+@contextmanager
+def editing(module: nn.Module, edits: Sequence[Edit], positions: Positions) -> Iterator[None]:
+    """Give each row of the coming passes, of which the first has these positions, its own edit's effect."""
     spans = spans_of(edits)
     touched = dict.fromkeys(
         name for edit, _, _ in spans for name in (*(owner(n) for n in edit.weights), *edit.adaptors)
     )
+    shared: list[dict[str, Any]] = [{} for _ in spans]
     with ExitStack() as stack:
+        handle = module.register_forward_pre_hook(positions.enter, with_kwargs=True)
+        stack.callback(handle.remove)
         for name in touched:
-            hook = _row_hook(name, spans, offsets)
-            stack.enter_context(registered(module.get_submodule(name), hook))
+            hook = _row_hook(name, spans, positions, shared)
+            stack.enter_context(registered(module.get_submodule(name), hook, with_kwargs=True))
         yield
 
 
-def _row_hook(name: str, spans: Sequence[tuple[Edit, int, int]], offsets: Tensor) -> Any:
+def _row_hook(
+    name: str,
+    spans: Sequence[tuple[Edit, int, int]],
+    positions: Positions,
+    shared: Sequence[dict[str, Any]],
+) -> Any:
     memos: list[dict[str, Any]] = [{} for _ in spans]
-    at = offsets
 
-    def hook(module: nn.Module, args: tuple[Tensor, ...], output: Any) -> Any:
-        nonlocal at
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         # Accelerate moves what goes into a module after it is seen here.
-        outputs = by_row(first(output), len(offsets))
-        inputs = by_row(args[0], len(offsets)).to(outputs.device)
+        outputs = by_row(first(output), len(positions.offsets))
+        inputs = by_row(entered(args, kwargs), len(positions.offsets)).to(outputs.device)
         changed = outputs.clone()
         add_changes(name, module, spans, inputs, changed)
-        for (edit, start, stop), memo in zip(spans, memos, strict=True):
+        for (edit, start, stop), memo, common in zip(spans, memos, shared, strict=True):
             # An adaptor may have a length, and be empty.
             if (adaptor := edit.adaptors.get(name)) is not None:
-                rows = slice(start, stop)
-                seen = Rows(at[rows].to(changed.device), memo)
-                changed[rows] = adaptor(inputs[rows], changed[rows], seen)
-        at = at[:, -1:] + 1
+                told = positions.rows(start, stop, changed.device)
+                seen, rows = Rows(**told, memo=memo, shared=common), slice(start, stop)
+                with blaming(adaptor, f"failed at {name}"):
+                    made = adaptor(inputs[rows], changed[rows], seen)
+                    if (found := tuple(made.shape)) != (asked := tuple(changed[rows].shape)):
+                        raise ValueError(f"it returned the shape {found} for outputs of {asked}")
+                    changed[rows] = made
         return with_first(output, changed.view_as(first(output)))
 
     return hook
+
+
+def blaming(adaptor: Adaptor, failed: str) -> AbstractContextManager[None]:
+    """Blame an adaptor for what its code raises; ``failed`` says in which way it did."""
+    whose = named("adaptor", type(adaptor).__qualname__, adaptor)
+    return blamed(f"{whose} {failed}", adaptor, passing=NOT_ITS_OWN)
 
 
 def add_changes(
@@ -196,9 +239,9 @@ def add_changes(
 
 
 @contextmanager
-def registered(module: nn.Module, hook: Any) -> Iterator[None]:
+def registered(module: nn.Module, hook: Any, *, with_kwargs: bool = False) -> Iterator[None]:
     """Have a forward hook for a while."""
-    handle = module.register_forward_hook(hook)
+    handle = module.register_forward_hook(hook, with_kwargs=with_kwargs)
     try:
         yield
     finally:
@@ -223,6 +266,20 @@ def owner(parameter: str) -> str:
     return parameter.rpartition(".")[0]
 
 
+def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Return what goes into a module: its first argument, or the one that attention has by name.
+
+    Raises `PluginError` if that is no tensor.
+    """
+    inputs = args[0] if args else kwargs.get("hidden_states")
+    if not isinstance(inputs, Tensor):
+        raise PluginError(
+            "an edit is of a module that has no hidden states as its input",
+            "edit the module around it, or one within",
+        )
+    return inputs
+
+
 def first(output: Any) -> Tensor:
     """Return a module's output tensor; some blocks return a tuple."""
     return output if isinstance(output, Tensor) else output[0]
@@ -234,7 +291,12 @@ def with_first(output: Any, changed: Tensor) -> Any:
 
 
 def by_row(tensor: Tensor, rows: int) -> Tensor:
-    """Return rows by positions by width, also where a model flattens the first two (OPT)."""
+    """Return rows by positions by width, also where a model flattens the first two (OPT).
+
+    Tokens, which go into an embedding, are of width 1.
+    """
+    if not tensor.is_floating_point():
+        return tensor[..., None]
     return tensor if tensor.dim() == 3 else tensor.view(rows, -1, tensor.shape[-1])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
@@ -85,6 +85,8 @@ class Measure:
     """The paper and its equation, and where the published code does otherwise."""
     probes: tuple[str, ...] = ()
     """The roles of the probes whose answers it is of."""
+    known: bool = False
+    """Whether its value before the edit is the share of true answers that the unedited model gives."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -129,6 +131,14 @@ class Editor(ABC):
     @property
     def moment_layers(self) -> tuple[int, ...]:
         """The layers whose second moment of keys `prepare` looks for; the command computes it."""
+        return ()
+
+    @property
+    def parts(self) -> Sequence[Editor]:
+        """The editors that it is made of, from `check` on: see `edit_harness.inner`.
+
+        Their second moments, their `make` and their provenance count as its own.
+        """
         return ()
 
     @property
@@ -186,6 +196,13 @@ class Editor(ABC):
             return previous + self.edit(model, requests)
 
 
+def whole(editor: Editor) -> Iterator[Editor]:
+    """Yield an editor and those that it is made of, and those that they are made of."""
+    yield editor
+    for part in editor.parts:
+        yield from whole(part)
+
+
 Mode = Literal["single", "batch", "sequential"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -211,6 +228,9 @@ class Regime:
     apart: str = ""
     """In a batch: the tag of cases that keeps them apart, so that only cases that have the same value
     are edited at once; empty if all may be."""
+    conflicts: Literal["keep", "drop"] = "keep"
+    """drop: of the cases that write different objects to one subject and relation, the first alone is
+    there; before any limit, as MEMIT's authors filter CounterFact."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -226,6 +246,14 @@ class Regime:
             )
         if any(type(point) is not int or point < 1 for point in self.checkpoints):
             raise UsageError(f"{self.checkpoints} are no numbers of cases", "they begin at 1")
+        if self.conflicts not in ("keep", "drop") or (self.conflicts, self.mode) == (
+            "drop",
+            "single",
+        ):
+            raise UsageError(
+                f"conflicts are kept or dropped where edits share a model, not {self.conflicts!r} here",
+                'Regime("batch", N, conflicts="drop"), or --edit-mode batch --edit-conflicts drop',
+            )
         if self.apart and self.mode != "batch":
             raise UsageError(
                 f"cases are kept apart in batches, and this is {self.mode}",
@@ -237,6 +265,7 @@ class Regime:
         if self.mode == "single":
             return f"single{turns}"
         size = f"{self.size} at once" if self.size else "all at once"
+        size += ", conflicts dropped" if self.conflicts == "drop" else ""
         if self.mode == "batch":
             apart = f", each {self.apart} apart" if self.apart else ""
             return f"batch, {size}{apart}{turns}"
@@ -313,6 +342,10 @@ class Metric(ABC):
     ) -> Mapping[str, float]:
         """Return named values, or {}; the answers are in the order of ``case.probes``."""
 
+    def provenance(self, cases: Sequence[Case]) -> Mapping[str, str]:
+        """Digests of what its numbers depend on besides answers, such as texts in the cache."""
+        return {}
+
     def failed(self, case: Case, before: Sequence[Answer]) -> Mapping[str, float]:
         """Return the values of a case whose edit failed; what is left out is not counted.
 
@@ -321,7 +354,7 @@ class Metric(ABC):
         return {}
 
     def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """Combine the values of all cases, NaN where a case has none; it is bootstrapped."""
+        """Combine the values of all cases, NaN where a case has none; intervals come by themselves."""
         from edit_harness.stats import column_means
 
         return column_means(columns)

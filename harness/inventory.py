@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
+from packaging.requirements import Requirement
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness import alone, discovery, journal
-from edit_harness.packages import Package
+from edit_harness import alone, discovery, hookspecs
+from edit_harness.packages import Package, normal
 from edit_harness.plugins import KINDS, Plugins
 from edit_harness.terminal import Terminal, plain
 
 out = Terminal()
-err = Terminal(stderr=True)
 
 Row = Mapping[str, Any]
 
@@ -37,9 +38,9 @@ def check(as_json: bool) -> int:
 def _checked(package: Package) -> dict[str, Any]:
     if reason := discovery.left_out(package):
         return {**_identified(package), "state": "left out", "notes": [reason]}
-    trial = alone.tried(package)
-    state = "broken" if trial.reason else "loaded"
-    return {**_identified(package), "state": state, "alone": str(trial), "notes": []}
+    reason = alone.trouble(package)
+    state = "broken" if reason else "loaded"
+    return {**_identified(package), "state": state, "alone": reason or "loads", "notes": []}
 
 
 def _print(found: Sequence[Row], as_json: bool) -> None:
@@ -71,7 +72,19 @@ def _identified(package: Package) -> dict[str, Any]:
         "version": package.version,
         "from": package.source,
         "modules": [entry.value for entry in package.entries],
+        **_required(package),
     }
+
+
+def _required(package: Package) -> dict[str, Any]:
+    """Return which harness an installed package requires, and whether this is one; nothing if it does not say."""
+    stated = () if package.named else metadata.distribution(package.name).requires or ()
+    for requirement in map(Requirement, stated):
+        if normal(requirement.name) == hookspecs.DISTRIBUTION and not requirement.marker:
+            here = metadata.version(hookspecs.DISTRIBUTION)
+            holds = requirement.specifier.contains(here, prereleases=True)
+            return {"requires": str(requirement), "holds": holds}
+    return {}
 
 
 def _names(plugins: Plugins, package: Package, kind: str) -> list[str]:
@@ -95,6 +108,10 @@ def _block(row: Row) -> Group:
 
 def _lines(row: Row) -> Iterator[tuple[str, str]]:
     yield "from", row["from"]
+    if "requires" in row:
+        here = metadata.version(hookspecs.DISTRIBUTION)
+        holds = "which holds" if row["holds"] else "which does not hold"
+        yield "requires", f"{row['requires']}, {holds}: {here} is installed"
     if "seconds" in row:
         yield "loaded in", f"{row['seconds']:.3f} s"
     if "alone" in row:
@@ -103,10 +120,3 @@ def _lines(row: Row) -> Iterator[tuple[str, str]]:
         yield kind, ", ".join(names)
     for note in row["notes"]:
         yield "because" if row["state"] == "left out" else "note", note
-
-
-def enable(name: str) -> int:
-    """Load a package again that was skipped. Raises `PluginError` if it was not."""
-    journal.enable(name)
-    err.print(f"{name} is loaded again from the next start on")
-    return 0

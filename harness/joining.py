@@ -83,14 +83,11 @@ class Joined:
     @property
     def cases(self) -> Iterator[Case]:
         """Yield the cases in the order of the plan. Raises `RunFolderError` if one is missing."""
-        known: dict[str, tuple[Shard, int]] = {}
-        for shard in self.shards:
-            known |= {name: (shard, n) for n, name in enumerate(shard.run.cases.ids)}
+        known = {name: shard.run.by_id for shard in self.shards for name in shard.run.by_id}
         for name in self.first.cases:
             if name not in known:
                 raise RunFolderError(f"no shard has case {name}", ANEW)
-            shard, number = known[name]
-            yield shard.run.cases[number]
+            yield known[name][name]
 
     @property
     def notes(self) -> Iterator[str]:
@@ -105,22 +102,33 @@ class Joined:
         """The shards' numbers by what they were run with, by its name."""
         found: dict[str, dict[str, list[str]]] = {}
         for shard in self.shards:
-            for key, value in shard.run.manifest.get("environment", {}).items():
+            for key, value in manifests.values(shard.run.manifest).items():
                 found.setdefault(key, {}).setdefault(value, []).append(str(shard.share.number))
         return found
 
-    def _manifest(self, folder: RunFolder) -> dict[str, Any]:
-        """Return what the manifest of the whole run says, in a folder where it may lie already."""
-        first = self.first.run.manifest
-        whole = {k: v for k, v in first.items() if k not in ("shard", "cases_sha256")}
-        return {
+    def _settle(self, folder: RunFolder, seq: int) -> None:
+        """Write down what the rows of a folder are of, which may have the run already, or more cases."""
+        before, own = folder.manifest(), list(self.first.cases)
+        there = [*before.get("cases", ())]
+        if (more := {*there}.difference(own)) and not {*own} <= {*there}:
+            raise RunFolderError(
+                f"{folder.path} has {counted(len(more), 'case')} that the shards lack, and they have others",
+                "join them in a sibling folder: --new",
+            )
+        left_out = "shard", "cases_sha256", "environment"
+        whole = {k: v for k, v in self.first.run.manifest.items() if k not in left_out}
+        made_with = {key: ", ".join(found) for key, found in self._environments.items()}
+        manifest = {
             **whole,
-            **self._tuning(folder.manifest()),
+            **self._tuning(before),
             **_judging([*(shard.run.folder for shard in self.shards), folder]),
-            "cases": list(self.first.cases),
-            "visits": self.first.planned,
-            "environment": {key: ", ".join(found) for key, found in self._environments.items()},
+            "cases": there if more else own,
+            "visits": self.first.planned + len(more),
+            "segments": manifests.extended(before, seq, made_with),
         }
+        if not more and not folder.has_cases(own):
+            folder.write_cases(self.cases)
+        folder.write_manifest(manifest)
 
     def _tuning(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the shards, or the folder as it was, say of where fields come from."""
@@ -140,10 +148,7 @@ class Joined:
             if known:
                 lacking = sum(1 for _ in self._lacking(known, folder))  # an error if one is another
                 folder.notes.append(_there(folder, len(known), lacking))
-            manifest = self._manifest(folder)
-            if not folder.has_cases(self.first.cases):
-                folder.write_cases(self.cases)
-            folder.write_manifest(manifest)
+            self._settle(folder, write.seq)
             for record in self._lacking(known, folder):
                 write(record)
                 known[record.visit] = record
@@ -164,9 +169,7 @@ class Joined:
             identity["regime"]["mode"],
             preview["precision"] if preview else "",
         )
-        folder = RunFolder.open(output, name, identity, new=new)
-        folder.notes += folder.oddities()
-        return folder
+        return RunFolder.open(output, name, identity, new=new)
 
     def _lacking(self, known: Mapping[Visit, Record], folder: RunFolder) -> Iterator[Record]:
         """Yield the records that a folder has not yet, or has of an earlier try, or unjudged."""
@@ -190,7 +193,7 @@ class Joined:
             "number": shard.share.number,
             "folder": shard.path.resolve().name,
             "rows": len(shard.rows),
-            "environment": shard.run.manifest.get("environment"),
+            "environment": manifests.values(shard.run.manifest),
         }
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Any, cast
 
-from edit_harness import report, stats
+from edit_harness import report
+from edit_harness.encoding import finite
 from edit_harness.errors import HarnessError, UsageError
 from edit_harness.formats import Cell, Grid
 from edit_harness.grids import Axis, Point, named, shown
@@ -22,7 +23,6 @@ from edit_harness.outcome import LEVEL, Run
 from edit_harness.plugins import Component, Plugins, suggestion
 from edit_harness.report import HUNDREDTHS, Line
 from edit_harness.stats import Estimate
-from edit_harness.tolerances import LEAST
 from edit_harness.wording import counted
 
 HARMONIC = "S"
@@ -73,12 +73,9 @@ class Landscape:
         meaned = [] if HARMONIC in known else shares(names, known)
         found = []
         for point, run in runs:
-            numbers = {
-                name: _number_of(run, name, known[name]) for name in names if _has(run, name)
-            }
+            numbers = {name: run[name] for name in names if _has(run, name)}
             if HARMONIC in known:
-                there = _has(run, HARMONIC)
-                score = _number_of(run, HARMONIC, known[HARMONIC]) if there else NONE
+                score = run[HARMONIC] if _has(run, HARMONIC) else NONE
             else:
                 score = _mean([numbers[name] for name in meaned if name in numbers], len(meaned))
             found.append(Found(point, run, numbers, score))
@@ -120,12 +117,6 @@ class Landscape:
             yield "tie", f"as good, and later in the grid: {also}{more}"
         if self.near:
             yield "note", f"{_next(len(self.near))} within the interval of the best"
-        if best.score.n < LEAST:
-            of = counted(best.score.n, "case")
-            yield (
-                "note",
-                f"intervals of {of} are too narrow: {LEAST} are the least that can be trusted",
-            )
         points = counted(len(self.found), "point")
         yield "note", f"the best of {points} is flattered by the cases that it was chosen by"
 
@@ -264,19 +255,6 @@ def _has(run: Run, name: str) -> bool:
     return f"post_{name}" in run.estimates and not math.isnan(run[name].value)
 
 
-def _number_of(run: Run, name: str, measure: Measure) -> Estimate:
-    """Return a run's estimate; a share on which all cases agree has the exact binomial interval.
-
-    The bootstrap has no width there, which would make every other point differ for sure.
-    """
-    found = run[name]
-    if measure.unit != "%" or not found.low == found.high == found.value:
-        return found
-    limits = measure.limits
-    far = (limits[1] - limits[0]) * stats.agreed(found.n, LEVEL)
-    return replace(found, low=found.value - far, high=found.value + far).within(limits)
-
-
 def _mean(estimates: Sequence[Estimate], wanted: int) -> Estimate:
     """Return the mean of estimates with that of their limits; none if one is missing."""
     if not wanted or len(estimates) < wanted:
@@ -312,4 +290,4 @@ def _told(each: Found) -> dict[str, Any]:
 
 
 def _number(estimate: Estimate) -> dict[str, Any] | None:
-    return None if math.isnan(estimate.value) else dict(vars(estimate))
+    return None if math.isnan(estimate.value) else cast(dict[str, Any], finite(vars(estimate)))

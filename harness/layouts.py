@@ -26,9 +26,6 @@ TELLING = (
     "Shard",
 )  # fmt: skip
 """What may tell runs of one editor apart, in the order in which it is tried."""
-SOME = 2
-"""Cases that it takes to have an interval."""
-INTERVALS = f"{LEVEL:.0%} bootstrap intervals"
 
 
 def facts(run: Run) -> dict[str, str]:
@@ -205,7 +202,7 @@ def shown_estimate(estimate: Estimate | None, line: Line) -> Cell:
 
 def bounds(estimate: Estimate | None, line: Line) -> str:
     """Return an interval in brackets; nothing where there is none, as of one case."""
-    if estimate is None or math.isnan(estimate.low) or estimate.n < SOME:
+    if estimate is None or math.isnan(estimate.low):
         return ""
     return f"[{report.number(estimate.low, line)}, {report.number(estimate.high, line)}]"
 
@@ -235,7 +232,8 @@ def caption(runs: Sequence[Run], *, data: bool = False) -> str:
         ("", _common(map(_part, runs)) if any(run.shard for run in runs) else ""),
     ]
     texts = (f"{name} {text}".strip() for name, text in parts if text)
-    return ", ".join([*texts, INTERVALS])
+    kinds = {run.interval for run in runs} - {"student"}
+    return ", ".join([*texts, " ".join([f"{LEVEL:.0%}", *kinds, "intervals"])])
 
 
 def _part(run: Run) -> str:
@@ -265,7 +263,10 @@ def failed(run: Run) -> str:
     found = Counter(record.status for record in run.failures)
     invalid = found.pop("invalid_case", 0)
     said = ", ".join(f"{count} {status}" for status, count in sorted(found.items()))
-    parts = [f"{found.total()} of {len(run.records)} cases failed and count as failures: {said}"]
+    count = (
+        "count as failures" if found.total() < len(run.records) else "nothing was measured after"
+    )
+    parts = [f"{found.total()} of {len(run.records)} cases failed and {count}: {said}"]
     parts = parts if found else []
     if invalid:
         parts.append(f"{invalid} of {len(run.records)} cases could not be used and count nowhere")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,6 @@ out = Terminal()
 err = Terminal(stderr=True)
 
 Row = Mapping[str, Any]
-VISIT = re.compile(
-    rb'\{"v": \d+, "seq": (\d+), "fp": "\w+", "case": ("(?:[^"\\]|\\.)*"), "state": (\d+)'
-)
-"""The beginning of a row: its number, and whose it is."""
-WITHDRAWAL = re.compile(rb'.{,80}?"withdraws": \[(\d+), (\d+)\]')
 
 
 def show_kinds(plugins: Plugins, kinds: Sequence[str], results: Path, as_json: bool) -> None:
@@ -64,10 +57,12 @@ def _runs(results: Path) -> Iterable[Row]:
             planned = len(manifest.get("cases", ()))
             visits = int(manifest.get("visits", planned))
             part = _part(manifest.get("shard"))
+            known = set(manifest.get("cases", ()))
+            rows = RunFolder(path.parent).visits(whole=True)
         except (RunFolderError, TypeError, ValueError, KeyError) as error:
             yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue
-        there = _counting(path.with_name("samples.jsonl"), set(manifest.get("cases", ())))
+        there = sum(case in known or is_control(case) for case, _ in rows)
         # Each case may be asked in several states of the model.
         done = planned if there >= visits else there * planned // max(visits, 1)
         yield {"name": str(path.parent), "cases": f"{done}/{planned}{part}"}
@@ -75,26 +70,6 @@ def _runs(results: Path) -> Iterable[Row]:
 
 def _part(shard: Mapping[str, Any] | None) -> str:
     return f" of shard {shard['number']} of {shard['of']}" if shard else ""
-
-
-def _counting(samples: Path, planned: set[str]) -> int:
-    """Return how many visits of planned cases have a row that counts; no answer is read."""
-    rows: list[tuple[int, bytes, bytes]] = []
-    withdrawn: list[tuple[int, int]] = []
-    with suppress(FileNotFoundError), open(samples, "rb") as file:
-        for line in file:
-            if not line.endswith(b"\n"):  # another process may be writing it
-                break
-            if found := VISIT.match(line):
-                rows.append((int(found[1]), found[2], found[3]))
-            elif found := WITHDRAWAL.match(line):
-                withdrawn.append((int(found[1]), int(found[2])))
-    known = {
-        (json.loads(case), state)
-        for seq, case, state in rows
-        if not any(first <= seq <= last for first, last in withdrawn)
-    }
-    return sum(case in planned or is_control(case) for case, _ in known)
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:

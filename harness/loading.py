@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from transformers.models.auto.tokenization_auto import get_tokenizer_config
 from transformers.utils import logging as transformers_logging
 
 from edit_harness import placing, trust
+from edit_harness.blame import PASSING
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.files import sha256_of
 from edit_harness.interfaces import ModelSource
@@ -80,6 +81,7 @@ def load(
     tokenizer = _tokenizer(source.path, options)
     if placement:
         placing.check(placement, _bare(config, source.path, trust_remote_code))
+    weights = trust.weight_files(source.path, config, allow_pickle_weights)
     given = _Given(source.path, getattr(torch, dtype), options, allow_pickle_weights)
     try:
         module, report = given.spread(placement) if placement else given.on(target)
@@ -95,7 +97,9 @@ def load(
             source=source,
             batch_rows=batch_rows,
             chat_template=chat_template,
-            let_in=trust.let_in(source.path, revision, trust_remote_code, allow_pickle_weights),
+            let_in=trust.let_in(
+                source.path, revision, trust_remote_code, allow_pickle_weights, weights
+            ),
         )
     except torch.OutOfMemoryError:
         raise ResourceError(
@@ -104,7 +108,7 @@ def load(
             if placement
             else "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
         ) from None
-    if known := digest_of(source.path, config, model.let_in):
+    if known := digest_of(source.path, config, weights, model.let_in):
         model.identify(known)
     return model
 
@@ -187,16 +191,17 @@ def check_tied(module: Any, path: str) -> None:
         )
 
 
-def digest_of(path: str, config: Any, let_in: Mapping[str, str] | None = None) -> str:
-    """Return a SHA-256 of what identifies the weights: the hub's commit, or the weight files.
+def digest_of(
+    path: str, config: Any, weights: Sequence[Path] = (), let_in: Mapping[str, str] | None = None
+) -> str:
+    """Return a SHA-256 of what identifies the weights: the hub's commit, or the files they are in.
 
     It does not depend on the dtype that they are loaded in; empty if it cannot be told. Code of the
     model and pickled weights, where ``let_in`` has them, are part of it.
     """
-    if commit := getattr(config, "_commit_hash", None):
+    commit = getattr(config, "_commit_hash", None)
+    if commit and not weights:  # a folder may say what it likes
         return hashlib.sha256(f"{path}@{commit}".encode()).hexdigest()
-    files = sorted(Path(path).glob("*.safetensors")) if Path(path).is_dir() else []
-    weights = [f for f in files if f.name.startswith(("model", "pytorch_model"))]
     digests = "".join(sha256_of(file) for file in weights)
     digests += "".join((let_in or {}).values())
     return hashlib.sha256(digests.encode()).hexdigest() if digests else ""
@@ -207,6 +212,11 @@ def config_of(path: str, revision: str | None = None, trust_remote_code: bool = 
 
     Raises `DataError` if there is none, if it is out of scope, or asks for code that nobody allowed.
     """
+    if any("\udc80" <= letter <= "\udcff" for letter in path):  # as Python keeps such bytes
+        raise DataError(
+            f"{path} has bytes that are no text in this locale",
+            "set PYTHONUTF8=1, or rename the folder in plain letters",
+        )
     if looks_local(path) and not Path(path).is_dir():
         raise DataError(
             f"the model folder {path} does not exist", "name a folder in transformers' layout"
@@ -294,13 +304,14 @@ def _from_hub(factory: Any, path: str, **options: Any) -> Any:
 def _told(load: Callable[[], T], path: str) -> T:
     """Return what is loaded. Raises `DataError` with what is wrong, in one line.
 
-    A broken configuration makes transformers raise anything, and so does a model's own code.
+    A broken configuration makes transformers raise anything, and so does a model's own code; a
+    tokenizer's compiled code panics, which is no `Exception`.
     """
     try:
         return load()
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, *PASSING):
         raise
-    except Exception as error:
+    except BaseException as error:
         if interrupted(error):
             raise KeyboardInterrupt from None
         raise DataError(*explain(path, error)) from error

@@ -26,7 +26,8 @@ KINDS: Mapping[str, Any] = {
     "identity.editor.provenance": dict, "identity.controls": list, "identity.sample": int,
     "model.name": str, "model.note": (str, NoneType),
     "model.revision": (str, NoneType), "task": dict, "task.origin": (str, NoneType),
-    "task.notes": list, "distributions": list, "environment": dict, "shard": dict,
+    "task.notes": list, "task.trimmed": int, "task.conflicts": str, "distributions": list,
+    "environment": dict, "segments": list, "shard": dict,
     "shard.number": int, "shard.of": int, "shard.cases": list, "shard.cases_digest": str,
     "shard.planned": int, "shard.spans": list, "shard.visits": list,
 }  # fmt: skip
@@ -41,6 +42,8 @@ SHOWN = (
     "identity.editor.provenance", "model.name",
 )  # fmt: skip
 """What a page of the run shows, and every run has."""
+NUMERIC = ("torch", "transformers", "tokenizers", "numpy", "cuda", "processor")
+"""What of an environment numbers may depend on: on another Python, system or number of threads, less."""
 JUDGE = {"name": str, "version": str, "fields": dict, "provenance": dict}
 """What a judge has in it, under ``judged_by`` and ``identity.judge``, and a control."""
 
@@ -69,6 +72,10 @@ def wrong(
             yield name
     if not _all(manifest.get("distributions", ()), dict):
         yield "distributions"
+    if not _all(manifest.get("segments", []), dict) or not all(
+        map(_is_segment, segments(manifest))
+    ):
+        yield "segments"
     for name in ("judged_by", "identity.judge") if judges else ():
         judge = at(manifest, name)
         if isinstance(judge, dict) and not _is_judge(judge):
@@ -81,6 +88,52 @@ def wrong(
     seed = at(manifest, "identity.seed")
     if isinstance(seed, int) and seed < 0:
         yield "identity.seed"
+
+
+def segments(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what a run's rows were made with: environments, each with the rows ``from`` and ``to``.
+
+    The last one goes to the end, and has no ``to``. A run of before there were segments has one.
+    """
+    old = manifest.get("environment")
+    found: list[dict[str, Any]] = manifest.get("segments", [])
+    return [{"from": 0, "to": None, "environment": old}] if old and not found else found
+
+
+def extended(
+    manifest: Mapping[str, Any], seq: int, environment: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the segments of a run whose rows are made in an environment from one on."""
+    known = [s for s in segments(manifest) if s["from"] < seq]
+    if seq and not known:  # the manifest was lost
+        known = [{"from": 0, "environment": {}}]
+    if known and known[-1]["environment"] == environment:
+        return [*known[:-1], {**known[-1], "to": None}]
+    ended = [{**segment, "to": seq - 1} for segment in known[-1:]]
+    return [*known[:-1], *ended, {"from": seq, "to": None, "environment": dict(environment)}]
+
+
+def values(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run was made with, each value by its name; several where that has changed."""
+    found: dict[str, dict[str, None]] = {}
+    for segment in segments(manifest):
+        for name, value in segment["environment"].items():
+            found.setdefault(name, {})[str(value)] = None
+    return {name: ", ".join(each) for name, each in found.items()}
+
+
+def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Say in what two environments differ that numbers may depend on; what is not known of one is not."""
+    return [
+        f"{name} {other[name]}, not {one[name]}"
+        for name in NUMERIC
+        if name in one and name in other and one[name] != other[name]
+    ]
+
+
+def _is_segment(value: Mapping[str, Any]) -> bool:
+    kinds = {"from": int, "to": (int, NoneType), "environment": dict, "asked": ANY}
+    return all(_is(value.get(name), kind) for name, kind in kinds.items())
 
 
 def _is(value: Any, kind: Any) -> bool:

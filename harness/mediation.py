@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from edit_harness import stats
+from edit_harness.encoding import finite
 from edit_harness.heatmaps import HeatMap
-from edit_harness.stats import Columns, Estimate
+from edit_harness.stats import Estimate
 
 if TYPE_CHECKING:
     from edit_harness.causal import Fact, Traced
@@ -33,8 +34,8 @@ ROLES = (
 """Kinds of token, in the order of a prompt."""
 FIRST, MIDDLE, LAST, NEXT, FURTHER, END = ROLES
 WHAT = {"hidden": "a hidden state", "mlp": "MLP outputs", "attention": "attention outputs"}
-SHARE, DIFFERENCE = (0.0, 1.0), (-1.0, 1.0)
-"""What a probability can be, and what an effect."""
+DIFFERENCE = (-1.0, 1.0)
+"""What an effect can be."""
 TINY = 0.05
 """A total effect below which there is next to nothing to bring back."""
 SUBJECT_MARK = "*"
@@ -79,7 +80,7 @@ def of_fact(traced: Traced, tokens: Sequence[str]) -> Effects:
     clean = np.full(len(traced.noised), traced.clean)
     indirect = {k: v - traced.noised[:, None, None] for k, v in traced.restored.items()}
     found = _estimated("noises", rows, subject, clean, traced.noised, indirect)
-    return replace(found, clean=Estimate(traced.clean, traced.clean, traced.clean, 1))
+    return replace(found, clean=Estimate(traced.clean, math.nan, math.nan, 1))
 
 
 def of_facts(traces: Sequence[Traced]) -> Effects:
@@ -128,15 +129,13 @@ def _estimated(
     noised: np.ndarray,
     indirect: Mapping[str, np.ndarray],
 ) -> Effects:
-    """Return the estimates of values whose first axis is resampled."""
+    """Return the estimates of values whose first axis has the units."""
     columns = {"clean": clean, "noised": noised, "total": clean - noised}
     for kind, values in indirect.items():
         for row, layer in np.ndindex(values.shape[1:]):
             columns[f"{kind} {row} {layer}"] = values[:, row, layer]
-    groups = np.arange(len(clean))
-    limits = dict.fromkeys(columns, DIFFERENCE) | {"clean": SHARE, "noised": SHARE}
-    made = stats.bootstrap(columns, _means, level=LEVEL, groups=groups)
-    found = {name: estimate.within(limits[name]) for name, estimate in made.items()}
+    limits = dict.fromkeys(columns, DIFFERENCE) | {"clean": stats.SHARE, "noised": stats.SHARE}
+    found = stats.estimates(columns, stats.column_means, limits, level=LEVEL)
     grids = {
         kind: [
             [found[f"{kind} {row} {layer}"] for layer in range(values.shape[2])]
@@ -146,15 +145,6 @@ def _estimated(
     }
     whole = found["clean"], found["noised"], found["total"]
     return Effects(over, tuple(rows), subject, *whole, grids)
-
-
-def _means(columns: Columns) -> dict[str, float]:
-    """Return what `stats.column_means` does, quicker where there are thousands of columns."""
-    values = np.stack(list(columns.values()))
-    there = ~np.isnan(values)
-    with np.errstate(invalid="ignore"):
-        means = np.where(there, values, 0.0).sum(1) / there.sum(1)
-    return dict(zip(columns, means.tolist(), strict=True))
 
 
 def maps(effects: Effects, window: int) -> list[HeatMap]:
@@ -199,7 +189,7 @@ def _peaks(effects: Effects, kind: str) -> str:
 def shown(estimate: Estimate) -> str:
     """Return an estimate as a text, with its interval if it has one."""
     value = f"{estimate.value:z.2f}"
-    if estimate.n < 2:
+    if math.isnan(estimate.low):
         return value
     return f"{value} ({estimate.low:z.2f} to {estimate.high:z.2f})"
 
@@ -209,7 +199,7 @@ def doubt(effects: Effects) -> str:
     total = effects.total
     if total.value < TINY:
         return f"the noise takes away less than {TINY}: there is next to nothing to bring back"
-    if total.n > 1 and total.low <= 0:
+    if total.low <= 0:
         return "the total effect may be chance (its interval has 0), and so may what is mapped"
     return ""
 
@@ -233,6 +223,5 @@ def as_json(effects: Effects) -> dict[str, Any]:
 
 
 def _fields(estimate: Estimate) -> dict[str, float | int | None]:
-    """Return an estimate as data; one number alone has no interval."""
-    ends = (estimate.low, estimate.high) if estimate.n > 1 else (None, None)
-    return {"value": estimate.value, "low": ends[0], "high": ends[1], "n": estimate.n}
+    """Return an estimate as data; what there is not is none."""
+    return cast(dict[str, float | int | None], finite(vars(estimate)))

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -23,10 +24,19 @@ from edit_harness.architectures import LINEAR, Architecture
 from edit_harness.base import Base, Start
 from edit_harness.batch import Batch, padded
 from edit_harness.cases import Answer, Query, Request
-from edit_harness.edits import UNEDITED, Edit
+from edit_harness.edits import UNEDITED, Adaptor, Edit
 from edit_harness.errors import PluginError
 from edit_harness.files import cache_folder
-from edit_harness.hooks import Places, at_least_fp32, device_of, editing, gathering, owner
+from edit_harness.hooks import (
+    Places,
+    Positions,
+    at_least_fp32,
+    blaming,
+    device_of,
+    editing,
+    gathering,
+    owner,
+)
 from edit_harness.interfaces import ModelSource
 from edit_harness.packing import Tree
 from edit_harness.passes import Pass
@@ -73,6 +83,7 @@ class Model:
         self._begins: dict[int, bool] = {}
         self._seen, self._unseen = 0, set[int]()
         self._reruns: dict[tuple[str, ...], bool] = {}
+        self._prepared: WeakValueDictionary[int, Adaptor] = WeakValueDictionary()
         self.takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
     @property
@@ -222,18 +233,25 @@ class Model:
             raise PluginError(f"the model has no parameter {name!r}") from None
 
     def check(self, edit: Edit) -> None:
-        """Raise `PluginError` if the edit is of parameters or modules that this model has not."""
+        """Raise `PluginError` if the edit is of parameters or modules that this model has not.
+
+        An adaptor that this model has not seen gets ready for it: see `Adaptor`.
+        """
         for name, delta in edit.weights.items():
             if (shape := self._own(name).shape) != delta.shape:
                 raise PluginError(
                     f"the edit of {name} has the shape {tuple(delta.shape)}, not {tuple(shape)}",
                     "make it with Projection.low_rank or Projection.dense",
                 )
-        for name in edit.adaptors:
+        for name, adaptor in edit.adaptors.items():
             try:
                 self.module.get_submodule(name)
             except AttributeError:
                 raise PluginError(f"the model has no module {name!r}") from None
+            if hasattr(adaptor, "prepare") and id(adaptor) not in self._prepared:
+                with blaming(adaptor, "failed to prepare for the model"):
+                    adaptor.prepare(self)
+                self._prepared[id(adaptor)] = adaptor
 
     def carries(self, edit: Edit) -> bool:
         """Tell whether rows of this edit can share a batch with rows of others, by hooks."""
@@ -371,7 +389,8 @@ class Model:
             self.check(edit)
         columns = torch.arange(batch.ids.shape[1], device=self.device)
         last = batch.starts + torch.tensor(prompt_lengths, device=self.device) - 1
-        with editing(self.module, edits, columns[None] - last[:, None]):
+        positions = Positions(columns[None] - last[:, None], batch.ids, batch.mask)
+        with editing(self.module, edits, positions):
             yield
 
     @cached_property

@@ -5,7 +5,9 @@ A configuration file gives defaults, and the flags of plugins become the plugins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,29 @@ SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
 """Of a command whose flags may be given in the environment."""
 BY_HAND = ("trust-remote-code", "allow-pickle-weights")
 """Flags that neither a configuration file nor the environment can give: whoever types them means it."""
+
+VARIABLES = (
+    "BLOCK", "CACHE", "DEBUG", "FSYNC", "INCLUDE_PATH", "JUDGE_KEY", "MIN_FREE", "OFFLINE",
+    "PLUGINS", "PLUGIN_FILES", "REQUIRE", "WIKIDATA",
+)  # fmt: skip
+"""What is read from the environment, by ``EDIT_HARNESS_`` and this, besides flags."""
+
+
+def misspelt(commands: Iterable[click.Command]) -> Iterator[str]:
+    """Say which variables of the environment are called as ours are, and mean nothing."""
+    known = {
+        str(option.name).upper()
+        for command in commands
+        if "auto_envvar_prefix" in command.context_settings
+        for option in command.params
+        if getattr(option, "allow_from_autoenv", False)
+    }.union(VARIABLES)
+    for name in sorted(os.environ):
+        own = name.removeprefix("EDIT_HARNESS_")
+        if own != name and own not in known:
+            close = get_close_matches(own, sorted(known), n=1)
+            guess = f"; did you mean EDIT_HARNESS_{close[0]}?" if close else ""
+            yield f"the variable {name} means nothing here{guess}"
 
 
 def listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:
@@ -87,6 +112,10 @@ def own(*names: str, **extra: Any) -> Callable[..., Any]:
 
 
 debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
+interval = click.option(
+    "--interval", type=click.Choice(["student", "percentile", "published"]), default="student",
+    show_default=True, help="Student's, right for skewed values; or a bootstrap, as papers print it.",
+)  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 judge_args = click.option(
     "--judge-args", multiple=True, metavar="K=V,…", help="Fields of the judge."

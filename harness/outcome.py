@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from numbers import Real
 from operator import itemgetter
+from statistics import fmean
 from typing import Any, cast
 
 import numpy as np
@@ -20,10 +21,10 @@ from rich.console import RenderableType
 
 from edit_harness import control, effects, manifests, plan, report, stats
 from edit_harness.blame import blamed, named
-from edit_harness.cases import Answers, Case
+from edit_harness.cases import Answers, Case, Text
 from edit_harness.doubts import doubts
 from edit_harness.effects import Effect, Seen
-from edit_harness.encoding import finite
+from edit_harness.encoding import decode_answer, finite
 from edit_harness.errors import DataError, PluginError, RunFolderError
 from edit_harness.interfaces import Measure, Metric, Regime
 from edit_harness.records import INVALID, OK, Record, RunFolder
@@ -31,6 +32,7 @@ from edit_harness.shares import Share
 from edit_harness.stats import Estimate
 from edit_harness.stored import ById, Cases, Chosen
 from edit_harness.tables import Table
+from edit_harness.tuned import among
 from edit_harness.wording import counted
 
 LEVEL = 0.99
@@ -50,6 +52,8 @@ class Run:
     manifest: Mapping[str, Any]
     everything: Sequence[Record]
     """The records of all states of the model, those of the control among them."""
+    interval: str = "student"
+    """How intervals are made: by the one rule, or for a paper's table; see ``--interval``."""
 
     @classmethod
     def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
@@ -59,24 +63,38 @@ class Run:
             raise RunFolderError(f"{folder.path} has a damaged manifest", "run it anew: --new")
         manifests.check(manifest, folder.path)
         planned = [*manifest["cases"], control.ID, *asked_of(manifest)]
-        run = cls(folder, metrics, manifest, folder.records().planned(planned))
-        if run.cases.ids != manifest["cases"]:
+        run = cls(folder, metrics, manifest, folder.records(whole=True).planned(planned))
+        if run._cases.ids != manifest["cases"]:
             raise RunFolderError(
                 f"cases.jsonl of {folder.path} has not the cases that are planned",
                 "the command that made the run writes it again",
             )
-        run.cases.ids = manifest["cases"]  # equal, and a million of them are held once
+        run._cases.ids = manifest["cases"]  # equal, and a million of them are held once
         return run
 
+    def of(self, cases: Sequence[str], everything: Sequence[Record], visits: int) -> Run:
+        """Return the run as if some of its folder's cases were all."""
+        manifest = {**self.manifest, "cases": list(cases), "visits": visits}
+        part = replace(self, manifest=manifest, everything=everything)
+        if tuned := manifest.get("tuned"):
+            tested = len(among(tuned["marks"], part.cases))
+            manifest["tuned"] = {**tuned, "tested": tested}
+        return part
+
     @cached_property
-    def cases(self) -> Cases:
+    def cases(self) -> Sequence[Case]:
         """The planned cases, in their order, each read when it is looked at."""
-        return self.folder.cases()
+        part = len(self.planned) < len(self._cases)
+        return Chosen(self.by_id, self.planned) if part else self._cases
 
     @cached_property
     def by_id(self) -> Mapping[str, Case]:
-        """The planned cases by their ids."""
-        return ById(self.cases.ids, self.cases)
+        """The folder's cases by their ids, planned or not."""
+        return ById(self._cases.ids, self._cases)
+
+    @cached_property
+    def _cases(self) -> Cases:
+        return self.folder.cases()
 
     def check_finished(self) -> None:
         """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""
@@ -150,7 +168,9 @@ class Run:
                 f"{i} {key}": column for i, side in enumerate(sides) for key, column in side.items()
             }
             with _summing(name, metric):
-                found |= stats.bootstrap(both, difference(metric), level=LEVEL, seed=self._seed)
+                found |= self.intervals(
+                    both, difference(metric), limits_of(metric.measures, change=True)
+                )
         return found
 
     def _paired(self, metric: str) -> Iterator[stats.Columns]:
@@ -158,7 +178,9 @@ class Run:
         sides = [valued(rows, metric) for rows in (self.immediate_records, self.records)]
         both = set.intersection(*(set(side.cases) for side in sides))
         for side in sides:
-            yield side.taken(np.array([case in both for case in side.cases], bool)).columns(metric)
+            yield measured(
+                side.taken(np.array([case in both for case in side.cases], bool)), metric
+            )
 
     @cached_property
     def curve(self) -> list[report.Point]:
@@ -190,8 +212,10 @@ class Run:
     def effects(self) -> list[Effect]:
         """What the controls that were asked for came to before and after the edits."""
         last = self.regime.mode == "sequential"
-        how: dict[str, Any] = {"last": last, "level": LEVEL, "seed": self._seed}
-        return [e for name, seen in self.seen.items() for e in effects.effects(name, seen, **how)]
+        every = self.seen.items()
+        return [
+            e for name, seen in every for e in effects.effects(name, seen, last=last, level=LEVEL)
+        ]
 
     @cached_property
     def seen(self) -> dict[str, list[Seen]]:
@@ -265,11 +289,24 @@ class Run:
             found += doubts(name, metric, [record.values[name] for record in rows], summary)
         return found
 
-    def _estimates(self, everything: Table) -> dict[str, Estimate]:
+    def intervals(
+        self,
+        columns: stats.Columns,
+        summarize: stats.Summary,
+        limits: stats.Limits,
+        groups: np.ndarray | None = None,
+    ) -> dict[str, Estimate]:
+        """Return a summary with this run's kind of intervals."""
+        if self.interval == "student":
+            return stats.estimates(columns, summarize, limits, level=LEVEL, groups=groups)
+        published = self.interval == "published"
+        return stats.bootstrap(columns, summarize, level=LEVEL, groups=groups, published=published)
+
+    def _estimates(self, everything: Table, *, both: bool = False) -> dict[str, Estimate]:
         found: dict[str, Estimate] = {}
         for name, metric in self.metrics.items():
             with _summing(name, metric):
-                estimates = self._estimated(metric, valued(everything, name), name)
+                estimates = self._estimated(metric, valued(everything, name), name, both=both)
             if twice := found.keys() & estimates.keys():
                 raise PluginError(
                     f"metric {name} gives {min(twice)}, which another metric gives too",
@@ -278,25 +315,27 @@ class Run:
             found |= estimates
         return found
 
-    def _estimated(self, metric: Metric, rows: Table, name: str) -> dict[str, Estimate]:
+    def _estimated(
+        self, metric: Metric, rows: Table, name: str, *, both: bool
+    ) -> dict[str, Estimate]:
         """Return a metric's estimates: over batches, or over cases where one batch has values.
 
         Before the edits there is no batch: the unedited model shares none.
         """
-        columns = rows.columns(name)
+        columns, batches = measured(rows, name), rows.states
+        columns = _in_both(columns) if both else columns
 
-        def drawn(groups: np.ndarray | None) -> dict[str, Estimate]:
-            found = stats.bootstrap(
-                columns, metric.summarize, level=LEVEL, seed=self._seed, groups=groups
-            )
-            return {each: within(metric.measures, each, e) for each, e in found.items()}
+        def drawn(columns: stats.Columns, groups: np.ndarray | None) -> dict[str, Estimate]:
+            limits = limits_of(metric.measures)
+            return self.intervals(columns, metric.summarize, limits, groups)
 
-        batches = rows.states
+        if self.interval == "published":
+            return drawn(*_by_prompt(self, metric, rows, name))
         if not self._batched or len(np.unique(batches)) < 2:
-            return drawn(None)
-        estimates, spread = drawn(batches), _spread(columns, batches)
+            return drawn(columns, None)
+        estimates, spread = drawn(columns, batches), _spread(columns, batches)
         if alone := [e for e in estimates if spread.get(e) == 1 or e.startswith("pre_")]:
-            by_case = drawn(None)
+            by_case = drawn(columns, None)
             estimates |= {each: by_case[each] for each in alone}
         return estimates
 
@@ -309,10 +348,6 @@ class Run:
             spread = _spread(rows.columns(name), rows.states)
             found |= {count for each, count in spread.items() if each in self.estimates and count}
         return sorted(found)
-
-    @property
-    def _seed(self) -> int:
-        return int(self.manifest["identity"]["seed"])
 
     @property
     def _batched(self) -> bool:
@@ -332,8 +367,19 @@ class Run:
         return f"intervals are over the cases of one {what}: they say nothing of other ones"
 
     def __getitem__(self, name: str) -> Estimate:
-        """Return the estimate of a measure after the edit, such as ``run["NS+"]``."""
-        return self.estimates[f"post_{name}" if f"post_{name}" in self.estimates else name]
+        """Return the estimate of a measure after the edit, such as ``run["NS+"]``, or ``run["pre_NS+"]``.
+
+        Raises `KeyError`, which says what there is.
+        """
+        for known in (f"post_{name}", name):
+            if known in self.estimates:
+                return self.estimates[known]
+        there = ", ".join(each.removeprefix("post_") for each in self.estimates)
+        raise KeyError(f"the run has no measure {name!r}; it has {there or 'none'}")
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether ``run[name]`` has an estimate."""
+        return not self.estimates.keys().isdisjoint((f"post_{name}", name))
 
     @property
     def label(self) -> str:
@@ -344,6 +390,34 @@ class Run:
     def failures(self) -> Table:
         """The cases without a valid answer."""
         return self.records.without(OK)
+
+    @cached_property
+    def unedited(self) -> bool:
+        """Whether nothing is another number after the edits, as of the editor that does nothing."""
+        rows = usable(self.records)
+        return (
+            bool(rows)
+            and rows.noops == len(rows)
+            and all(
+                np.array_equal(values, columns.get(f"post_{name[4:]}", values), equal_nan=True)
+                for columns in map(rows.columns, self.metrics)
+                for name, values in columns.items()
+                if name.startswith("pre_")
+            )
+        )
+
+    @cached_property
+    def knows(self) -> dict[str, tuple[int, int]]:
+        """By role: to how many prompts the unedited model replies what is right without the edit, and of how many."""
+        found: dict[str, tuple[int, int]] = {}
+        for record in self.records.judged:
+            probes = self.by_id[record.case].probes
+            for probe, answer in zip(probes, map(decode_answer, record.before), strict=False):
+                verdict = answer.verdict if isinstance(answer, Text) else None
+                if probe.key and probe.key.old and verdict and verdict.counts:
+                    right, judged = found.get(probe.role, (0, 0))
+                    found[probe.role] = right + verdict.reverted, judged + 1
+        return found
 
     @property
     def pending(self) -> int:
@@ -420,6 +494,12 @@ class Run:
             report.lines(self.measures, self.estimates, self.immediate, self.retention, self.floor)
         )
 
+    @cached_property
+    def matched(self) -> list[report.Line]:
+        """The lines over those cases that have a value before and after, which a plot may join."""
+        found = self._estimates(self.records, both=True)
+        return list(report.lines(self.measures, found, {}, {}, self.floor))
+
     def table(self) -> str:
         """Return the table as plain text."""
         return "".join(map(report.render, self.shown(self.lines)))
@@ -494,10 +574,14 @@ def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
     return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
 
 
-def within(measures: Mapping[str, Measure], name: str, estimate: Estimate) -> Estimate:
-    """Return an estimate whose interval keeps to its measure's limits; name it such as ``post_NS``."""
-    measure = measures.get(name.partition("_")[2])
-    return estimate.within(measure.limits) if measure else estimate
+def limits_of(measures: Mapping[str, Measure], *, change: bool = False) -> stats.Limits:
+    """Return what each summary can come to, by its stored name such as ``post_NS``; or its change."""
+    found = {}
+    for name, measure in measures.items():
+        low, high = measure.limits
+        found[f"post_{name}"] = (low - high, high - low) if change else (low, high)
+        found[f"pre_{name}"] = (low, high)
+    return found
 
 
 def usable(rows: Sequence[Record]) -> Table:
@@ -508,6 +592,55 @@ def usable(rows: Sequence[Record]) -> Table:
 def valued(rows: Sequence[Record], metric: str) -> Table:
     """Return the records of use that a metric has values of."""
     return usable(rows).having(metric)
+
+
+def measured(rows: Table, metric: str) -> stats.Columns:
+    """Return a metric's columns; where every edit failed, nothing was measured after one."""
+    columns = rows.columns(metric)
+    if len(rows.without(OK)) < len(rows):
+        return columns
+    return {n: v if n.startswith("pre_") else np.full_like(v, math.nan) for n, v in columns.items()}
+
+
+def _in_both(columns: stats.Columns) -> stats.Columns:
+    """Return columns with the values of those cases alone that have one before and after the edit."""
+    pairs = [
+        (f"pre_{name[5:]}", name)
+        for name in columns
+        if name.startswith("post_") and f"pre_{name[5:]}" in columns
+    ]
+    lacking = {n: np.isnan(columns[a]) | np.isnan(columns[b]) for a, b in pairs for n in (a, b)}
+    return {n: np.where(lacking.get(n, False), math.nan, v) for n, v in columns.items()}
+
+
+def _by_prompt(
+    run: Run, metric: Metric, rows: Table, name: str
+) -> tuple[stats.Columns, np.ndarray]:
+    """Return what a metric says of single prompts, as columns; and the number of each row's case.
+
+    What is no mean over a case's prompts stands in a row of its own.
+    """
+    found: list[Mapping[str, float]] = []
+    owners: list[int] = []
+    for number, record in enumerate(rows):
+        case, whole = run.by_id[record.case], dict(record.values[name])
+        sides = ([decode_answer(a) for a in side] for side in (record.before, record.after))
+        before, after = cast(Answers, tuple(sides))
+        each = [
+            metric.measure(one, before[i : i + 1], after[i : i + 1])
+            if record.status == OK
+            else metric.failed(one, before[i : i + 1])
+            for i, one in enumerate(replace(case, probes=(probe,)) for probe in case.probes)
+        ]
+        means = {key: [one[key] for one in each if key in one] for key in whole}
+        kept = {k for k, own in means.items() if own and math.isclose(fmean(own), whole[k])}
+        each = [{k: v for k, v in one.items() if k in kept} for one in each]
+        each.append({k: v for k, v in whole.items() if k not in kept})
+        found += filter(None, each)
+        owners += [number] * sum(map(bool, each))
+    names = dict.fromkeys(key for row in found for key in row)
+    columns = {n: np.array([row.get(n, math.nan) for row in found], dtype=float) for n in names}
+    return columns, np.array(owners, dtype=int)
 
 
 def _spread(columns: stats.Columns, batches: np.ndarray) -> dict[str, int]:

@@ -71,13 +71,6 @@ class Package:
         return frozenset(path.resolve() for _, path in self.contents())
 
     @property
-    def stamp(self) -> str:
-        """What changes when a file does: of names, sizes and times, so that nothing need be read."""
-        stats = [(name, path.stat()) for name, path in sorted(self.contents())]
-        said = "".join(f"{name}\0{at.st_size}\0{at.st_mtime_ns}\n" for name, at in stats)
-        return hashlib.sha256(said.encode()).hexdigest()
-
-    @property
     def identity(self) -> dict[str, str]:
         """What the manifest of a run records."""
         return {

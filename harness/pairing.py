@@ -16,31 +16,29 @@ from typing import Any
 
 import numpy as np
 
-from edit_harness import records, stats
+from edit_harness import stats
 from edit_harness.effects import Versus, versus
 from edit_harness.interfaces import Measure, Metric
-from edit_harness.outcome import LEVEL, Run, difference, measures_of, usable
+from edit_harness.outcome import LEVEL, Run, difference, limits_of, measured, measures_of, usable
 from edit_harness.records import Record
 from edit_harness.significance import (
-    TTest,
     benjamini_hochberg,
-    detectable,
     detectable_mean,
     detectable_share,
     effect_size,
     mcnemar,
-    of_estimate,
     one_sample,
     sign,
 )
 from edit_harness.stats import Columns, Estimate
+from edit_harness.tables import Table
 
 ALPHA = 1 - LEVEL
 """The level of tests, that of the intervals."""
 POWER = 0.8
 TOLERANCES = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 """By how many nats the unedited model may differ between machines, by its precision."""
-T_TEST, MCNEMAR, SIGN, BOOTSTRAP_T = "paired t", "McNemar", "sign", "bootstrap t"
+T_TEST, MCNEMAR, SIGN, JACKKNIFE = "paired t", "McNemar", "sign", "jackknife t"
 SIDES = ("0 ", "1 ")
 """What stands before the names of the columns of A and of B; see `outcome.difference`."""
 
@@ -54,10 +52,10 @@ class Contrast:
     first: float
     second: float
     difference: Estimate
-    """The second less the first, with its interval, that of a t-test; n is the number of pairs."""
+    """The second less the first, with its interval; n is the number of pairs."""
     test: str = ""
     """What ``p`` is of: paired t, McNemar where all values are 0 or 1, sign where all differences are
-    one; and bootstrap t where the measure is no mean over cases."""
+    one; and jackknife t where the measure is no mean over cases."""
     units: int = 0
     """How many independent units that is over: pairs, or batches."""
     p: float | None = None
@@ -71,6 +69,8 @@ class Contrast:
     detectable: float | None = None
     """The least difference that so many cases would show, with a power of `POWER` at `ALPHA`; None if
     the measure cannot differ by so much, or nothing is known of the spread."""
+    alike: bool = False
+    """Whether all units differ by one number, which may be 0."""
 
     @property
     def odds_ratio(self) -> float | None:
@@ -83,11 +83,6 @@ class Contrast:
     def differs(self) -> bool:
         """Whether the runs differ: by the corrected p."""
         return self.adjusted is not None and self.adjusted <= ALPHA
-
-    @property
-    def alike(self) -> bool:
-        """Whether all units differ by one number, which may be 0."""
-        return self.units > 1 and self.difference.low == self.difference.high
 
 
 @dataclass(eq=False)
@@ -120,12 +115,12 @@ class Pairing:
         alike = (
             self.same_model and one.regime == two.regime and list(one.planned) == list(two.planned)
         )
-        last, seed = one.regime.mode == "sequential", int(one.manifest["identity"]["seed"])
+        last = one.regime.mode == "sequential"
         return [
             each
             for name, seen in one.seen.items()
             if alike and name in two.seen
-            for each in versus(name, seen, two.seen[name], last=last, level=LEVEL, seed=seed)
+            for each in versus(name, seen, two.seen[name], last=last, level=LEVEL)
         ]
 
     @property
@@ -189,22 +184,22 @@ class Pairing:
             metric.summarize({k[2:]: v for k, v in columns.items() if k.startswith(side)})
             for side in SIDES
         ]
-        seed = int(self.first.manifest["identity"]["seed"])
-        errors = stats.errors(columns, difference(metric), seed=seed, groups=labels)
-        cases = np.arange(len(next(iter(columns.values()))))
+        limits, changed = limits_of(metric.measures, change=True), difference(metric)
+        changes = stats.estimates(columns, changed, limits, level=LEVEL, groups=labels)
+        moves = stats.influences(columns, changed, labels)
         for measure, means in measures_of({name: metric}).items():
             key = f"post_{measure}"
             first, second = (side.get(key, math.nan) for side in sides)
             if math.isnan(first) or math.isnan(second):
                 continue
+            plain = Contrast(measure, means, first, second, changes[key])
+            found = _tested(plain, changes[key].value + moves[key])
             one, two = (columns.get(f"{side}{key}") for side in SIDES)
-            value = Estimate(second - first, math.nan, math.nan, len(cases))
-            plain = Contrast(measure, means, first, second, value)
             if one is None or two is None or not _are_means(plain, one, two):
-                units = len(np.unique(cases if labels is None else labels))
-                yield _by_error(plain, errors[key], units)
+                test = found.test.replace(T_TEST, JACKKNIFE)
+                yield replace(found, test=test, effect=None)
             else:
-                yield _of_means(plain, one, two, labels)
+                yield _of_means(found, one, two, clustered=labels is not None)
 
     def _columns(self, name: str) -> tuple[Columns, np.ndarray | None]:
         """Return a metric's columns of both sides, NaN where either has none, and their clusters."""
@@ -212,7 +207,7 @@ class Pairing:
         pairs = [pair for pair, there in zip(self.records, has, strict=True) if there]
         if not pairs:
             return {}, None
-        one, two = (records.columns(side, name) for side in zip(*pairs, strict=True))
+        one, two = (measured(Table.of(side), name) for side in zip(*pairs, strict=True))
         found: dict[str, np.ndarray] = {}
         for key in one.keys() & two.keys():
             absent = np.isnan(one[key]) | np.isnan(two[key])
@@ -243,49 +238,30 @@ def _joined(one: Sequence[int], two: Sequence[int]) -> np.ndarray:
     return np.asarray(connected_components(edges, directed=False)[1])[rows]
 
 
-def _of_means(
-    plain: Contrast, one: np.ndarray, two: np.ndarray, labels: np.ndarray | None
-) -> Contrast:
-    """Return a contrast of means over cases with its test, over batches where these are labelled."""
-    there = ~np.isnan(one)
-    plain = replace(plain, difference=replace(plain.difference, n=int(there.sum())))
-    x = _units((two - one)[there], None if labels is None else labels[there])
-    least = detectable_mean(np.zeros(len(x)), x, ALPHA, POWER)
-    effect = effect_size(np.zeros(len(x)), x)
-    found = _tested(replace(plain, detectable=least, effect=effect), one_sample(x, LEVEL))
-    if labels is not None or not (_are_answers(one) and _are_answers(two)):
-        return found
-    pairs = mcnemar(one, two)
-    return replace(
-        found, test=MCNEMAR, p=pairs.p, gained=pairs.gained, lost=pairs.lost, effect=None,
-        detectable=_possible(detectable_share(pairs, ALPHA, POWER), plain.measure),
-    )  # fmt: skip
-
-
-def _by_error(plain: Contrast, error: float, units: int) -> Contrast:
-    """Return the contrast of another summary, such as a harmonic mean, tested by its bootstrap error."""
-    found = of_estimate(plain.difference.value, error, units, LEVEL)
-    least = detectable(error, units - 1, ALPHA, POWER) if found.t is not None else None
-    return _tested(replace(plain, detectable=least), found, BOOTSTRAP_T)
-
-
-def _tested(plain: Contrast, found: TTest, test: str = T_TEST) -> Contrast:
-    """Return a contrast with its t-test and the interval of that.
+def _tested(plain: Contrast, x: np.ndarray) -> Contrast:
+    """Return a contrast with the t-test of what stands for its independent units.
 
     Where nothing varies, t is not defined. Then all units differ alike, and the sign test says how
-    likely that is; the interval is the value.
+    likely that is.
     """
-    value = plain.difference.value
+    found, value, none = one_sample(x, LEVEL), plain.difference.value, np.zeros(len(x))
+    least = _possible(detectable_mean(none, x, ALPHA, POWER), plain.measure)
+    plain = replace(plain, units=len(x), detectable=least, effect=effect_size(none, x))
     if found.p is None:
-        p = sign(found.n if value else 0, found.n if value > 0 else 0)
-        own = replace(plain.difference, low=value, high=value)
-        return replace(plain, difference=own, test=SIGN, p=p, units=found.n)
-    half = ((found.high or 0.0) - (found.low or 0.0)) / 2
-    low, high = plain.measure.limits
-    own = replace(plain.difference, low=value - half, high=value + half)
+        p = sign(len(x) if value else 0, len(x) if value > 0 else 0)
+        return replace(plain, test=SIGN, p=p, alike=len(x) > 1)
+    return replace(plain, test=T_TEST, p=found.p)
+
+
+def _of_means(found: Contrast, one: np.ndarray, two: np.ndarray, *, clustered: bool) -> Contrast:
+    """Return a contrast of means over cases: of single answers with McNemar's test."""
+    pairs = mcnemar(one, two)
+    found = replace(found, difference=replace(found.difference, n=pairs.n))
+    if clustered or not (_are_answers(one) and _are_answers(two)):
+        return found
     return replace(
-        plain, difference=own.within((low - high, high - low)), test=test, p=found.p,
-        units=found.n, detectable=_possible(plain.detectable, plain.measure),
+        found, test=MCNEMAR, p=pairs.p, gained=pairs.gained, lost=pairs.lost, effect=None,
+        detectable=_possible(detectable_share(pairs, ALPHA, POWER), found.measure),
     )  # fmt: skip
 
 
@@ -293,19 +269,6 @@ def _possible(least: float | None, measure: Measure) -> float | None:
     """Return a difference if a measure can differ by so much."""
     low, high = measure.limits
     return None if least is None or least > high - low else least
-
-
-def _units(changes: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
-    """Return what is independent of the changes: they themselves, or a number for each cluster.
-
-    A cluster's number is its mean where all are of one size. Else it is weighted, so that their mean
-    is that of the changes.
-    """
-    if labels is None or not len(changes):
-        return changes
-    mean, names = changes.mean(), np.unique(labels)
-    apart = np.array([(changes[labels == label] - mean).sum() for label in names])
-    return np.asarray(mean + apart * len(names) / len(changes))
 
 
 def _are_means(plain: Contrast, one: np.ndarray, two: np.ndarray) -> bool:

@@ -7,7 +7,7 @@ larger batch; lifelong editing keeps the edits of the steps before. Editors and 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from edit_harness.cases import Case, Request, Visit
@@ -55,6 +55,31 @@ def steps(
             yield replace(
                 step, measure=tuple(controls) if step.measure else (), state=number, again=True
             )
+
+
+def conflicts(cases: Iterable[Case]) -> dict[str, str]:
+    """Return the cases that write another object than an earlier one does, with that one's id.
+
+    They write it to the same subject and relation: that of the case's tag, or the prompt if it has none.
+    """
+    known: dict[tuple[str, str], tuple[str, str]] = {}
+    found: dict[str, str] = {}
+    for case in cases:
+        relation = case.tags.get("relation", "")
+        said = {(r.subject, relation or r.prompt): (r.target_new, case.id) for r in case.requests}
+        for key, own in said.items():
+            if (other := known.get(key, own))[0] != own[0]:
+                found[case.id] = other[1]
+        if case.id not in found:
+            known.update((key, own) for key, own in said.items() if key not in known)
+    return found
+
+
+def conflicting(cases: Sequence[Case], regime: Regime) -> dict[str, str]:
+    """Return the same of cases whose edits share a model."""
+    groups = [members for *_, members in _groups(cases, regime)]
+    together = groups if regime.mode != "sequential" else [cases]
+    return {name: other for group in together for name, other in conflicts(group).items()}
 
 
 def sample(cases: int, size: int, seed: int) -> list[int]:

@@ -10,7 +10,7 @@ import importlib
 import math
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -18,8 +18,8 @@ from typing import Any
 
 import pluggy
 
-from edit_harness import blame, declared, discovery, guard, hookspecs, journal, uninstalled
-from edit_harness.errors import PluginError
+from edit_harness import blame, declared, discovery, guard, hookspecs, uninstalled
+from edit_harness.errors import PluginError, UsageError
 from edit_harness.packages import Entry, Package, file_of
 
 KINDS = (
@@ -93,7 +93,9 @@ class Failure:
     """What it came in: two files may have one name."""
 
     def __str__(self) -> str:
-        return f"{self.distribution} {self.version}".strip() + f" ({self.entry}): {self.reason}"
+        return (
+            f"{self.distribution} {self.version}".strip() + f" could not be loaded: {self.reason}"
+        )
 
 
 @dataclass(frozen=True)
@@ -120,12 +122,10 @@ class Plugins:
 
         Raises `UsageError` for a file or a folder that the environment names in vain.
         """
-        loaded, found = cls(), discovery.found()
-        reasons = {p: reason for p in found if (reason := discovery.left_out(p))}
-        reasons |= journal.skipped([p for p in found if p not in reasons], guard.note)
-        for package in found:
-            if package in reasons:
-                loaded.left_out.append(LeftOut(package, reasons[package]))
+        loaded = cls()
+        for package in discovery.found():
+            if reason := discovery.left_out(package):
+                loaded.left_out.append(LeftOut(package, reason))
             else:
                 loaded.take(package)
         return loaded
@@ -207,8 +207,13 @@ class Plugins:
     def find(self, kind: str, name: str) -> Component:
         """Return the component called ``name``, or ``distribution/name``.
 
-        Raises `PluginError` if there is none or more than one.
+        Raises `PluginError` if there is none or more than one, and `UsageError` for what is no name.
         """
+        if not isinstance(name, str):
+            raise UsageError(
+                f"{name!r:.60} is no name of {'an' if kind[0] in 'aeiou' else 'a'} {kind}",
+                f"give one name, or one {kind} as an object; of several, give each in its turn",
+            )
         known = self.of_kind(kind)
         found = [c for c in known if name in (c.name, c.qualified)]
         if len(found) == 1:
@@ -222,7 +227,7 @@ class Plugins:
         """Return the error for a name that nothing is registered under."""
         known = [c.name for c in self.of_kind(kind)]
         guess = suggestion(name, known)
-        broken = "".join(f"; {failure} could not be loaded" for failure in self.failures)
+        broken = "".join(f"; {failure}" for failure in self.failures)
         broken += "".join(f"; {out.package} is left out: {out.reason}" for out in self.left_out)
         return PluginError(
             f"there is no {kind} {name!r}{guess}",
@@ -246,14 +251,11 @@ def suggestion(name: str, known: list[str]) -> str:
 @contextmanager
 def _watched(package: Package | None, component: str = "") -> Iterator[guard.Import]:
     """Import something of a package under guard, and tell the user what went on."""
-    # Ours is the program itself: if that dies, there is nobody to go on without it.
-    strange = package and package.name != hookspecs.DISTRIBUTION
-    watch = journal.watching(package, component) if package and strange else nullcontext()
     # Every start registers what is installed; a file is named, and a component asked for.
     limit = guard.SLOW if package and not (component or package.named) else math.inf
     went = guard.Import()
     try:
-        with watch, guard.importing(limit) as went:
+        with guard.importing(limit) as went:
             yield went
     finally:
         for said in went.notes:

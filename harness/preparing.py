@@ -19,7 +19,7 @@ from edit_harness.corpora import texts
 from edit_harness.errors import UsageError
 from edit_harness.files import cache_folder
 from edit_harness.flags import EditingFlags
-from edit_harness.interfaces import Making
+from edit_harness.interfaces import Making, whole
 from edit_harness.model import Model
 from edit_harness.plugins import Plugins
 from edit_harness.presets import configure, shape_of
@@ -85,8 +85,9 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> N
         flags.tuned.check(shape)
     made = assembly.build_component(component, settings, seed=0)
     editor = configure(made, shape, name).editor
-    editor.check(model)
-    layers = editor.moment_layers
+    with assembly.unprepared():
+        editor.check(model)
+    layers = sorted({layer for each in whole(editor) for layer in each.moment_layers})
     if layers:
         prepare_moments(model, name, layers, flags)
     with bar("steps", total=None) as advance:
@@ -97,7 +98,7 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> N
             report=lambda line: err.print(line),
             advance=advance,
         )
-        made = editor.make(model, making)
+        made = sum(each.make(model, making) for each in whole(editor)) > 0
     if not made and flags.data:
         raise UsageError(f"editor {name} learns from no data", "leave out --data")
     if not made and not layers:

@@ -7,15 +7,9 @@ in a model is in `edit_harness.leaks`.
 
 from __future__ import annotations
 
-import gc
-import locale
-import logging
 import os
 import random
-import signal
 import sys
-import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -56,75 +50,16 @@ def _set_environment(values: Mapping[str, str]) -> None:
     os.environ.update(values)
 
 
-def _signals() -> dict[str, Any]:
-    return {signal.Signals(s).name: signal.getsignal(s) for s in sorted(signal.Signals)}
-
-
-def _set_signals(handlers: Mapping[str, Any]) -> None:
-    if threading.current_thread() is not threading.main_thread():
-        return  # nor could anybody else have changed them there
-    for name, handler in handlers.items():
-        if handler is not None and signal.getsignal(signal.Signals[name]) != handler:
-            signal.signal(signal.Signals[name], handler)
-
-
-def _umask() -> int:
-    # There is no other way to read it.
-    os.umask(old := os.umask(0))
-    return old
-
-
-def _set_list(kept: list[Any]) -> Callable[[list[Any]], None]:
-    return lambda values: kept.__setitem__(slice(None), values)
-
-
-START: dict[str, Any] = {
-    "the default dtype": "torch.float32",
-    "the default device": "cpu",
-    "gradient mode": True,
-    "torch's determinism": (False, False),
-    "torch's search for anomalies": False,
-    "the precision of matrix products": "highest",
-    "cuDNN's flags": (False, False),
-    "hooks of all modules": {},
-}
+START: dict[str, Any] = {"the default dtype": "torch.float32", "gradient mode": True}
 """What of torch is so until somebody imports it and sets it."""
 
-NUMERIC = frozenset(
-    (
-        "the default dtype",
-        "the default device",
-        "the number of torch's threads",
-        "torch's determinism",
-        "the precision of matrix products",
-        "cuDNN's flags",
-        "hooks of all modules",
-    )
-)
+NUMERIC = frozenset(("the default dtype", "the number of torch's threads"))
 """What the numbers of a forward pass depend on."""
 
 PLAIN: dict[str, Global] = {
     "the working directory": Global(_folder, _set_folder),
     "the environment": Global(_environment, _set_environment),
-    "sys.path": Global(lambda: list(sys.path), lambda old: _set_list(sys.path)(old)),
-    "the exception hook": Global(
-        lambda: sys.excepthook, lambda old: setattr(sys, "excepthook", old)
-    ),
     "Python's random state": Global(random.getstate, random.setstate),
-    "the warnings filters": Global(
-        lambda: list(warnings.filters), lambda old: setattr(warnings, "filters", old)
-    ),
-    "the signal handlers": Global(_signals, _set_signals),
-    "the root logger's level": Global(lambda: logging.root.level, logging.root.setLevel),
-    "what logging leaves out": Global(lambda: logging.root.manager.disable, logging.disable),
-    "the umask": Global(_umask, os.umask),
-    "the collection of garbage": Global(
-        gc.isenabled, lambda old: gc.enable() if old else gc.disable()
-    ),
-    "the recursion limit": Global(sys.getrecursionlimit, sys.setrecursionlimit),
-    "the locale": Global(
-        lambda: locale.setlocale(locale.LC_ALL), lambda old: locale.setlocale(locale.LC_ALL, old)
-    ),
 }
 
 
@@ -136,61 +71,20 @@ def _of_numpy(np: Any) -> dict[str, Global]:
     def write(old: tuple[Any, ...]) -> None:
         np.random.set_state((old[0], np.frombuffer(old[1], dtype=np.uint32), *old[2:]))
 
-    return {
-        "numpy's random state": Global(read, write),
-        "numpy's handling of errors": Global(np.geterr, lambda old: np.seterr(**old)),
-    }
+    return {"numpy's random state": Global(read, write)}
 
 
 def _of_torch(torch: Any) -> dict[str, Global]:
-    cudnn = torch.backends.cudnn
-
-    def deterministic() -> tuple[bool, bool]:
-        warns = torch.is_deterministic_algorithms_warn_only_enabled()
-        return torch.are_deterministic_algorithms_enabled(), warns
-
-    def make_deterministic(old: tuple[bool, bool]) -> None:
-        torch.use_deterministic_algorithms(old[0], warn_only=old[1])
-
-    def tune(old: tuple[bool, bool]) -> None:
-        cudnn.benchmark, cudnn.deterministic = old
-
-    def set_device(old: str) -> None:
-        # Without a device of its own torch takes the CPU, and every call is quicker.
-        torch.set_default_device(None if old == START["the default device"] else old)
-
     return {
         "torch's random state": _random_state(torch),
         "the default dtype": Global(
             lambda: str(torch.get_default_dtype()),
             lambda old: torch.set_default_dtype(getattr(torch, old.removeprefix("torch."))),
         ),
-        "the default device": Global(lambda: str(torch.get_default_device()), set_device),
         "gradient mode": Global(torch.is_grad_enabled, torch.set_grad_enabled),
         "the number of torch's threads": Global(torch.get_num_threads, torch.set_num_threads),
-        "torch's determinism": Global(deterministic, make_deterministic),
-        "torch's search for anomalies": Global(
-            torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly
-        ),
-        "the precision of matrix products": _precision(torch),
-        "cuDNN's flags": Global(lambda: (cudnn.benchmark, cudnn.deterministic), tune),
-        "hooks of all modules": _hooks_of_all(torch.nn.modules.module),
         **({"CUDA's random states": _cuda_states(torch)} if torch.cuda.is_initialized() else {}),
     }
-
-
-def _precision(torch: Any) -> Global:
-    def read() -> str:
-        try:
-            return str(torch.get_float32_matmul_precision())
-        except RuntimeError:  # backends were given several, which has no name
-            return "mixed"
-
-    def write(old: str) -> None:
-        if old != "mixed":
-            torch.set_float32_matmul_precision(old)
-
-    return Global(read, write)
 
 
 def _random_state(torch: Any) -> Global:
@@ -206,19 +100,6 @@ def _cuda_states(torch: Any) -> Global:
         torch.cuda.set_rng_state_all(states)
 
     return Global(lambda: [s.numpy().tobytes() for s in torch.cuda.get_rng_state_all()], write)
-
-
-def _hooks_of_all(module: Any) -> Global:
-    """Return what reads and removes the hooks that torch calls for every module."""
-    kinds = [name for name in vars(module) if name.startswith("_global_") and "hooks" in name]
-    held = {name: hooks for name in kinds if isinstance(hooks := getattr(module, name), dict)}
-
-    def write(old: Mapping[str, list[Any]]) -> None:
-        for name, hooks in held.items():
-            for key in hooks.keys() - set(old.get(name, [])):
-                del hooks[key]
-
-    return Global(lambda: {name: list(hooks) for name, hooks in held.items() if hooks}, write)
 
 
 def _known() -> dict[str, Global]:
@@ -262,16 +143,12 @@ def _difference(before: Any, after: Any) -> str:
 
 @contextmanager
 def restored(told: Callable[[list[str]], None]) -> Iterator[None]:
-    """Put back what is not as it was behind the block; ``told`` gets its names, if there are any.
-
-    Threads that are left running are named too, though nothing ends a thread from without.
-    """
-    before, threads = read(), threading.enumerate()
+    """Put back what is not as it was behind the block; ``told`` gets its names, if there are any."""
+    before = read()
     try:
         yield
     finally:
-        left = [f"a thread, {t.name}" for t in threading.enumerate() if t not in threads]
-        if found := [*put_back(before), *left]:
+        if found := put_back(before):
             told(found)
 
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shutil import disk_usage
@@ -25,11 +25,12 @@ from edit_harness.diary import Diary
 from edit_harness.documents import Documents, unwritable
 from edit_harness.encoding import dumps
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.log import Log
+from edit_harness.log import Line, Log
 from edit_harness.regular import check_regular
 from edit_harness.scans import Scan
 from edit_harness.stored import Answers, Source
 from edit_harness.tables import Table
+from edit_harness.wording import counted
 
 SCHEMA = log.VERSION
 OK, INVALID = "ok", "invalid_case"
@@ -39,6 +40,8 @@ STATUSES = (
     "plugin_error", "leak", "error",
 )  # fmt: skip
 """What may become of a case. All but the first are failures; an invalid one counts nowhere."""
+MODEL = {"digest": "its weights", "config": "its configuration", "tokenizer": "its tokenizer"}
+"""What of a model may change where it lies."""
 ROW = 20_000
 """Bytes that a row is thought to take before there is any."""
 
@@ -65,7 +68,7 @@ class Record:
     edit: Mapping[str, Any] = field(default_factory=dict)
     """The editor's diagnostics."""
     noop: bool = False
-    """Whether the edit changed none of the answers."""
+    """Whether the edit changed none of the answers: see `edit_harness.cases.unchanged`."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
 
@@ -221,62 +224,77 @@ class RunFolder(Documents):
         return cls(path)
 
     @classmethod
-    def open(cls, parent: Path, name: str, identity: Mapping[str, Any], *, new: bool) -> RunFolder:
-        """Make the folder of a run, or find it again.
+    def open(
+        cls, parent: Path, name: str, identity: Mapping[str, Any], *, new: bool, model: str = ""
+    ) -> RunFolder:
+        """Make the folder of a run, or find it again; nothing else is written before it is held.
 
         ``new`` makes a sibling if there is one already. Raises `RunFolderError` if the folder
-        belongs to another run.
+        belongs to another run, or if there is one of the same run but for what lies at ``model``.
         """
         mark = fingerprint(identity)
         path = parent / f"{name}-{mark[:8]}"
         if new:
             path = next(p for p in _siblings(path) if not p.exists())
+        elif model and not (path / "manifest.json").exists():
+            _check_weights(path, identity, model)
         folder = cls(path, mark)
         try:
             path.mkdir(parents=True, exist_ok=True)
             durable.sync_folder(path.parent)
-            known = folder._known() or mark
         except OSError as error:
             raise unwritable(path, error) from None
-        if known != mark:
+        known = "" if folder._damage() else str(folder.manifest().get("fingerprint", ""))
+        if (known or mark) != mark:
             raise RunFolderError(
                 f"{path} holds a run of another kind ({known[:8]}, not {mark[:8]})",
                 "start a sibling folder: --new",
             )
         return folder
 
-    def _known(self) -> str:
-        """Return the fingerprint of the manifest, if it has one; put a damaged one aside."""
+    def _damage(self) -> str:
+        """Return how the manifest is damaged; empty if it is not."""
         try:
-            return str(self.manifest().get("fingerprint", ""))
+            self.manifest()
         except RunFolderError as error:
             if "log format" in error.cause:
                 raise
+            return error.cause
+        return ""
+
+    def _put_aside(self) -> Iterator[str]:
+        """Put a manifest that is damaged aside, and say so."""
+        if damage := self._damage():
             aside = self.path / "manifest.bad.json"
             os.replace(self.path / "manifest.json", aside)
-            self.notes.append(f"{error.cause}; it was written again, the old one is {aside}")
-            return ""
+            yield f"{damage}; it was written again, the old one is {aside}"
 
-    def records(self) -> Table:
+    def records(self, *, whole: bool = False) -> Table:
         """Return the records so far: of each visit the last that was not withdrawn.
 
         A last row that is not whole is not looked at: another process may be writing it. Raises
-        `RunFolderError` for damage, and for two rows of one try that differ.
+        `RunFolderError` for damage, for two rows of one try that differ, and, if they are to be
+        ``whole``, for rows that are gone since the results were written.
         """
-        scan = self._scan()
-        scan.read(log.scan(self.samples, self.mark))
-        return scan.counting()
+        return self._read(Scan.read, whole)
 
-    def visits(self) -> dict[Visit, str]:
+    def visits(self, *, whole: bool = False) -> dict[Visit, str]:
         """Return the statuses of the same records by their visits: what a run that goes on needs."""
-        scan = self._scan()
-        scan.read_heads(log.scan(self.samples, self.mark))
-        found = scan.counting()
+        found = self._read(Scan.read_heads, whole)
         visits = zip(found.cases, found.states.tolist(), strict=True)
         return dict(zip(visits, found.statuses, strict=True))
 
-    def _scan(self) -> Scan:
-        return Scan(Source(self.samples), Record.of)
+    def _read(self, how: Callable[[Scan, Iterator[Line]], None], whole: bool) -> Table:
+        there = self.size_of_results  # read first: another process may be adding rows
+        scan, end = Scan(Source(self.samples), Record.of), log.End()
+        how(scan, log.scan(self.samples, self.mark, end))
+        if whole and end.size < there:
+            raise RunFolderError(
+                f"rows that results.json counts are gone from {self.samples}: the last "
+                f"{counted(there - end.size, 'byte')} of {there:,}",
+                "the command that made the run makes them again",
+            )
+        return scan.counting()
 
     @property
     def mark(self) -> str:
@@ -291,10 +309,11 @@ class RunFolder(Documents):
         process writes into it.
         """
         with lock.held(self.path, instead) as notes:
+            aside = list(self._put_aside()) if self._mark else []
             samples = Log(self.samples, self.mark)
             try:
                 self._diary.open(self.mark)
-                for note in notes + samples.notes:
+                for note in [*notes, *aside, *samples.notes, *self._oddities()]:
                     self.notes.append(note)
                     self.event("note", text=note)
                 self.event("start", rows=samples.seq)
@@ -325,6 +344,31 @@ class RunFolder(Documents):
 
     def _planned(self) -> int:
         return int(self.manifest().get("visits", 0))
+
+
+def _check_weights(path: Path, identity: Mapping[str, Any], model: str) -> None:
+    """Raise `RunFolderError` if a folder beside a path has the run of what lay at ``model`` before.
+
+    What editors find for a model is another for other weights, and is not compared.
+    """
+
+    def rest(identity: Mapping[str, Any]) -> str:
+        editor = {k: v for k, v in identity["editor"].items() if k != "provenance"}
+        return dumps({**identity, "editor": editor, "model": identity["model"]["dtype"]})
+
+    for other in sorted(path.parent.glob(f"{path.name[:-8]}????????*/manifest.json")):
+        changed = []
+        with suppress(RunFolderError, TypeError, KeyError):  # its damage is no matter of this run
+            there = RunFolder(other.parent).manifest()
+            if there["model"]["path"] == model and rest(there["identity"]) == rest(identity):
+                then = there["identity"]["model"]
+                changed = [key for key, now in identity["model"].items() if now != then.get(key)]
+        if changed:
+            raise RunFolderError(
+                f"{other.parent} is this run of {model} as it was before: "
+                f"{' and '.join(MODEL.get(key, key) for key in changed)} changed since",
+                "run the model as it is now in a folder of its own: --new",
+            )
 
 
 def _siblings(path: Path) -> Iterator[Path]:

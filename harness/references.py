@@ -103,6 +103,17 @@ def find(name: str) -> Library:
         ) from None
 
 
+def digest(name: str) -> str:
+    """Return a SHA-256 of what a library of the cache says, as far as machines agree on it."""
+    library = find(name)
+    idf = [f"{weight:.6g}" for weight in library.weights.idf]
+    texts = json.dumps([list(library.weights.columns), list(library.topics), idf])
+    found = hashlib.sha256(texts.encode())
+    for part in (library.counts.data, library.counts.indices, library.counts.indptr):
+        found.update(part.astype("<i8").tobytes())
+    return found.hexdigest()
+
+
 def _path(name: str) -> Path:
     return cache_folder() / "references" / f"{name}.npz"
 

@@ -6,14 +6,18 @@ How many cases failed, and why, each of them shows in its own way.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from edit_harness.control import COLLAPSE
 from edit_harness.effects import ENOUGH as MODELS
+from edit_harness.manifests import segments, software
 from edit_harness.outcome import UNPARSED, Run
 from edit_harness.wording import counted
 
 NONFINITE = 0.05
 """The share of edits that break the model from which on that is said."""
+KNOWS = 0.2
+"""The share of true answers below which a model cannot do a task."""
 ENOUGH = 20
 """Cases below which a share says nothing."""
 
@@ -23,11 +27,19 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     if run.shard:
         own, all_ = len(run.planned), len(run.manifest["shard"]["cases"])
         yield "shard", f"numbers of shard {run.shard} only: {own:,} of the run's {all_:,} cases"
+    if len(run.planned) < len(run.by_id):
+        yield "note", f"{len(run.planned):,} of the {len(run.by_id):,} cases in this folder"
+    yield from _of_segments(run)
     if run.covers:
         yield "note", run.covers
     if tested := (run.manifest.get("tuned") or {}).get("tested"):
         cases = counted(len(run.planned), "case")
         yield "TUNED", f"fields were chosen by {tested} of these {cases}: the numbers flatter them"
+    task = run.manifest.get("task", {})
+    if conflicts := task.get("conflicts"):
+        yield "conflict", conflicts
+    if trimmed := task.get("trimmed"):
+        yield "note", f"{counted(trimmed, 'text')} had white space at an end, which was left out"
     if found := run.perplexity:
         old, new = found
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
@@ -44,8 +56,39 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     for doubt in run.doubts:
         yield "note", doubt
     yield from _of_judge(run)
+    yield from _known(run)
     if noop := sum(record.noop for record in run.records):
         yield "no-op", f"{noop} of {counted(len(run.records), 'edit')} changed no answer"
+
+
+def _known(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield what the unedited model can do of the task: by the metrics, or else by what keys say is right."""
+    means = {
+        name: estimate.value
+        for name, measure in run.measures.items()
+        if measure.known and (estimate := run.estimates.get(f"pre_{name}"))
+    }
+    if means:
+        shares = means
+        told = "has " + ", ".join(f"{name} {mean:.1%}" for name, mean in means.items())
+    else:
+        shares = {role: right / judged for role, (right, judged) in run.knows.items()}
+        parts = (f"{right} of {judged} {role}" for role, (right, judged) in run.knows.items())
+        told = f"answers {', '.join(parts)} prompts as is right without the edit"
+    if low := [name for name, share in shares.items() if share < KNOWS]:
+        told += f"; it cannot do the task before any edit ({', '.join(low)} under {KNOWS:.0%}), "
+        told += "so the numbers say little about the editor"
+    if shares:
+        yield "before", f"the unedited model {told}"
+
+
+def _of_segments(run: Run) -> Iterator[tuple[str, str]]:
+    for before, now in pairwise(segments(run.manifest)):
+        if changed := software(before["environment"], now["environment"]):
+            asked = {"cases": 0, "apart": 0.0, **(now.get("asked") or {})}
+            cases = counted(asked["cases"], "finished case")
+            again = f"{cases} asked again differ by {asked['apart']:.1g} nats at most"
+            yield "note", f"from row {now['from']} on made with {'; '.join(changed)}: {again}"
 
 
 def _of_controls(run: Run) -> Iterator[tuple[str, str]]:

@@ -122,14 +122,14 @@ class Replication:
         if self.contents.compares == "figures":
             within = cell.within if cell.within is not None else cell.rounding
             return Compared(cell, ours, tolerances.of_figure(ours, cell.value, cell.n, within))
-        return Compared(cell, ours, self._ruled(cell, ours, run))
+        return Compared(cell, ours, self._ruled(cell, ours))
 
     def _shared(self, cell: Expected, run: Run) -> str:
         """Say why a number of some cases only cannot be compared, where edits share the model."""
         edited = cell.editor in self.contents.editors
         return FEWER if self.limit and edited and run.regime.mode != "single" else ""
 
-    def _ruled(self, cell: Expected, ours: Estimate, run: Run) -> Ruling:
+    def _ruled(self, cell: Expected, ours: Estimate) -> Ruling:
         contents = self.contents
         printed = [
             other.value
@@ -139,20 +139,11 @@ class Replication:
         theirs = None
         if cell.low is not None and cell.high is not None:
             theirs = tolerances.scaled((cell.high - cell.low) / 2, contents.level, LEVEL)
-        half = tolerances.width(ours, cell.value, self._limits(cell, run), LEVEL)
+        half = tolerances.width(ours, cell.value)
         return tolerances.of_value(
             ours, cell.value, tolerances.tolerance(half, theirs, cell.rounding),
             tolerances.coarsest(printed, cell.rounding),
         )  # fmt: skip
-
-    def _limits(self, cell: Expected, run: Run) -> tuple[float, float]:
-        """Return what a number can be, in the unit that was printed."""
-        table = self.contents.table
-        name = table.measures.get(cell.column) or table.measures[""]
-        low, high = run.measures[name].limits
-        if table.value == "change":
-            low, high = low - high, high - low
-        return low / self.contents.unit, high / self.contents.unit
 
     def _missing(self, cell: Expected) -> str:
         """Say why no run has the number of a cell."""
@@ -160,7 +151,7 @@ class Replication:
         before = cell.editor not in self.contents.editors
         if not editors or not (before or cell.editor in editors):
             return NOT_RUN
-        return "the data of our run have no such part"
+        return "the run has no such number"
 
     def _orders(self, cells: Sequence[Expected]) -> Iterator[Ordered]:
         for higher, lower in combinations(cells, 2):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edit_harness import console, figures, formats, layouts
@@ -31,6 +31,7 @@ class Flags:
     form: str | None
     out: str | None
     layout: str
+    interval: str
     figures: str | None
     metrics: Sequence[str]
     verbose: bool
@@ -42,7 +43,8 @@ def report(plugins: Plugins, flags: Flags) -> int:
     form = _format(flags.form, flags.out)
     if flags.figures:
         figures.check()
-    runs = [reread(plugins, name, flags.metrics) for name in _distinct(flags.runs)]
+    named = _distinct(flags.runs)
+    runs = [replace(reread(plugins, n, flags.metrics), interval=flags.interval) for n in named]
     paged = form == HTML and flags.layout == "runs"
     grids = [] if paged else _grids(runs, form, flags)
     if flags.out and flags.out != STDOUT:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class Flags(LoadingFlags):
     executor_args: Sequence[str]
     seed: int
     output_path: str
+    interval: str
     quiet: bool
     as_json: bool
 
@@ -179,7 +180,8 @@ def _made(
     for run in running.run_model(
         plugins, as_run(leg, list(editors), model, flags), todo, model, codes
     ):
-        yield labels[run.manifest["identity"]["editor"]["name"]], run
+        label = labels[run.manifest["identity"]["editor"]["name"]]
+        yield label, replace(run, interval=flags.interval)
 
 
 def _texts(args: Mapping[str, Any]) -> dict[str, str]:
@@ -205,6 +207,7 @@ def as_run(leg: Leg, editors: Sequence[Component], model: str, flags: Flags) -> 
         edit_mode=leg.mode,
         edit_batch_size=leg.batch,
         eval_at=(),
+        edit_conflicts="keep",
         judge=leg.judge,
         judge_args=(),
         limit=min(limits, default=None),

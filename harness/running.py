@@ -46,6 +46,7 @@ class Flags(EditingFlags):
     edit_mode: str | None
     edit_batch_size: str | None
     eval_at: Sequence[str]
+    edit_conflicts: str
     judge: str
     judge_args: Sequence[str]
     limit: int | None
@@ -143,7 +144,7 @@ def run_model(
             (seed, task, assembly.make_benchmark(plugins, task.qualified, settings, source, seed))
             for (task, settings), seed in product(todo.tasks.items(), todo.seeds)
         ]
-    given = flags.edit_mode, flags.edit_batch_size, flags.eval_at
+    given = flags.edit_mode, flags.edit_batch_size, flags.eval_at, flags.edit_conflicts
     regimes = {b.task.name: regime(b.task.value.regime, *given) for *_, b in benchmarks}
     # A rehearsal is run here, whoever would run the rest.
     loading = options if flags.dry_run else todo.executor.loading(options)

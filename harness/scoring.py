@@ -20,7 +20,7 @@ from edit_harness.interfaces import Metric
 from edit_harness.judging import check_kinds, judged_apart
 from edit_harness.outcome import Run, values
 from edit_harness.plugins import Plugins
-from edit_harness.records import Record, RunFolder
+from edit_harness.records import Record, RunFolder, Writer
 from edit_harness.rereading import answers, own_metrics, valued
 from edit_harness.siblings import sibling
 
@@ -77,12 +77,16 @@ def _score(plugins: Plugins, folder: RunFolder, flags: Flags, codes: list[int]) 
     run.check_finished()
     if (judge := _asked_judge(plugins, run, flags)) is not None:
         run = _of_judge(run, judge, flags)
-        _fill(run, judge)
-        console.note_stopped(judge, codes)
-        run = Run.read(run.folder, run.metrics)
-    again = replace(run, everything=valued(run, run.metrics))
-    _compare(run, again)
-    run.folder.write_results(again.results())
+    with run.folder.writing(IN_USE) as write:
+        run = Run.read(run.folder, run.metrics)  # another process may have written since
+        if judge is not None:
+            _fill(run, judge, write)
+            console.note_stopped(judge, codes)
+            run = Run.read(run.folder, run.metrics)
+        run.check_finished()
+        again = replace(run, everything=valued(run, run.metrics))
+        _compare(run, again)
+        run.folder.write_results(again.results())
     if not flags.metrics:
         return again
     metrics = make_metrics(plugins, flags.metrics)
@@ -134,20 +138,19 @@ def _of_judge(run: Run, judge: Named, flags: Flags) -> Run:
     return found
 
 
-def _fill(run: Run, judge: Named) -> None:
+def _fill(run: Run, judge: Named, write: Writer) -> None:
     """Give what is pending to a judge, some cases at a time, and write down what it says."""
     waiting = [record for record in run.everything if record.verdicts["pending"]]
     own = {"judged_by": described(judge), "judge_settings": fields.settings(judge.value)}
     spoken = False
-    with run.folder.writing(IN_USE) as write:
-        for start in range(0, len(waiting), CASES):
-            some = waiting[start : start + CASES]
-            filled = _asked(run, judge, some)
-            if not spoken and _pending(filled) < _pending(some):
-                spoken = True
-                run.folder.write_manifest({**run.manifest, **own})
-            for record in filled:
-                write(record)
+    for start in range(0, len(waiting), CASES):
+        some = waiting[start : start + CASES]
+        filled = _asked(run, judge, some)
+        if not spoken and _pending(filled) < _pending(some):
+            spoken = True
+            run.folder.write_manifest({**run.manifest, **own})
+        for record in filled:
+            write(record)
 
 
 def _asked(run: Run, judge: Named, records: Sequence[Record]) -> list[Record]:

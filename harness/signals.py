@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from os import _exit  # while plugins are at work, theirs is another: see guard.staying
 from types import FrameType
 from typing import NoReturn
 
@@ -62,4 +61,4 @@ def held() -> Generator[None]:
 def _at_once(code: int) -> NoReturn:
     if sys.stderr.isatty():  # the bar of progress hides it
         os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
-    _exit(code)
+    os._exit(code)

@@ -1,7 +1,7 @@
 """Tests of means and of shares, and their correction where there are many: functions of numbers.
 
-They are the tests that papers print. The intervals of a run's own estimates are bootstrapped
-elsewhere (`edit_harness.stats`), and which numbers are tested is the affair of a metric's tables.
+They are the tests that papers print. The intervals of a run's own estimates are made elsewhere
+(`edit_harness.stats`), and which numbers are tested is the affair of a metric's tables.
 
 Besides, how large a difference must be for a test to show it.
 
@@ -149,16 +149,6 @@ def mcnemar(before: Numbers, after: Numbers) -> McNemar:
     return McNemar(lost, gained, len(changes), sign(lost + gained, gained))
 
 
-def of_estimate(value: float, error: float, n: int, level: float = LEVEL) -> TTest:
-    """Test whether a value is 0 by its standard error, that of a bootstrap of ``n`` units, say.
-
-    Without a finite error above 0 nothing is tested.
-    """
-    if n < 2 or not (error > ROUNDING * abs(value) and math.isfinite(error)):
-        return TTest(value, None, None, None, None, n)
-    return _tested(value, error * error * (n - 1), 1.0, n - 1, n, level)
-
-
 def sign(n: int, above: int) -> float:
     """Return the two-sided p of the exact sign test: of ``n`` differences other than 0, some are above.
 
@@ -205,14 +195,10 @@ def detectable_mean(before: Numbers, after: Numbers, alpha: float, power: float)
     spread = _spread(x) if len(x) > 1 else 0.0
     if not spread:
         return None
-    freedom = len(x) - 1
-    return detectable(math.sqrt(spread / freedom / len(x)), freedom, alpha, power)
-
-
-def detectable(error: float, freedom: int, alpha: float, power: float) -> float:
-    """Return the least value that a two-sided t-test would show with this power, by its standard error."""
     from scipy.special import nctdtrinc, stdtrit
 
+    freedom = len(x) - 1
+    error = math.sqrt(spread / freedom / len(x))
     # The other side's share of the power is left out: it is below alpha / 2 and vanishes with power.
     return float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - alpha / 2))) * error
 

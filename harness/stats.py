@@ -1,46 +1,42 @@
-"""Means and bootstrap intervals of per-case values: pure functions of numpy arrays.
+"""Estimates with intervals, of per-case values: pure functions of numpy arrays, without any chance.
 
-The unit that is resampled is the case, since the probes of one case are not independent.
+`estimates` makes the interval of every number that is shown. The unit is the case, since the probes
+of one case are not independent, or the edit, where cases share one. How often such intervals hold
+the truth is measured by ``benchmarks/coverage.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-MANY, TRIALS = 2000, 3
-"""Cases from which on it is worth to try whether draws can be counted, and draws that are tried."""
-LARGE, GROUPS = 50_000, 20_000
-"""Cases from which on means are drawn by random groups of them, and how many groups there are."""
-FEW = 10
-"""Groups below which percentiles are far too narrow: of two alike ones, half of the intervals miss."""
+BLOCKS = 1000
+"""Parts that are left out in turn at most, of a summary that is none of means."""
+STEP = 1e-4
+"""The step of a derivative by a mean, in standard deviations of the column."""
+ROUNDING = 1e-12
+"""A spread of less than this part of a value's size is of rounding alone."""
+UNBOUNDED = (-math.inf, math.inf)
+SHARE = (0.0, 1.0)
 Columns = Mapping[str, np.ndarray]
 Summary = Callable[[Columns], Mapping[str, float]]
+Limits = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the ends of its confidence interval and the number of cases behind it."""
+    """A value with the ends of its confidence interval and the number of cases behind it.
+
+    The ends are NaN where there is no interval.
+    """
 
     value: float
     low: float
     high: float
     n: int
-
-    def within(self, limits: tuple[float, float]) -> Estimate:
-        """Return the same with an interval that does not go beyond what the value can be."""
-        least, most = limits
-        return replace(self, low=max(self.low, least), high=min(self.high, most))
-
-
-def agreed(n: int, level: float) -> float:
-    """Return how far a share may be from that of n cases that all agree: the exact binomial interval.
-
-    The bootstrap has no width there. Of no case it is all that there is: 1.
-    """
-    return float(1 - ((1 - level) / 2) ** (1 / n)) if n else 1.0
 
 
 def column_means(columns: Columns) -> dict[str, float]:
@@ -61,192 +57,280 @@ def harmonic_mean(values: Sequence[float]) -> float:
     return len(values) / sum(1 / value for value in values)
 
 
+def estimates(
+    columns: Columns,
+    summarize: Summary,
+    limits: Limits | None = None,
+    *,
+    level: float = 0.99,
+    groups: np.ndarray | None = None,
+) -> dict[str, Estimate]:
+    """Return any summary of columns with intervals; ``limits`` say what each can come to.
+
+    A share of single yes or no answers has the exact interval of Clopper and Pearson (1934). Where
+    no unit moves a summary its interval is what so many units that agree leave possible: exact for
+    shares too, and none without limits. All else has Student's interval, bent for the skewness of
+    what units contribute, by Hall's transformation (1992), but no mean between limits a wider one
+    than a share of that size, which varies the most (above 0 and below apart). To that of a summary of
+    means is added, in squares, what columns leave open whose units agree. One unit has none.
+
+    ``groups`` has a label for every case; cases of one label are one unit, since they share an edit.
+    """
+    whole, found = summarize(columns), {}
+    for name, moves in influences(columns, summarize, groups).items():
+        value, present = whole[name], _present(columns, name)
+        least, most = (limits or {}).get(name, UNBOUNDED)
+        if len(moves) < 2 or math.isnan(value):
+            low = high = math.nan
+        elif np.abs(moves).max() <= ROUNDING * abs(value):
+            low, high = _agreed(value, len(moves), (least, most), level)
+        else:
+            low, high = _bent(value, moves, level)
+            if groups is None and math.isfinite(most - least):
+                units = value + moves
+                ends = _bounds(units, (least, most), level)
+                exact = (least, most) == SHARE and np.isclose(units * (1 - units), 0).all()
+                low, high = ends if exact else (max(low, ends[0]), min(high, ends[1]))
+                if name not in columns:
+                    down, up = _unmoved(name, value, columns, summarize, limits or {}, level)
+                    low = value - math.hypot(value - low, down)
+                    high = value + math.hypot(high - value, up)
+        n = 0 if math.isnan(value) else len(present)
+        found[name] = Estimate(value, max(low, least), min(high, most), n)
+    return found
+
+
+def influences(
+    columns: Columns, summarize: Summary, groups: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Return how each unit moves each summary: a number for each, whose mean varies as the summary does.
+
+    They are around 0, of the units with a value. Of a summary of the columns' means, which is tried,
+    they follow from its derivatives; of any other, from leaving out units in turn (a jackknife), of
+    more than `BLOCKS` units random parts.
+    """
+    cases = len(next(iter(columns.values()), ()))
+    units = np.arange(cases) if groups is None else np.unique(groups, return_inverse=True)[1]
+    if (slopes := _slopes(columns, summarize)) is None:
+        return _left_out(columns, summarize, units)
+    found = {}
+    for name, own in slopes.items():
+        moves, there = np.zeros(cases), np.zeros(cases, bool)
+        # In one order, so that rows that were read back give the last bit that they gave when made.
+        for column, slope in sorted(own.items()):
+            if (present := ~np.isnan(columns[column])).any():
+                values = columns[column][present]
+                moves[present] += slope / len(values) * (values - values.mean())
+                there |= present
+        has = there if groups is None else np.bincount(units, there) > 0
+        own_moves = moves if groups is None else np.bincount(units, moves)
+        found[name] = own_moves[has] * has.sum()
+    return found
+
+
+def _slopes(columns: Columns, summarize: Summary) -> dict[str, dict[str, float]] | None:
+    """Return each summary's derivatives by the columns' means; None if it is none of means.
+
+    It is one if it says of the means, as columns of one, what it says of the columns, all of them
+    and halves. A column's own mean has no need of more.
+    """
+    cases = len(next(iter(columns.values()), ()))
+    parts = (slice(None), slice(0, None, 2), slice(cases // 2, None))
+    trials = []
+    for part in parts:
+        some = {name: values[part] for name, values in columns.items()}
+        plain, means = summarize(some), column_means(some)
+        try:
+            quick = summarize(_one(means))
+        except Exception:
+            return None
+        if quick.keys() != plain.keys() or not all(_same(quick[n], plain[n]) for n in plain):
+            return None
+        trials.append((plain, means))
+    whole, means = trials[0]
+    own = {n for n in whole if n in means and all(_same(p.get(n), m[n]) for p, m in trials)}
+    found = {name: {name: 1.0} if name in own else {} for name in whole}
+    for column in means if len(own) < len(whole) else ():
+        step = STEP * float(np.nanstd(columns[column])) if not math.isnan(means[column]) else 0.0
+        if step:
+            up, down = (
+                summarize(_one({**means, column: means[column] + d})) for d in (step, -step)
+            )
+            for name in found.keys() - own:
+                # Rounded, so that what is taken from its like leaves nothing.
+                if slope := float(f"{(up[name] - down[name]) / (2 * step):.9g}"):
+                    found[name][column] = slope
+    every = dict.fromkeys(columns, 0.0)
+    return {name: slopes or every for name, slopes in found.items()}
+
+
+def _one(means: Mapping[str, float]) -> Columns:
+    return {name: np.array([mean]) for name, mean in means.items()}
+
+
+def _same(one: float | None, other: float) -> bool:
+    return one is not None and bool(np.isclose(one, other, 1e-9, 1e-12, equal_nan=True))
+
+
+def _left_out(columns: Columns, summarize: Summary, units: np.ndarray) -> dict[str, np.ndarray]:
+    """Return influences from the summaries without each unit, or each part of them."""
+    count = int(units.max(initial=-1)) + 1
+    if count > BLOCKS:
+        # At random: cases may be sorted, and parts at equal distances would then be all alike.
+        units, count = (np.random.default_rng(0).permutation(count) % BLOCKS)[units], BLOCKS
+    without: dict[str, list[float]] = {name: [] for name in summarize(columns)}
+    for unit in range(count if count > 1 else 0):
+        kept = units != unit
+        left = summarize({name: values[kept] for name, values in columns.items()})
+        for name, values in without.items():
+            values.append(left.get(name, math.nan))
+    found = {}
+    for name, values in without.items():
+        there = np.bincount(units, ~np.isnan(columns.get(name, units)), count) > 0
+        x = np.array(values or [math.nan] * count)[there]
+        x = x[~np.isnan(x)]
+        found[name] = (len(x) - 1) * (x.mean() - x) if len(x) else x
+    return found
+
+
+def _present(columns: Columns, name: str) -> np.ndarray:
+    """Return the values that a summary counts; of one of several columns, something for each case."""
+    values = columns.get(name, next(iter(columns.values())))
+    return values[~np.isnan(values)] if name in columns else values
+
+
+def _bounds(x: np.ndarray, limits: tuple[float, float], level: float) -> tuple[float, float]:
+    """Return the widest interval of a mean between limits: what is above 0 and below as two shares.
+
+    Values that stand in for a summary of several means may go beyond its limits.
+    """
+    least, most = min(limits[0], x.min()), max(limits[1], x.max())
+    zero = min(max(0.0, least), most)
+    above, below = (
+        [span * end for end in _exact(part.clip(0).mean() / span, len(x), level)]
+        if span
+        else [0, 0]
+        for part, span in ((x - zero, most - zero), (zero - x, zero - least))
+    )
+    return zero + above[0] - below[1], zero + above[1] - below[0]
+
+
+def _exact(share: float, n: int, level: float) -> tuple[float, float]:
+    """Return the interval of Clopper and Pearson."""
+    from scipy.special import betaincinv  # scipy.stats has the same, and takes long to import
+
+    ones, tail = n * min(float(share), 1.0), (1 - level) / 2
+    low = betaincinv(ones, n - ones + 1, tail) if ones > 0 else 0.0
+    high = betaincinv(ones + 1, n - ones, 1 - tail) if ones < n else 1.0
+    return float(low), float(high)
+
+
+def _agreed(value: float, n: int, limits: tuple[float, float], level: float) -> tuple[float, float]:
+    """Return an interval where n units agree: the share that may not agree could be at a limit."""
+    if not all(map(math.isfinite, limits)):
+        return math.nan, math.nan
+    rest = 1 - ((1 - level) / 2) ** (1 / n)
+    low, high = (value + rest * (end - value) for end in limits)
+    return low, high
+
+
+def _unmoved(
+    name: str, value: float, columns: Columns, summarize: Summary, limits: Limits, level: float
+) -> tuple[float, float]:
+    """Return how far a summary of means could fall and rise by the columns whose units agree.
+
+    They move nothing, and are known no better for it: each could be at an end of its own interval.
+    """
+    means = column_means(columns)
+    lows, highs = dict(means), dict(means)
+    try:
+        of_means = _same(summarize(_one(means))[name], value)
+    except Exception:
+        of_means = False
+    for column, values in columns.items() if of_means else ():
+        present = values[~np.isnan(values)]
+        if len(present) and np.ptp(present) == 0 and column in limits:
+            ends = _agreed(means[column], len(present), limits[column], level)
+            falls, rises = (summarize(_one({**means, column: end}))[name] for end in ends)
+            lows[column], highs[column] = ends if falls <= rises else ends[::-1]
+    low, high = (summarize(_one(corner))[name] if of_means else value for corner in (lows, highs))
+    return max(value - low, 0.0), max(high - value, 0.0)
+
+
+def _bent(value: float, moves: np.ndarray, level: float) -> tuple[float, float]:
+    """Return Student's interval of skewed values, by the moments of what moves them.
+
+    Its quantiles are bent by Hall's cubic, and have the degrees of freedom that the kurtosis leaves
+    (O'Neill 2014), which are fewer where few units decide the spread.
+    """
+    from scipy.special import stdtrit
+
+    n, apart = len(moves), moves - moves.mean()
+    square = apart * apart
+    squares = float(square.sum())
+    skew = float(square @ apart) / n / (squares / n) ** 1.5
+    kurtosis = float(square @ square) / n / (squares / n) ** 2
+    freedom = min(n - 1, 2 * n / (kurtosis - (n - 3) / (n - 1)))
+    t, error = float(stdtrit(freedom, (1 + level) / 2)), math.sqrt(squares / (n - 1) / n)
+
+    def end(quantile: float) -> float:
+        # Hall's cbrt(1 + x) - 1 over the skewness, in a form that holds for none.
+        centred = quantile - skew / (6 * math.sqrt(n))
+        root = float(np.cbrt(1 + skew * centred / math.sqrt(n)))
+        return value - error * 3 * centred / (root * root + root + 1)
+
+    return end(t), end(-t)
+
+
 def bootstrap(
     columns: Columns,
     summarize: Summary,
     *,
     level: float = 0.99,
-    resamples: int = 1000,
-    seed: int = 0,
-    distinct: bool = False,
     groups: np.ndarray | None = None,
+    published: bool = False,
+    resamples: int = 1000,
 ) -> dict[str, Estimate]:
-    """Return percentile intervals of any summary, resampling whole cases.
+    """Return the papers' percentile intervals: of draws of whole cases, or ``groups`` of them.
 
-    ``groups`` has a label for every case; cases of one label are drawn together, since they share
-    an edit. Of fewer than `FEW` groups with values the interval is Student's, from the draws'
-    standard deviation; it may go beyond what the summary can be.
+    They are too narrow where cases are few or skewed, and are for tables that are held against
+    printed ones. The seed is constant.
 
-    ``distinct`` counts a case that was drawn twice once, as the published CounterFact+ intervals
-    do, which makes an interval about 24 % too narrow; the published ones are so by about 14 %,
-    since their code also resamples the prompts. With fewer than two cases, or groups, an interval
-    is the value itself.
-
-    Of `LARGE` cases or more, a summary of means is drawn by `GROUPS` groups into which the cases were
-    put at random, for the groups' sums vary as those of single cases do. The width of an interval is
-    then known to 0.5 %, which is less than what 1,000 draws leave open.
+    As ``published`` they are those of the code of CounterFact+ (``e2e_analyze.py``): rows are prompts
+    and groups are cases; of the drawn cases' prompts as many are drawn again, and a case that was
+    drawn twice counts once.
     """
-    whole = summarize(columns)
-    draws = _summaries(columns, summarize, whole, resamples, seed, distinct, groups)
-    cases = len(next(iter(columns.values()), ()))
+    rng = np.random.default_rng(0)
+    rows = len(next(iter(columns.values()), ()))
+    labels = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
+    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
+
+    def of(drawn: np.ndarray) -> Columns:
+        some = {name: values[drawn] for name, values in columns.items()}
+        return _by_group(some, labels[drawn]) if published else some
+
+    draws = []
+    for _ in range(resamples if len(members) > 1 else 0):
+        picked = rng.integers(len(members), size=len(members))
+        drawn = picked if groups is None else np.concatenate([members[i] for i in picked])
+        draws.append(summarize(of(rng.choice(drawn, len(drawn)) if published else drawn)))
+    tails, plain = [50 * (1 - level), 50 * (1 + level)], of(np.arange(rows))
     found = {}
-    for name, value in whole.items():
-        if groups is not None and 1 < (units := _units(columns, name, groups)) < FEW:
-            ends = student(value, _error(draws[name], units), units - 1, level)
-        else:
-            ends = _interval(draws[name], value, 100 * (1 - level) / 2)
-        found[name] = Estimate(value, *ends, n=_count(columns, name, cases))
+    for name, value in summarize(plain).items():
+        x = np.array([draw.get(name, math.nan) for draw in draws])
+        known = x[~np.isnan(x)]
+        low, high = np.percentile(known, tails).tolist() if len(known) else (math.nan, math.nan)
+        found[name] = Estimate(value, low, high, len(_present(plain, name)))
     return found
 
 
-def errors(
-    columns: Columns,
-    summarize: Summary,
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
-    groups: np.ndarray | None = None,
-) -> dict[str, float]:
-    """Return bootstrapped standard errors of any summary, for a t of one degree less than units.
-
-    Units are the cases, or their ``groups``. With fewer than two of them an error is NaN.
-    """
-    draws = _summaries(columns, summarize, summarize(columns), resamples, seed, False, groups)
-    labels = np.arange(len(next(iter(columns.values()), ()))) if groups is None else groups
-    return {name: _error(found, _units(columns, name, labels)) for name, found in draws.items()}
-
-
-def student(value: float, error: float, freedom: int, level: float) -> tuple[float, float]:
-    """Return the ends of Student's interval of a value with a standard error."""
-    from scipy.special import stdtrit  # takes a while to import, and most runs need none
-
-    half = float(stdtrit(freedom, (1 + level) / 2)) * error
-    return value - half, value + half
-
-
-def _error(draws: Sequence[float], units: int) -> float:
-    """Return a standard error from draws, which vary by one unit less than there are."""
-    present = np.asarray(draws)[~np.isnan(draws)] if len(draws) else np.empty(0)
-    if units < 2 or not len(present):
-        return float("nan")
-    return float(present.std() * np.sqrt(units / (units - 1)))
-
-
-def _units(columns: Columns, name: str, groups: np.ndarray) -> int:
-    """Return how many groups have a value; of a summary of several columns, all of them."""
-    present = ~np.isnan(columns[name]) if name in columns else slice(None)
-    return len(np.unique(groups[present]))
-
-
-def _summaries(
-    columns: Columns,
-    summarize: Summary,
-    whole: Mapping[str, float],
-    resamples: int,
-    seed: int,
-    distinct: bool,
-    groups: np.ndarray | None,
-) -> dict[str, list[float]]:
-    """Return what each summary comes to in every draw; none with fewer than two units."""
-    cases = len(next(iter(columns.values()), ()))
-    members = None if groups is None else _members(groups)
-    units = cases if members is None else len(members)
-    rng = np.random.default_rng(seed)
-    draws: dict[str, list[float]] = {name: [] for name in whole}
-    drawn = _draws(rng, units, resamples, distinct, members)
-    plain = distinct or members is not None or cases < MANY
-    drawn_columns: Iterator[Columns]
-    if plain or not _goes_by_means(columns, summarize):
-        drawn_columns = ({n: v[picked] for n, v in columns.items()} for picked in drawn)
-    elif cases < LARGE:
-        drawn_columns = _means(columns, drawn, cases)
-    else:
-        drawn_columns = _grouped_means(columns, rng, resamples)
-    for found in map(summarize, drawn_columns):
-        for name in found.keys() & draws.keys():
-            draws[name].append(found[name])
-    return draws
-
-
-def _draws(
-    rng: np.random.Generator,
-    units: int,
-    resamples: int,
-    distinct: bool,
-    members: Sequence[np.ndarray] | None,
-) -> Iterator[np.ndarray]:
-    """Yield the cases of each draw of as many units as there are; none of fewer than two."""
-    for _ in range(resamples if units > 1 else 0):
-        picked = rng.integers(units, size=units)
-        picked = np.unique(picked) if distinct else picked
-        yield picked if members is None else np.concatenate([members[i] for i in picked])
-
-
-def _goes_by_means(columns: Columns, summarize: Summary) -> bool:
-    """Tell whether a summary of many cases is one of the columns' means, by trying it.
-
-    Then a draw needs no copy of the columns: how often it has each case is enough.
-    """
-    step = len(next(iter(columns.values()))) // LARGE or 1
-    columns = {name: values[::step] for name, values in columns.items()}
-    cases = len(next(iter(columns.values())))
-    rng = np.random.default_rng(0)
-    tried = [rng.integers(cases, size=cases) for _ in range(TRIALS)]
-    for picked, means in zip(tried, _means(columns, iter(tried), cases), strict=True):
-        plain = summarize({name: values[picked] for name, values in columns.items()})
-        try:
-            quick = summarize(means)
-        except Exception:
-            return False
-        same = (np.isclose(quick[k], v, 1e-9, 1e-12, equal_nan=True) for k, v in plain.items())
-        if quick.keys() != plain.keys() or not all(same):
-            return False
-    return True
-
-
-def _means(columns: Columns, drawn: Iterator[np.ndarray], cases: int) -> Iterator[Columns]:
-    """Yield the mean of each column over each draw's cases, as a column of one."""
-    values = np.array([np.nan_to_num(column) for column in columns.values()])
-    present = {i: ~np.isnan(column) for i, column in enumerate(columns.values())}
-    partly = [i for i, there in present.items() if not there.all()]
-    there = np.array([present[i] for i in partly], dtype=float).reshape(len(partly), cases)
-    for picked in drawn:
-        times = np.bincount(picked, minlength=cases).astype(float)
-        numbers = np.full(len(values), float(cases))
-        numbers[partly] = there @ times
+def _by_group(columns: Columns, labels: np.ndarray) -> Columns:
+    """Return the mean of each group's rows that have a value, for the groups that are there."""
+    units = np.unique(labels, return_inverse=True)[1]
+    found = {}
+    for name, values in columns.items():
+        there = ~np.isnan(values)
         with np.errstate(invalid="ignore"):
-            means = values @ times / numbers
-        yield {name: means[i : i + 1] for i, name in enumerate(columns)}
-
-
-def _grouped_means(columns: Columns, rng: np.random.Generator, resamples: int) -> Iterator[Columns]:
-    """Yield the mean of each column over draws of random groups of cases, as a column of one."""
-    cases = len(next(iter(columns.values())))
-    labels = rng.permutation(cases) % GROUPS
-    totals = [np.bincount(labels, np.nan_to_num(column)) for column in columns.values()]
-    numbers = [np.bincount(labels, ~np.isnan(column)) for column in columns.values()]
-    both = np.array([*totals, *numbers])
-    for _ in range(resamples):
-        picked = rng.integers(GROUPS, size=GROUPS)
-        found = both @ np.bincount(picked, minlength=GROUPS).astype(float)
-        with np.errstate(invalid="ignore"):
-            means = found[: len(totals)] / found[len(totals) :]
-        yield {name: means[i : i + 1] for i, name in enumerate(columns)}
-
-
-def _members(groups: np.ndarray) -> list[np.ndarray]:
-    """Return the numbers of the cases of each group."""
-    return [np.flatnonzero(groups == label) for label in np.unique(groups)]
-
-
-def _interval(draws: Sequence[float], value: float, tail: float) -> tuple[float, float]:
-    present = np.asarray(draws)[~np.isnan(draws)] if len(draws) else np.array([value])
-    if not len(present):
-        return float("nan"), float("nan")
-    low, high = np.percentile(present, [tail, 100 - tail])
-    return float(low), float(high)
-
-
-def _count(columns: Columns, name: str, cases: int) -> int:
-    """Return how many cases have a value; a summary of several columns counts all cases."""
-    return int((~np.isnan(columns[name])).sum()) if name in columns else cases
+            sums = np.bincount(units, np.where(there, values, 0.0))
+            found[name] = sums / np.bincount(units, there)
+    return found

@@ -99,10 +99,12 @@ def restored(data: Stored) -> Any:
     found = [c for c in plugins.of_kind("adaptor") if c.qualified == data.name]
     if not found:
         package, _, short = data.name.partition("/")
-        broken = "".join(f"; {f} could not be loaded" for f in plugins.failures)
+        remedy = f"install {package}, or another version of it"
+        if package.endswith(".py"):
+            remedy = f"name that file: --plugin {package}"
         raise PluginError(
             f"the edit has an adaptor {short!r} of the package {package}, which is not there",
-            f"install {package}, or another version of it{broken}",
+            "; ".join([remedy, *map(str, plugins.failures)]),
         )
     return found[0].load()(**data.fields, **data.tensors)
 

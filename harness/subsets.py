@@ -12,11 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from edit_harness import records, stats
+from edit_harness import stats
 from edit_harness.interfaces import Measure
-from edit_harness.outcome import LEVEL, Run, usable, valued, within
+from edit_harness.outcome import Run, limits_of, measured, valued
 from edit_harness.significance import TTest, paired
 from edit_harness.stats import Columns, Estimate
+from edit_harness.tables import Table
 
 FALLS = 0.05
 """The level at which papers count a mean as fallen."""
@@ -43,11 +44,10 @@ class Subsets:
     run: Run
     _known: dict[str, Columns] = field(default_factory=dict, init=False)
 
-    @cached_property
+    @property
     def unedited(self) -> bool:
-        """Whether no edit changed any answer, as of the editor that does nothing."""
-        rows = usable(self.run.records)
-        return bool(rows) and all(record.noop for record in rows)
+        """Whether no edit changed any answer: see `Run.unedited`."""
+        return self.run.unedited
 
     @cached_property
     def cases(self) -> frozenset[str]:
@@ -80,9 +80,7 @@ class Subsets:
     def change(self, measure: str, part: Part = WHOLE) -> Estimate | None:
         """Return after less before, over the cases that have both; None if none has."""
         before, after = self._sides(measure, part)
-        found = self._mean("change", measure, after - before)
-        low, high = self.run.measures[measure].limits
-        return found.within((low - high, high - low)) if found else None
+        return self._mean(f"post_{measure}", measure, after - before, change=True)
 
     def test(self, measure: str, part: Part = WHOLE) -> TTest:
         """Return the paired t-test of the change over cases, or of a value that has no before."""
@@ -123,27 +121,28 @@ class Subsets:
     def _metric(self, measure: str) -> str:
         return next((n for n, m in self.run.metrics.items() if measure in m.measures), "")
 
-    def _rows(self, measure: str) -> Sequence[records.Record]:
+    def _rows(self, measure: str) -> Table:
         return valued(self.run.records, self._metric(measure))
 
     def _columns(self, measure: str) -> Columns:
         name = self._metric(measure)
         if name not in self._known:
-            self._known[name] = records.columns(self._rows(measure), name)
+            self._known[name] = measured(self._rows(measure), name)
         return self._known[name]
 
-    def _mean(self, name: str, measure: str, values: np.ndarray) -> Estimate | None:
+    def _mean(
+        self, name: str, measure: str, values: np.ndarray, *, change: bool = False
+    ) -> Estimate | None:
         """Return the mean of what is there, over batches where there are several and edits count."""
         present = ~np.isnan(values)
         if not present.any():
             return None
         states = np.array([record.state for record in self._rows(measure)])[present]
         shared = self.run.regime.mode == "batch" and len(set(states.tolist())) > 1
-        found = stats.bootstrap(
-            {"": values[present]},
+        found = self.run.intervals(
+            {name: values[present]},
             stats.column_means,
-            level=LEVEL,
-            seed=int(self.run.manifest["identity"]["seed"]),
-            groups=states if shared and not name.startswith("pre_") else None,
+            limits_of(self.run.measures, change=change),
+            states if shared and not name.startswith("pre_") else None,
         )
-        return within(self.run.measures, name, found[""])
+        return found[name]

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
 
+from edit_harness.allowance import Allowance, Expired
+from edit_harness.blame import said
 from edit_harness.cases import Request
 from edit_harness.errors import DataError, UsageError
 
@@ -76,35 +78,53 @@ class Frame:
 
 
 PLAIN = Frame()
-MARK = "PROMPT"
+MARK = "aPromptToEdit"
+"""Stands in for a message; a template that changes case or writes it twice shows."""
 DATE = "1 Jan 2025"
 """What templates that mention today are told; a score must not depend on the day."""
+
+RENDERING = 5.0
+"""Seconds that a chat template may take."""
+MOST_SAID = 200
 
 
 def chat_frame(tokenizer: Any) -> Frame:
     """Return what the tokenizer's chat template puts around a user's message.
 
-    Raises `UsageError` if it has no template, or one that does not repeat the message.
+    Raises `UsageError` if it has no template, or one that does not repeat the message once, and `DataError`
+    for one that cannot be rendered in `RENDERING`.
     """
     if not getattr(tokenizer, "chat_template", None):
         raise UsageError(
             "the model's tokenizer has no chat template", "leave out --chat-template: plain prompts"
         )
-    text = tokenizer.apply_chat_template(
-        [{"role": "user", "content": MARK}],
-        tokenize=False,
-        add_generation_prompt=True,
-        date_string=DATE,
-    )
-    before, mark, after = text.partition(MARK)
-    if not mark:
+    try:
+        with Allowance(RENDERING).spent_on(1):
+            text = tokenizer.apply_chat_template(
+                [{"role": "user", "content": MARK}],
+                tokenize=False,
+                add_generation_prompt=True,
+                date_string=DATE,
+            )
+    except (Exception, Expired) as error:  # a template is a program
+        raise DataError(
+            f"the model's chat template cannot be rendered: {said(error)}"[:MOST_SAID],
+            "mend it in a copy of the model, or leave out --chat-template: plain prompts",
+        ) from None
+    before, _, after = text.partition(MARK)
+    if (times := text.count(MARK)) != 1:
         raise UsageError(
-            "the chat template does not repeat the user's message",
+            f"the chat template does not repeat the user's message once, unchanged, but {times} times",
             "leave out --chat-template: plain prompts",
         )
     return Frame(before, after, "" if after[-1:].isspace() else " ")
 
 
+CLEANING = (
+    "clean_up_tokenization_spaces",
+    "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output",
+)
+"""Settings of a tokenizer that change what tokens are as a text, and stand outside of its rules."""
 REMEMBERED = 20_000
 """Texts whose tokens are kept."""
 
@@ -120,7 +140,7 @@ class Tokens:
         self._options = {"add_special_tokens": False} if self.chats else {}
         encode = self._with_offsets if has_offsets(tokenizer) else self._by_beginnings
         # A text is asked about before and after, for every candidate and for its divergence.
-        self._known = lru_cache(REMEMBERED)(lambda text: without_tail(encode(text)))
+        self._known = lru_cache(REMEMBERED)(lambda text: without_tail(_survived(encode, text)))
 
     @property
     def chats(self) -> bool:
@@ -129,11 +149,12 @@ class Tokens:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over what the tokenizer does: its rules and its vocabulary."""
-        backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        rules = backend.to_str() if backend else str(sorted(self.tokenizer.get_vocab().items()))
-        kind = f"{type(self.tokenizer).__name__} {self.tokenizer.special_tokens_map} {rules}"
+        """SHA-256 over what the tokenizer does, to texts and back: its rules and its vocabulary."""
+        tokenizer = self.tokenizer
+        kind = f"{type(tokenizer).__name__} {tokenizer.special_tokens_map} {_rules(tokenizer)}"
         kind += repr(self.frame) if self.chats else ""
+        # By name, as they are when they are set: without one a digest is as it was before them.
+        kind += "".join(name for name in CLEANING if getattr(tokenizer, name, False))
         return hashlib.sha256(kind.encode()).hexdigest()
 
     def leaves_room(self, text: str) -> bool:
@@ -224,8 +245,31 @@ class Tokens:
         return tuple(self.tokenizer(text, **self._options)["input_ids"])
 
 
+def _survived(encode: Callable[[str], Encoding], text: str) -> Encoding:
+    """Return a text's tokens. Raises `DataError` if the tokenizer panics, which is no `Exception`."""
+    try:
+        return encode(text)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DataError(
+            f"the model's tokenizer breaks at {text[:60]!r}: {str(error)[:100]}",
+            "mend its rules in tokenizer.json, such as a regular expression",
+        ) from None
+
+
 class TooLongError(DataError):
     """A text with more tokens than the model has positions."""
+
+
+def _rules(tokenizer: Any) -> str:
+    """Return the rules of a tokenizer, added tokens and decoding among them."""
+    if backend := getattr(tokenizer, "backend_tokenizer", None):
+        return str(backend.to_str())
+    pieces = getattr(tokenizer, "sp_model", None)
+    model = pieces.serialized_model_proto().hex() if pieces else ""
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    return f"{sorted(tokenizer.get_vocab().items())} {sorted(added.items(), key=str)} {model}"
 
 
 def has_offsets(tokenizer: Any) -> bool:

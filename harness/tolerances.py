@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from edit_harness.stats import Estimate, agreed
+from edit_harness.stats import Estimate
 
 Verdict = Literal["within", "outside", "too few cases to tell", "not comparable"]
 WITHIN: Verdict = "within"
@@ -21,7 +21,7 @@ OUTSIDE: Verdict = "outside"
 UNTOLD: Verdict = "too few cases to tell"
 APART: Verdict = "not comparable"
 LEAST = 20
-"""Cases below which a bootstrap interval is not to be trusted."""
+"""Cases below which a comparison with a printed number is not to be trusted."""
 TELLING = 4
 """A tolerance of more than the spread of a column's printed numbers by this says nothing."""
 
@@ -41,17 +41,10 @@ def scaled(half: float, level: float, to: float) -> float:
     return half * two / one
 
 
-def width(ours: Estimate, printed: float, limits: tuple[float, float], level: float) -> float:
-    """Return how wide our interval is on the side of a printed number.
-
-    Where all cases agree the bootstrap has no width: then it is that of a share of none among n.
-    Infinite if nothing is known.
-    """
-    end = ours.high if printed > ours.value else ours.low
-    if ours.low < ours.high and math.isfinite(end):
-        return abs(end - ours.value)
-    span = limits[1] - limits[0]
-    return span * agreed(ours.n, level) if ours.n else math.inf
+def width(ours: Estimate, printed: float) -> float:
+    """Return how wide our interval is on the side of a printed number; infinite if there is none."""
+    far = abs((ours.high if printed > ours.value else ours.low) - ours.value)
+    return math.inf if math.isnan(far) else far
 
 
 def tolerance(ours: float, theirs: float | None, rounding: float) -> float:

@@ -192,7 +192,7 @@ def known(model: Model, requests: Sequence[Request], limit: int | None, task: st
     asked = {
         (r.prompt, r.subject): Request(r.prompt, r.subject, r.target_true)
         for r in requests
-        if r.target_true.strip()
+        if r.target_true
     }
     waiting = list(asked.values())
     facts: list[Fact] = []

@@ -7,10 +7,19 @@ is loaded here: what there is to know is read from configurations, before anythi
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from transformers.utils import (
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+    WEIGHTS_INDEX_NAME,
+    WEIGHTS_NAME,
+)
 
 from edit_harness.errors import DataError
 from edit_harness.files import sha256_of
@@ -79,24 +88,68 @@ def check_module(module: Any, path: str) -> None:
         )
 
 
-def let_in(path: str, revision: str | None, code: bool, pickled: bool) -> dict[str, str]:
-    """Return what flags have let in, and what identifies it: the commit, or a digest of the files."""
-    safe = any(Path(path).glob("*.safetensors"))  # is read first, and then nothing is unpickled
+def weight_files(folder: str, config: Any, pickled: bool) -> list[Path]:
+    """Return the files that transformers loads a folder's weights from; none if it has none.
+
+    Raises `DataError` for an index that is damaged, or names a file that is outside of the folder or missing.
+    """
+    names = [SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME]
+    names += [WEIGHTS_NAME, WEIGHTS_INDEX_NAME] if pickled else []
+    if named := getattr(config, "transformers_weights", None):
+        names = [named]
+    first = next((name for name in names if Path(folder, name).is_file()), "")
+    files = _indexed(Path(folder, first)) if first.endswith(".json") else [first] if first else []
+    for name in files:
+        if os.path.isabs(name) or os.path.normpath(name).startswith(".."):
+            raise DataError(
+                f"{folder}: {first} names weights outside of the folder: {name}",
+                "move the file into the folder, and name it by its name alone",
+            )
+        if not Path(folder, name).is_file():
+            raise DataError(
+                f"{folder}: {first} names weights that are not there: {name}",
+                "copy or download that file again",
+            )
+    return [Path(folder, name) for name in files]
+
+
+def _indexed(index: Path) -> list[str]:
+    """Return the names of the files that an index spreads the weights over, at least one."""
+    try:
+        said = json.loads(index.read_text(encoding="utf-8"))
+        names = sorted(set(map(str, said["weight_map"].values())))
+        if not (names and isinstance(said["metadata"], dict)):
+            raise ValueError
+        return names
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise DataError(
+            f"{index} is damaged: it needs a weight_map that names files, and metadata",
+            "copy or download the model again",
+        ) from None
+
+
+def let_in(
+    path: str, revision: str | None, code: bool, pickled: bool, weights: Sequence[Path]
+) -> dict[str, str]:
+    """Return what flags have let in, and what identifies it: the commit, or a digest of the files.
+
+    ``weights`` are those of `weight_files`.
+    """
+    unsafe = [file for file in weights if file.suffix != ".safetensors"]
     allowed = {
-        CODE: (code, "*.py"),
-        PICKLED_WEIGHTS: (pickled and not safe, "pytorch_model*.bin"),
+        CODE: (code, sorted(Path(path).rglob("*.py")) if code else []),
+        PICKLED_WEIGHTS: (pickled, unsafe),
     }
     found = {
-        name: _digest(path, pattern) if Path(path).is_dir() else f"{path}@{revision or 'main'}"
-        for name, (asked, pattern) in allowed.items()
+        name: _digest(path, files) if Path(path).is_dir() else f"{path}@{revision or 'main'}"
+        for name, (asked, files) in allowed.items()
         if asked
     }
     return {name: mark for name, mark in found.items() if mark}
 
 
-def _digest(folder: str, pattern: str) -> str:
-    """Return a SHA-256 over the files of a folder that a pattern fits; empty if there are none."""
-    files = sorted(Path(folder).rglob(pattern))
+def _digest(folder: str, files: Sequence[Path]) -> str:
+    """Return a SHA-256 over files of a folder; empty if there are none."""
     parts = [f"{file.relative_to(folder)} {sha256_of(file)}" for file in files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else ""
 

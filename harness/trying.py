@@ -79,7 +79,7 @@ def try_edit(plugins: Plugins, flags: Flags) -> None:
     edit, label = edit_of(plugins, model, request, flags)
     asked = [*([request.text] if request else []), *(flags.ask or neighbors)]
     fronts = ("", f"{request.statement}. ") if request else ("",)
-    prompts = [front + question for question in asked for front in fronts]
+    prompts = [front + question.strip() for question in asked for front in fronts]
     target = request.target_new if request else None
     pairs = list(views(model, edit, target, prompts, flags.max_new_tokens))
     if flags.as_json:

@@ -8,20 +8,22 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
 from edit_harness import bytecode, project
-from edit_harness.contents import is_source, python_files, trees
+from edit_harness.contents import Contents, is_source, python_files, trees, with_imports
 from edit_harness.errors import UsageError
 from edit_harness.packages import Package, digest_of, file_of, modules_of, roots_of
 
 PREFIX = "edit_harness_file_"
 _ran: dict[Path, str] = {}
-"""The digest under which a folder's files ran last in this process."""
+"""The digest under which a folder's files, or a file, ran last in this process."""
 
 
 class _AsRead(SourceFileLoader):
@@ -46,8 +48,10 @@ class FileEntry:
     """Of all files that it is taken to be made of."""
     source: bytes = field(repr=False)
     """What the file has in it; this is what runs."""
-    folder: Path | None = None
-    """Where it may import from, if that was named."""
+    root: Path
+    """The folder that was named, or the file itself."""
+    contents: Callable[[], Contents] = field(repr=False)
+    """Returns all these files."""
 
     @property
     def value(self) -> str:
@@ -60,7 +64,9 @@ class FileEntry:
         """Run the file once, and return it as a module."""
         if known := sys.modules.get(self.value):
             return known
-        _refresh(self.folder, self.digest)
+        self._refresh()
+        if (folder := str(self.path.parent)) not in sys.path:
+            sys.path.append(folder)  # to stay, for what is imported later; behind what is installed
         loader = _AsRead(self.value, self.path, self.source)
         spec = spec_from_file_location(self.value, self.path, loader=loader)
         assert spec
@@ -73,34 +79,31 @@ class FileEntry:
             raise
         return module
 
-
-def _refresh(folder: Path | None, digest: str) -> None:
-    """Have the modules of a folder imported anew, if it has changed since its files ran."""
-    if folder is None:
-        return
-    if _ran.setdefault(folder, digest) != digest:
-        below = {path.resolve() for _, path in python_files(folder)}
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            kept = name == "__main__" or name.startswith(PREFIX)
-            if file and not kept and Path(file).resolve() in below:
-                del sys.modules[name]
-    _ran[folder] = digest
+    def _refresh(self) -> None:
+        """Have the modules beside it imported anew, if they have changed since it ran."""
+        files = {path.resolve() for _, path in self.contents()}
+        if _ran.setdefault(self.root, self.digest) != self.digest:
+            for name, module in list(sys.modules.items()):
+                file = getattr(module, "__file__", None)
+                kept = name == "__main__" or name.startswith(PREFIX)
+                if file and not kept and Path(file).resolve() in files:
+                    del sys.modules[name]
+        _ran[self.root] = self.digest
 
 
 def of_file(path: Path, folder: Path | None = None) -> Package:
     """Return a file as a package, with what it may import from a folder. Raises `UsageError` if it is no file.
 
-    Without a folder its code is that of the file alone.
+    Without a folder its code is that of the file and of what it imports from beside it.
     """
     if path.suffix != ".py" or not path.is_file():
         raise UsageError(
             f"{path} is no plugin: there is no such Python file", "name a file: --plugin mine.py"
         )
     path = path.resolve()
-    contents = (lambda: python_files(folder)) if folder else (lambda: [(path.name, path)])
+    contents = partial(python_files, folder) if folder else partial(with_imports, path)
     digest = digest_of(contents())
-    entry = FileEntry(path, digest, path.read_bytes(), folder)
+    entry = FileEntry(path, digest, path.read_bytes(), folder or path, contents)
     roots = roots_of([entry])
     return Package(path.name, "", str(path), [entry], roots, contents, named=True, code=digest)
 
@@ -108,7 +111,7 @@ def of_file(path: Path, folder: Path | None = None) -> Package:
 def of_class(kind: type) -> Package:
     """Return the file of a class as a package, or the class itself if it has none, as in a notebook."""
     if path := file_of(kind):
-        return Package(path.name, "", str(path), [], frozenset(), lambda: [(path.name, path)])
+        return Package(path.name, "", str(path), [], frozenset(), partial(with_imports, path))
     code, name = bytecode.of_class(kind), kind.__qualname__
     return Package(name, "", "in memory", [], frozenset(), list, code=code)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -114,7 +115,8 @@ def _cells(each: Compared, intervals: bool) -> list[Cell]:
     verdict = Cell(SHORT[each.ruling.verdict])
     if ours is None:
         return [printed, Cell("–"), Cell(""), verdict]
-    ends = _ends(ours.low, ours.high, cell.places) if intervals else ""
+    known = intervals and not math.isnan(ours.low)
+    ends = _ends(ours.low, ours.high, cell.places) if known else ""
     return [printed, Cell(shown(ours.value, cell.places), ends), Cell(f"{ours.n:,}"), verdict]
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.encoding import decode_answer, encode_case
 from edit_harness.errors import UsageError
+from edit_harness.outcome import Run
 from edit_harness.records import Record, RunFolder
 from edit_harness.terminal import Terminal, plain
 
@@ -24,8 +25,9 @@ out = Terminal()
 
 def show_case(folder: RunFolder, name: str, as_json: bool) -> None:
     """Print a case with its answers in every state of the model. Raises `UsageError`."""
-    case = _case(folder, name)
-    records = sorted((r for r in folder.records() if r.case == name), key=lambda r: r.state)
+    run = Run.read(folder, {})
+    case = _case(run, name)
+    records = sorted((r for r in run.everything if r.case == name), key=lambda r: r.state)
     if as_json:
         answers = [record.row for record in records]
         out.out(json.dumps({"case": encode_case(case), "records": answers}, indent=1))
@@ -41,13 +43,13 @@ def show_case(folder: RunFolder, name: str, as_json: bool) -> None:
         _probes(case, record)
 
 
-def _case(folder: RunFolder, name: str) -> Case:
-    cases = {case.id: case for case in folder.cases()}
-    if name not in cases:
+def _case(run: Run, name: str) -> Case:
+    if name not in run.by_id:
         raise UsageError(
-            f"{folder.path} has no case {name!r}", f"its ids look like {next(iter(cases), '')!r}"
+            f"{run.folder.path} has no case {name!r}",
+            f"its ids look like {next(iter(run.by_id), '')!r}",
         )
-    return cases[name]
+    return run.by_id[name]
 
 
 def _probes(case: Case, record: Record) -> None:

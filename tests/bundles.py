@@ -28,7 +28,7 @@ plugins = cache(Plugins.installed)
 SAMPLE = Path(source_of(plugins(), "pocket").data["counterfact"])
 METRICS = ("success", "magnitude", "accuracy", "nkl")
 CASES = 12
-SUBMISSION = {"contact": "a@example.org", "licence": "CC0", "source": "", "tuned_on": "none"}
+SUBMISSION = {"contact": "a@example.org", "licence": "CC0", "source": "", "tuned_on": "pocket"}
 
 
 @dataclass
@@ -65,12 +65,12 @@ class Forgery:
         metrics = make_metrics(plugins(), self.manifest["metrics"])
         known = {data["id"]: decode_case(data) for data in self.cases}
         for row in self.rows if valued else ():
-            if row["status"] != records.INVALID:
+            if row["status"] != records.INVALID and row["case"] in known:
                 sides = tuple([decode_answer(a) for a in row[s]] for s in ("before", "after"))
                 row["values"] = values(known[row["case"]], sides, metrics, row["status"])
         order = {data["id"]: i for i, data in enumerate(self.cases)}
         found = {(row["case"], row["state"]): record_of(row) for row in self.rows if "case" in row}
-        everything = sorted(found.values(), key=lambda record: order[record.case])
+        everything = sorted(found.values(), key=lambda record: order.get(record.case, len(order)))
         run = Run(None, metrics, self.manifest, everything)
         run.cases, run.by_id = list(known.values()), known
         self.results = run.results()

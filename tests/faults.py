@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from edit_harness import durable, lock, log, records
+from edit_harness import durable, files, lock, log, records
 
 SHORT = -1
 """A write that takes one byte only, in the place of an error."""
@@ -54,6 +54,6 @@ def failing(name: str, error: int, number: int, *, lasting: bool = False) -> Ite
     """Let the n-th call of a name fail in the modules that write a run folder."""
     faulty = Faulty(name, error, number, lasting)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (durable, lock, log, records):
+        for module in (durable, files, lock, log, records):
             patch.setattr(module, "os", faulty)
         yield faulty

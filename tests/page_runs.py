@@ -95,7 +95,8 @@ def spoilt(run: Run, part: list[str]) -> Run:
     manifest |= {"label": together, "preset": together, "fingerprint": together}
     manifest["model"] |= {"name": together, "note": together, "revision": together}
     manifest["task"] |= {"origin": together, "notes": part}
-    manifest["environment"] = dict(enumerate(part))
+    environment = dict(enumerate(part))
+    manifest["segments"] = [{"from": 0, "to": None, "environment": environment}]
     manifest["distributions"] = [{"name": t, "version": t, "digest": t, "source": t} for t in part]
     identity = manifest["identity"]
     identity["task"] |= {"name": together, "version": together, "data": together}

@@ -252,16 +252,11 @@ def forbids_gradients(model: Model) -> None:
     torch.set_grad_enabled(False)
 
 
-def hooks_all_modules(model: Model) -> None:
-    nn.modules.module.register_module_forward_hook(lambda module, args, output: None)
-
-
 PUT_BACK: dict[Callable[[Model], None], tuple[str, ...]] = {
     sets_a_dtype: ("the default dtype",),
     seeds: ("Python's random state", "numpy's random state", "torch's random state"),
     goes_elsewhere: ("the working directory",),
     sets_a_variable: ("the environment",),
     forbids_gradients: ("gradient mode",),
-    hooks_all_modules: ("hooks of all modules",),
 }
 """Harm to the process, which is put back and noted."""

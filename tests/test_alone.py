@@ -4,8 +4,6 @@ import pytest
 from builders import distribution
 
 from edit_harness import alone, discovery
-from edit_harness.alone import Trial
-from edit_harness.plugins import Plugins
 
 GOOD = """
 from edit_harness import hookimpl
@@ -15,7 +13,7 @@ def edit_harness_register_tasks(register):
     register("quiz", "quiz_good:Quiz", "Questions")
 """
 KILLER = "import os\nos._exit(5)\n"
-KILLED = Trial("kills the interpreter: exit code 5", fatal=True)
+KILLED = "kills the interpreter: exit code 5"
 
 
 @pytest.fixture
@@ -28,9 +26,9 @@ def site(tmp_path, monkeypatch):
     return site
 
 
-def tried(name):
+def trouble(name):
     (package,) = (package for package in discovery.found() if package.name == name)
-    return alone.tried(package)
+    return alone.trouble(package)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +40,9 @@ def tried(name):
         ("import os; os.kill(os.getpid(), 11)", "signal 11"),
     ],
 )
-def test_what_takes_the_process_down_is_fatal(site, source, how):
+def test_what_takes_the_process_down_is_named(site, source, how):
     distribution(site, "quiz-fatal", source)
-    assert tried("quiz-fatal") == Trial(f"kills the interpreter: {how}", fatal=True)
+    assert trouble("quiz-fatal") == f"kills the interpreter: {how}"
 
 
 @pytest.mark.parametrize(
@@ -58,15 +56,15 @@ def test_what_takes_the_process_down_is_fatal(site, source, how):
     ],
     ids=["memory", "exit", "thread", "child", "arguments"],
 )
-def test_what_does_not_take_it_down_is_not(site, source, reason):
+def test_what_does_not_take_it_down_has_its_own_reason(site, source, reason):
     distribution(site, "quiz-odd", source)
-    assert tried("quiz-odd") == Trial(reason)
+    assert trouble("quiz-odd") == reason
 
 
 def test_what_hangs_is_ended(site, monkeypatch):
     monkeypatch.setattr(alone, "LIMIT_SECONDS", 3)
     distribution(site, "quiz-hang", "while True: pass")
-    assert tried("quiz-hang") == Trial("takes longer than 3 s")
+    assert trouble("quiz-hang") == "takes longer than 3 s"
 
 
 def test_no_other_package_is_loaded_there(site, tmp_path, monkeypatch):
@@ -77,8 +75,8 @@ def test_no_other_package_is_loaded_there(site, tmp_path, monkeypatch):
     files = f"{tmp_path / 'killer.py'}:{tmp_path / 'mine.py'}"
     monkeypatch.setenv(discovery.FILES, files)
     monkeypatch.setenv(discovery.BLOCK, "quiz-good")
-    assert tried("quiz-good") == tried("mine.py") == Trial()
-    assert tried("quiz-fatal") == tried("killer.py") == KILLED
+    assert trouble("quiz-good") == trouble("mine.py") == ""
+    assert trouble("quiz-fatal") == trouble("killer.py") == KILLED
 
 
 def test_a_folder_is_tried_as_it_is(site, tmp_path, monkeypatch):
@@ -93,31 +91,18 @@ def test_a_folder_is_tried_as_it_is(site, tmp_path, monkeypatch):
     (loose / "one.py").write_text(f"import two\n{GOOD}")
     (loose / "two.py").write_text("")
     monkeypatch.setenv(discovery.FOLDERS, f"{sources}:{loose}")
-    assert tried("quiz-source") == Trial("ZeroDivisionError: division by zero")
-    assert tried("one.py") == Trial()
+    assert trouble("quiz-source") == "ZeroDivisionError: division by zero"
+    assert trouble("one.py") == ""
 
 
 def test_a_folder_from_which_it_is_started_shadows_nothing(site, tmp_path, monkeypatch):
     distribution(site, "quiz-good", GOOD)
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')")
     monkeypatch.chdir(tmp_path)
-    assert tried("quiz-good") == Trial()
+    assert trouble("quiz-good") == ""
 
 
-def test_what_cannot_be_tried_is_not_fatal(site, monkeypatch):
+def test_what_cannot_be_tried_is_named(site, monkeypatch):
     distribution(site, "quiz-good", GOOD)
     monkeypatch.setattr(alone.sys, "executable", "/no/python")
-    assert tried("quiz-good") == Trial("cannot be tried: No such file or directory")
-
-
-def test_a_trial_has_no_consequences(site):
-    """It has a cache folder of its own, so that nothing is skipped afterwards."""
-    source = "import sys\nif 'quiz_here' not in sys.modules:\n    import os; os._exit(9)\n"
-    distribution(site, "quiz-fatal", source + GOOD)
-    assert tried("quiz-fatal").fatal
-    alone.sys.modules["quiz_here"] = alone
-    try:
-        assert not [out for out in Plugins.installed().left_out if out.package.name == "quiz-fatal"]
-    finally:
-        del alone.sys.modules["quiz_here"]
-        alone.sys.modules.pop("quiz_fatal", None)
+    assert trouble("quiz-good") == "cannot be tried: No such file or directory"

@@ -276,6 +276,7 @@ def test_runs_without_texts_and_unfinished_ones(tell, tmp_path):
     assert "x is no run folder" in tell("export", "x", "--out", "y", code=2).stderr
     lines = Path("run/samples.jsonl").read_text().splitlines(keepends=True)
     Path("run/samples.jsonl").write_text("".join(lines[:-1]))
+    Path("run/results.json").unlink(missing_ok=True)
     told = tell("export", "run", "--out", "x", code=7).stderr
     assert "run is not finished: 1 record missing" in told
 

@@ -71,7 +71,13 @@ def test_the_day_does_not_enter_a_score():
 
 @pytest.mark.parametrize(
     ("template", "message"),
-    [(None, "has no chat template"), ("Hello{{ eos_token }}", "does not repeat")],
+    [
+        (None, "has no chat template"),
+        ("Hello{{ eos_token }}", "does not repeat .* but 0 times"),
+        # A stranger's review of issue 18: prompts would be others than those that are asked.
+        ("{{ messages[0].content | upper }}:", "does not repeat .* but 0 times"),
+        ("{{ messages[0].content }} Again: {{ messages[0].content }}:", "but 2 times"),
+    ],
 )
 def test_what_cannot_be_framed_is_refused(template, message):
     with pytest.raises(UsageError, match=message) as caught:

@@ -1,6 +1,7 @@
 """Every command as a user types it: what it prints, and its exit code."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
+import edit_harness
+import edit_harness_plugins
+from edit_harness import options
 from edit_harness.cli import main
 from edit_harness.records import RunFolder
 from edit_harness.testing.tiny import tiny_model
@@ -183,6 +187,25 @@ def test_flags_come_from_a_file_and_the_environment(tell, tmp_path, monkeypatch)
     assert tell("-C", "e.toml").exit_code == 2
     (tmp_path / "c.toml").write_text("edtor = 'none'\n")
     failed(tell("run", "-C", "c.toml"), 2, "no flag 'edtor'; did you mean editor")
+
+
+def test_a_misspelt_variable_is_told(tell, monkeypatch):
+    """Item 18 of issue I."""
+    monkeypatch.setenv("EDIT_HARNESS_LIMT", "3")
+    monkeypatch.setenv("EDIT_HARNESS_BATCH_SIZE", "3")
+    result = tell("ls", "editors")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "note     the variable EDIT_HARNESS_LIMT means nothing here; "
+        "did you mean EDIT_HARNESS_LIMIT?\n"
+    )
+
+
+def test_every_variable_that_is_read_is_known():
+    own = [Path(package.__path__[0]) for package in (edit_harness, edit_harness_plugins)]
+    texts = [file.read_text(encoding="utf-8") for at in own for file in at.rglob("*.py")]
+    read = {name for text in texts for name in re.findall(r"\bEDIT_HARNESS_([A-Z_]+)\b", text)}
+    assert read == set(options.VARIABLES)
 
 
 def test_underscores_work_in_flags(tell):

@@ -53,7 +53,7 @@ def test_the_same_as_data(tell, runs):
     found = data["measures"]
     assert found["ES"]["test"] == "McNemar"
     assert found["NM"]["test"] == "paired t"
-    assert found["S"]["test"] == "bootstrap t"
+    assert found["S"]["test"] == "jackknife t"
     assert all(each["p"] is not None for each in found.values())
     for each in found.values():
         assert each["difference"] == pytest.approx(each["B"] - each["A"])
@@ -115,6 +115,13 @@ def test_failures_are_told(tell, runs, folder):
     other = made(folder, Push(fails=("Ann",))).folder.path
     said = " ".join(tell(runs[0], other).stdout.split())
     assert "failed B: 1 of 10 cases failed and count as failures: 1 edit_failed" in said
+
+
+def test_a_run_in_which_every_edit_failed_has_nothing_to_compare(tell, runs, folder):
+    """Item 13 of issue I: no zeros that look measured."""
+    names = tuple(case.requests[0].subject for case in made(folder, "prompt").cases)
+    broken = made(folder, Push(fails=names)).folder.path
+    failed(tell(broken, runs[1]), 2, "every case of", "failed, so that nothing was measured")
 
 
 def test_precisions_are_not_compared(tell, runs, folder):

@@ -95,8 +95,9 @@ def test_code_data_and_environment_are_told_apart(runs):
     code = [[name, "0" * 64] for name, _ in runs[0].manifest["identity"]["code"][:1]]
     code += runs[0].manifest["identity"]["code"][1:]
     identity = {**runs[0].manifest["identity"], "code": code, "seed": 7}
-    environment = {**runs[0].manifest["environment"], "torch": "1.0"}
-    other = {**runs[0].manifest, "identity": identity, "environment": environment}
+    (segment,) = runs[0].manifest["segments"]
+    older = {**segment, "environment": {**segment["environment"], "torch": "1.0"}}
+    other = {**runs[0].manifest, "identity": identity, "segments": [older]}
     found = Difference(runs[0], replace(runs[0], manifest=other))
     assert {c.field for c in found.identity} == {f"code.{code[0][0]}", "seed"}
     assert [c.field for c in found.environment] == ["environment.torch"]

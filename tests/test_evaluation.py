@@ -1,6 +1,7 @@
 """The Python interface: the same path as the command line."""
 
 import json
+import math
 from importlib.metadata import version
 
 import numpy as np
@@ -9,15 +10,22 @@ import torch
 from builders import in_memory, record
 
 import edit_harness as eh
+from edit_harness.assembly import make_benchmark
 from edit_harness.edits import Edit
 from edit_harness.encoding import decode_answer
+from edit_harness.errors import RunFolderError
+from edit_harness.evaluation import assemble
 from edit_harness.model import Model
-from edit_harness.outcome import LEVEL
-from edit_harness.records import columns
-from edit_harness.stats import bootstrap
+from edit_harness.outcome import LEVEL, Run, limits_of
+from edit_harness.plugins import Plugins
+from edit_harness.records import RunFolder, cases_digest, columns
+from edit_harness.remarks import remarks
+from edit_harness.stats import estimates
+from edit_harness.testing import tiny_model
 
 ROME = {"layer": 0, "steps": 4, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
         "context_count": 1}  # fmt: skip
+SUBJECTS = ("Ada", "Bob", "Ann", "Danielle")
 REQUEST = eh.Request("{} lives in", "Ada Lovelace", "Oslo", "Paris")
 
 
@@ -49,6 +57,9 @@ def test_a_run_has_estimates_and_a_table(evaluate):
     assert estimate.n == 4
     assert "NS+" in run.table()
     assert run.failures == []
+    assert run["pre_NS+"] == run.estimates["pre_NS+"]
+    with pytest.raises(KeyError, match=r"no measure 'XX'; it has .*pre_NS\+.* NS\+"):
+        run["XX"]  # item 20 of issue I
 
 
 def test_every_number_follows_from_what_is_stored(evaluate):
@@ -61,10 +72,12 @@ def test_every_number_follows_from_what_is_stored(evaluate):
         for row in stored:
             before, after = ([decode_answer(a) for a in x] for x in (row.before, row.after))
             assert metric.measure(cases[row.case], before, after) == row.values[name]
-        again = bootstrap(columns(stored, name), metric.summarize, level=LEVEL)
+        limits = limits_of(metric.measures)
+        again = estimates(columns(stored, name), metric.summarize, limits, level=LEVEL)
         for key, estimate in again.items():
             assert results[f"{key},single"] == pytest.approx(estimate.value)
-            assert results[f"{key}_low,single"] == pytest.approx(estimate.low)
+            low = None if math.isnan(estimate.low) else pytest.approx(estimate.low)
+            assert results[f"{key}_low,single"] == low
 
 
 def test_divergences_take_little_room(evaluate):
@@ -150,6 +163,8 @@ def test_objects_of_the_wrong_kind_are_said_to_be(evaluate, model):
     ):
         with pytest.raises(eh.UsageError):
             call()
+    with pytest.raises(eh.UsageError, match=r"\['rome', 'ft'\] is no name of an editor"):
+        evaluate(editor=["rome", "ft"])  # item 20 of issue I
     assert eh.edit(model, "none", REQUEST).touches_nothing
 
 
@@ -187,7 +202,8 @@ def test_the_manifest_says_where_numbers_come_from(evaluate):
     assert manifest["identity"]["editor"]["fields"]["layer"] == 0
     assert manifest["identity"]["editor"]["version"].startswith("edit-harness ")
     assert manifest["identity"]["model"]["dtype"] == "float32"
-    assert manifest["environment"]["torch"] == torch.__version__
+    (segment,) = manifest["segments"]
+    assert segment["environment"]["torch"] == torch.__version__
     assert manifest["label"] == "rome[C=I]"
     assert manifest["cases"] == ["0", "1", "2", "3"]
 
@@ -284,3 +300,164 @@ def test_a_class_of_a_notebook_that_is_written_anew_is_another_run(evaluate):
         folders.append(run.folder.path)
     assert folders[0] == folders[1] != folders[2]
     assert "in memory" in [part["source"] for part in run.manifest["distributions"]]
+
+
+def test_both_spellings_of_a_text_give_the_same_run(evaluate, tmp_path):
+    """Item 1 of issue I: the same identity, the same bytes of answers, and how many were trimmed."""
+
+    def run(folder, space):
+        facts = tmp_path / f"{folder}.json"
+        new = {"str": f"{space}Oslo", "id": "Q585"}
+        made = [record(i, subject=name, target_new=new) for i, name in enumerate(("Ada", "Bob"))]
+        made[1]["neighborhood_prompts"][0] += space
+        facts.write_text(json.dumps(made))
+        return evaluate(task_args={"data": str(facts)}, output=tmp_path / folder)
+
+    bare, spaced = run("bare", ""), run("spaced", " ")
+    assert bare.folder.path.name == spaced.folder.path.name
+    for one, other in zip(bare.records, spaced.records, strict=True):
+        assert (list(one.before), list(one.after)) == (list(other.before), list(other.after))
+    said = "3 texts had white space at an end, which was left out"
+    assert said in dict(remarks(spaced)).values()
+    assert not any("white space" in text for _, text in remarks(bare))
+
+
+def conflicted(tmp_path):
+    facts = tmp_path / "conflicts.json"
+    made = [record(i, subject=name) for i, name in enumerate(("Ada", "Bob", "Ada", "Ann", "Bob"))]
+    for i in (2, 4):
+        made[i]["requested_rewrite"]["target_new"]["str"] = "Oslo"
+    facts.write_text(json.dumps(made))
+    return {"data": str(facts)}
+
+
+def test_conflicting_edits_are_named_and_can_be_left_out(evaluate, tmp_path):
+    """Item 12 of issue I."""
+
+    def run(*regime, **settings):
+        how = {"editor": "none", "editor_args": {}, "task_args": conflicted(tmp_path)}
+        made = evaluate(regime=eh.Regime(*regime), **how, **settings)
+        return made, dict(remarks(made)).get("conflict", "")
+
+    alone, said = run("single")
+    assert (len(alone.planned), said) == (5, "")
+    whole, said = run("batch", 0)
+    assert said == (
+        "2 cases in conflict with an earlier one of the same subject and relation, kept "
+        "(--edit-conflicts drop leaves them out): 2 against 0, 4 against 1"
+    )
+    dropped, said = run("batch", 0, False, False, (), "", "drop")
+    assert dropped.planned == ["0", "1", "3"]
+    assert "left out: 2 against 0, 4 against 1" in said
+    assert "conflicts dropped" in str(dropped.regime)
+    assert dropped.folder.path != whole.folder.path
+    limited, _ = run("sequential", 1, False, False, (), "", "drop", limit=2)
+    assert limited.planned == ["0", "1"]
+
+
+def test_a_run_says_how_many_true_answers_the_unedited_model_knows(evaluate, tmp_path):
+    """Item 11 of issue I: by metrics that say so."""
+    run = evaluate()
+    share = run.estimates["pre_NS"].value
+    assert dict(remarks(run))["before"] == f"the unedited model has NS {share:.1%}"
+
+
+@pytest.mark.parametrize("changed", [1e-7, 1e-4])
+def test_an_edit_that_changes_next_to_nothing_is_a_no_op(evaluate, model, changed):
+    """Item 10 of issue I: what no table shows as another number."""
+
+    class Nudge(eh.Editor):
+        def edit(self, model, requests):
+            projection = model.architecture.projection(0)
+            left, right = (torch.ones(size, 1) for size in projection.shape)
+            return Edit(projection.low_rank(changed * left, right.T))
+
+    run = evaluate(editor=Nudge(), editor_args={})
+    assert dict(remarks(run))["no-op"] == "4 of 4 edits changed no answer"
+    assert not run.unedited
+
+
+def test_a_smaller_limit_is_a_view_of_the_folder(evaluate):
+    """Item 3 of issue I: the folder keeps its cases, and the table says of how many it is."""
+    whole = evaluate()
+    before = {path.name: path.read_bytes() for path in whole.folder.path.glob("[crs]*.json*")}
+    part = evaluate(limit=2)
+    assert part.folder.path == whole.folder.path
+    assert (part["ES"].n, len(part.cases), part.missing) == (2, 2, 0)
+    assert ("note", "2 of the 4 cases in this folder") in list(remarks(part))
+    assert {name: (whole.folder.path / name).read_bytes() for name in before} == before
+    again = Run.read(RunFolder(whole.folder.path), whole.metrics)
+    assert (again["ES"].n, len(again.cases), again.missing) == (4, 4, 0)
+    assert not [text for _, text in remarks(again) if "in this folder" in text]
+
+
+def test_what_was_interrupted_stays_planned(evaluate, model):
+    """Item 3 of issue I: of four cases two are done, and a run of one does not plan the others away."""
+    done = []
+
+    def advance(record):
+        done.append(record)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(advance=advance)
+    part = evaluate(limit=1)
+    assert (part["ES"].n, part.missing) == (1, 0)
+    left = Run.read(RunFolder(part.folder.path), part.metrics)
+    assert (len(left.cases), left.missing) == (4, 4 - len(left.everything))
+    assert evaluate()["ES"].n == 4
+
+
+def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
+    """Item 3 of issue I: what was chosen comes together, whatever the order of the commands."""
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(SUBJECTS)]))
+    plugins = Plugins.installed()
+    benchmark = make_benchmark(plugins, "counterfact", {"data": str(facts)}, model.source)
+
+    def run(**chosen):
+        made = assemble(plugins, model, benchmark, editor="none", editor_args={}, **chosen)
+        return made.run(made.open(tmp_path / "results"))
+
+    ids = [case.id for case in benchmark.cases]
+    assert run(samples=[ids[3], ids[1]]).planned == [ids[1], ids[3]]
+    assert run(limit=1).planned == ids[:1]
+    assert run(samples=[ids[3]]).folder.manifest()["cases"] == [ids[0], ids[1], ids[3]]
+    whole = run()
+    assert whole.planned == ids
+    assert cases_digest(whole.cases) == whole.manifest["identity"]["task"]["data"]
+    (whole.folder.path / "manifest.json").write_text("{")
+    assert run(limit=2).folder.manifest()["cases"] == ids, "rows say which there were"
+
+
+def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
+    """Item 8 of issue I: changed weights at one path are no second run that nobody asked for."""
+    folder = tmp_path / "model"
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(0)]))
+
+    def run(**more):
+        return eh.evaluate(
+            "none", "counterfact", str(folder), task_args={"data": str(facts)},
+            output=tmp_path / "results", **more,
+        )  # fmt: skip
+
+    def save(moved):
+        model = tiny_model()
+        next(model.module.parameters()).data[0] += moved
+        model.module.save_pretrained(folder)
+        model.tokens.tokenizer.save_pretrained(folder)
+
+    save(0)
+    first = run().folder.path
+    save(1)
+    with pytest.raises(RunFolderError, match="as it was before: its weights changed") as error:
+        run()
+    assert (error.value.code, "--new" in error.value.remedy) == (7, True)
+    assert list(first.parent.iterdir()) == [first]
+    other = run(new=True).folder.path
+    assert other != first
+    assert run().folder.path == other
+    save(0)
+    assert run().folder.path == first

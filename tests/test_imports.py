@@ -62,6 +62,27 @@ def test_metrics_and_records_do_without_torch(code):
     assert not modules_after(code) & {"torch", "transformers", "safetensors"}
 
 
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        ({"_EDIT_HARNESS_COMPLETE": "bash_source"}, "_EDIT_HARNESS_COMPLETE=bash_complete $1"),
+        ({"COMP_WORDS": "edit-harness ru", "COMP_CWORD": "1"}, "plain,run\n"),
+        ({"COMP_WORDS": "edit-harness run --edit-m", "COMP_CWORD": "2"}, "plain,--edit-mode\n"),
+    ],
+)
+def test_a_shell_completes(asked, answered):
+    """Item 20 of issue I: without torch, and nothing but what the shell reads is printed."""
+    code = "from edit_harness.cli import main\nsys.argv = ['edit-harness']"
+    ended = "import atexit; atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{ended}\n{code}\nmain()"],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "_EDIT_HARNESS_COMPLETE": "bash_complete", **asked},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "False\n")
+    assert answered in done.stdout
+
+
 def test_help_loads_no_plugin():
     assert "edit_harness_plugins" not in modules_after(command("--help"))
 

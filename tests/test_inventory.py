@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from builders import distribution
@@ -77,6 +78,20 @@ def test_a_package_says_what_it_brings_and_where_from(site, capsys):
     assert "  tasks      quiz  " in out
 
 
+@pytest.mark.parametrize(("wanted", "holds"), [(">=0.1", True), ("<0.1,>0.0.1", False)])
+def test_a_package_says_which_harness_it_requires(site, capsys, wanted, holds):
+    """Item 19 of issue I: `Requires-Dist`, and whether it holds."""
+    distribution(site, "quiz-good", GOOD)
+    with open(site / "quiz_good-1.0.dist-info" / "METADATA", "a", encoding="utf-8") as file:
+        file.write(f"Requires-Dist: rich\nRequires-Dist: Edit_Harness{wanted}\n")
+    row = said(capsys)["quiz-good"]
+    assert row["requires"].startswith("Edit_Harness")
+    assert row["holds"] is holds
+    told = " ".join(tell(capsys, "plugins")[1].split())
+    verdict = "which holds" if holds else "which does not hold"
+    assert f"requires {row['requires']}, {verdict}: {version('edit-harness')} is installed" in told
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_a_broken_package_says_why(site, capsys, name):
     distribution(site, name, BAD[name])
@@ -134,16 +149,26 @@ def test_a_component_that_raises_anything_is_named(site, capsys):
     assert "it belongs to quiz-good 1.0" in err
 
 
-def test_what_a_plugin_writes_itself_leaves_the_result_whole(site):
-    loud = "import os\nos.write(1, b'one ')\nos.system('echo two')\n"
-    distribution(site, "quiz-loud", loud + GOOD)
-    command = [sys.executable, "-m", "edit_harness", "plugins", "--json"]
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["ls", "tasks"], 5),
+        (["ls", "tasks", "--block-plugins", "quiz-fatal"], 0),
+        (["plugins", "--check"], 3),
+        (["--help"], 0),
+        (["run", "--help"], 0),
+    ],
+)
+def test_one_that_kills_the_interpreter_is_found_and_blocked(site, args, code):
+    """Help loads no plugin, and the check loads each in a process of its own."""
+    distribution(site, "quiz-fatal", "import os; os._exit(5)")
     path = os.pathsep.join([str(site), *filter(None, sys.path)])
     done = subprocess.run(
-        command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": path}
-    )
-    assert "quiz-loud" in {row["name"] for row in json.loads(done.stdout)["plugins"]}
-    assert "one two\n" in done.stderr
+        [sys.executable, "-m", "edit_harness", *args],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == code
+    assert ("kills the interpreter: exit code 5" in done.stdout) == (args == ["plugins", "--check"])
 
 
 def test_packages_are_loaded_each_on_its_own(site, capsys):

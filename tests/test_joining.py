@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sharded import BAD, NAMES, SINGLE, assembled, documents, made, plugins, shards, timeless
 
-from edit_harness import UsageError, runner
+from edit_harness import UsageError, manifests, runner
 from edit_harness.errors import RunFolderError
 from edit_harness.interfaces import Regime
 from edit_harness.joining import Joined
@@ -57,6 +57,7 @@ def cut(folder, rows):
     """Leave a folder some rows only, as an interruption does."""
     samples = folder / "samples.jsonl"
     samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:rows]))
+    (folder / "results.json").unlink()
 
 
 @pytest.mark.parametrize("regime", REGIMES, ids=str)
@@ -274,14 +275,14 @@ def test_cases_that_are_not_the_plans_are_told(parts, tmp_path):
 def test_other_environments_are_allowed_and_noted(parts, tmp_path):
     folder = RunFolder(parts[1])
     manifest = folder.manifest()
-    folder.write_manifest(
-        {**manifest, "environment": {**manifest["environment"], "device": "cuda"}}
-    )
+    (segment,) = manifest["segments"]
+    environment = {**segment["environment"], "device": "cuda"}
+    folder.write_manifest({**manifest, "segments": [{**segment, "environment": environment}]})
     run = joined(parts, tmp_path)
     assert run.folder.notes == [
         "the shards were run with more than one device: cpu (shard 1, 3); cuda (shard 2)"
     ]
-    assert run.manifest["environment"]["device"] == "cpu, cuda"
+    assert manifests.values(run.manifest)["device"] == "cpu, cuda"
 
 
 def judge(folder, name, text):
@@ -323,3 +324,17 @@ def test_shards_that_two_judges_judged_are_told(parts, tmp_path):
 def test_a_sequence_has_no_shards():
     with pytest.raises(UsageError, match="a sequence has no shards"):
         assembled(Share(1, 2), Regime("sequential"))
+
+
+def test_a_smaller_limit_takes_nothing_from_shards_and_their_whole(tmp_path, monkeypatch):
+    """Item 3 of issue I: a shard goes on as that of the larger plan, and so does what was merged."""
+    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    shards, few = tmp_path / "shards", tmp_path / "few"
+    parts = [made(shards, Share(n, 2)).folder.path for n in (1, 2)]
+    whole = joined(parts, tmp_path / "whole")
+    assert [made(shards, Share(n, 2), limit=4).missing for n in (1, 2)] == [0, 0]
+    assert timeless(joined(parts, tmp_path / "again").folder.path) == timeless(whole.folder.path)
+    fewer = [made(few, Share(n, 2), limit=4).folder.path for n in (1, 2)]
+    assert len(joined(fewer, tmp_path / "whole").cases) == len(NAMES)
+    assert len(joined(fewer, tmp_path / "other").cases) == 4
+    assert len(joined(parts, tmp_path / "other").cases) == len(NAMES)

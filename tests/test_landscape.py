@@ -71,20 +71,12 @@ def test_the_tasks_own_score_goes_before_a_mean():
     assert found.table("t").columns == ["S ↑", "ES ↑"]
 
 
-def test_where_all_cases_agree_an_interval_is_that_of_the_binomial():
-    """Five of five right do not tell a point from one of four, though the bootstrap has no width."""
-    values = [
-        {"ES": 1.0, "NKL": 2.0, "around": 0, "n": 5}, {"ES": 0.8, "NKL": 2.0, "around": 0.1, "n": 5}
-    ]  # fmt: skip
-    found = landscape([Axis("layer", (0, 1))], values, names=("ES", "NKL"))
-    best = found.best.numbers
-    assert best["ES"].low ** 5 == pytest.approx(0.005)
-    assert (best["ES"].high, best["NKL"].low, best["NKL"].high) == (1.0, 2.0, 2.0)
+def test_a_points_numbers_are_those_of_its_run():
+    """Item 2 of issue 18: a sweep has no rule of its own."""
+    values = [{"ES": 1.0, "around": 0.2, "n": 5}, {"ES": 0.8, "around": 0.1, "n": 5}]
+    found = landscape([Axis("layer", (0, 1))], values, names=("ES",))
+    assert found.best.numbers["ES"] == found.best.run["ES"]
     assert [each.point for each in found.near] == [{"layer": 1}]
-    notes = [text for label, text in found.conclusions if label == "note"]
-    assert "intervals of 5 cases are too narrow: 20 are the least that can be trusted" in notes
-    many = landscape([LAYERS], [{"ES": 0.9, "n": 20}] * 3, names=("ES",))
-    assert not any("too narrow" in text for _, text in many.conclusions)
 
 
 def test_what_is_lower_when_better_is_mapped_and_not_in_the_mean():

@@ -126,6 +126,68 @@ def test_the_digest_is_of_the_files_and_not_of_the_precision(saved, folder):
     assert loaded(folder).digest != digest
 
 
+def index(folder, file):
+    """Have an index name the file that all weights are in, beside one that is none of the model."""
+    names = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).rename(folder / file)
+    said = {"metadata": {}, "weight_map": dict.fromkeys(names, file)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(said))
+    save_file({"x": torch.ones(1)}, folder / "model_decoy.safetensors")
+    return folder / file
+
+
+@pytest.mark.parametrize("named", ["index", "config"])
+def test_the_digest_is_of_the_files_that_are_loaded(folder, named):
+    """Item 5 of issue I: a decoy beside them is none, and so is a commit that a folder claims."""
+    if named == "index":
+        file = index(folder, "weights-1.safetensors")
+    else:
+        file = (folder / WEIGHTS).rename(folder / "own.safetensors")
+        save_file({"x": torch.ones(1)}, folder / WEIGHTS)
+        configure(folder, transformers_weights=file.name, _commit_hash="abc")
+    digest = loaded(folder).digest
+    (folder / "model_decoy.safetensors").unlink(missing_ok=True)
+    assert loaded(folder).digest == digest
+    tensors = load_file(file)
+    tensors[PROJECTION].zero_()
+    save_file(tensors, file, {"format": "pt"})
+    assert loaded(folder).digest != digest
+
+
+@pytest.mark.parametrize("where", ["../w.safetensors", "a/../../w.safetensors", "{}/w.safetensors"])
+def test_an_index_names_files_of_the_folder(folder, where):
+    """Item 5 of issue I."""
+    (folder / "a").mkdir()
+    file = where.format(folder.parent)
+    index(folder, file)
+    said = refusal(folder)
+    assert f"model.safetensors.index.json names weights outside of the folder: {file}" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"weight_map": {"x": "w.safetensors"}}',
+        '{"weight_map": {}, "metadata": {}}',
+    ],
+)
+def test_an_index_that_is_damaged(folder, text):
+    """The last two are of a stranger's review of issue 18."""
+    index(folder, "w.safetensors")
+    (folder / "model.safetensors.index.json").write_text(text)
+    assert "model.safetensors.index.json is damaged: it needs" in refusal(folder)
+
+
+def test_a_missing_shard_is_named(folder):
+    """A stranger's review of issue 18."""
+    index(folder, "w.safetensors").unlink()
+    said = refusal(folder)
+    assert "model.safetensors.index.json names weights that are not there: w.safetensors" in said
+
+
 def test_batch_rows_reach_the_model(saved):
     assert loaded(saved, batch_rows=3).batch_rows == 3
 
@@ -266,6 +328,63 @@ def test_a_model_without_a_tokenizer(folder):
 def test_a_damaged_tokenizer(folder):
     (folder / "tokenizer.json").write_text("{")
     assert "the tokenizer of MODEL cannot be loaded" in refusal(folder)
+
+
+BROKEN = {
+    "pre_tokenizer": {"type": "Split", "behavior": "Isolated", "invert": False,
+                      "pattern": {"Regex": "(?:a|aa|aaa)+$x"}},
+    "normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"},
+}  # fmt: skip
+
+
+def rules(folder, **entries):
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+def test_a_tokenizer_that_panics_when_it_is_loaded(folder):
+    """Item 18 of issue I: a panic is no `Exception`."""
+    rules(folder, normalizer=BROKEN["normalizer"])
+    assert "the tokenizer of MODEL cannot be loaded: Precompiled" in refusal(folder)
+
+
+def test_a_tokenizer_that_panics_at_a_text(folder):
+    """Item 18 of issue I."""
+    rules(folder, pre_tokenizer=BROKEN["pre_tokenizer"])
+    model = loaded(folder)
+    assert model.tokens.encode("Ada")
+    with pytest.raises(DataError, match=r"tokenizer breaks at 'aaaa.*: Onig: Regex") as e:
+        model.answer([(UNEDITED, Choose("a" * 40, ("Paris", "Rome")))])
+    assert "tokenizer.json" in e.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("template", "cause"),
+    [
+        ("{% for i in range(10**12) %}x{% endfor %}", "OverflowError: Range too big"),
+        ("{% for i in range(9**5) %}{% for j in range(9**5) %}{% endfor %}{% endfor %}", "Expired"),
+        ("{{ 'a' * 10**15 }}", "MemoryError"),
+        ("{{ messages[7].content.x }}", "UndefinedError"),
+        ("{% for", "TemplateSyntaxError"),
+        ("{{ raise_exception('only\n pictures') }}", "TemplateError: only pictures"),
+    ],
+)
+def test_a_chat_template_that_cannot_be_rendered(folder, template, cause, monkeypatch):
+    """Item 18 of issue I: also one that has no end."""
+    monkeypatch.setattr("edit_harness.tokens.RENDERING", 0.3)
+    (folder / "chat_template.jinja").write_text(template)
+    assert loaded(folder)
+    start = time.monotonic()
+    with pytest.raises(DataError, match=f"chat template cannot be rendered: {cause}") as e:
+        loaded(folder, chat_template=True)
+    assert time.monotonic() - start < 5
+    assert "leave out --chat-template" in e.value.remedy
+
+
+def test_a_path_that_is_no_text_in_the_locale():
+    """Item 18 of issue I: a folder ``mü`` under LC_ALL=C, without Python's UTF-8 mode."""
+    said = refusal("./m\udcc3\udcbc")
+    assert said.startswith("MODEL has bytes that are no text in this locale | set PYTHONUTF8=1")
 
 
 @pytest.mark.parametrize("dtype", ["int8", "fp32", "auto", ""])

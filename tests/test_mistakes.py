@@ -172,11 +172,78 @@ class Mine(Listed):
         ("[Case(1, CASE.requests, CASE.probes)]", "no Case with a text as its id"),
         ("[Case('a', CASE.requests, CASE.probes, tags={'of': {1}})]", "cannot be written as JSON"),
         ("3", "failed to read its cases: TypeError"),
+        (
+            "[Case('a', CASE.requests, (Probe('efficacy', CASE.requests[0]),))]",
+            "in case a, which is no query ask by Choose, Drift, NextToken or Generate",
+        ),
     ],
 )
 def test_cases_that_are_none_are_refused(tell, cases, part):
+    """The last of them is of item 19 of issue I."""
     source = f"class Mine(Listed):\n    def cases(self): return {cases}\n"
     refused(tell("task", source, *RUN["task"]), "task mine of mine.py", part)
+
+
+NEEDY = """
+@dataclass
+class Needy:
+    scale: float = 9.0
+    def {ready}(self, model):
+        self.added = self.scale * model.parameter("model.embed_tokens.weight").mean(0)
+    def __call__(self, inputs, outputs, rows):
+        return outputs + self.added
+
+@hookimpl
+def edit_harness_register_adaptors(register):
+    register("needy", Needy, "x")
+
+class Mine(Editor):
+    def edit(self, model, requests):
+        adaptor = Needy()
+        adaptor.{ready}(model)
+        return Edit(adaptors={{model.architecture.projection(1).name: adaptor}})
+"""
+
+
+@pytest.mark.parametrize("ready", ["prepare", "unheard_of"])
+def test_an_adaptor_that_needs_more_than_is_stored(tell, tmp_path, ready):
+    """Item 19 of issue I: a saved edit gets ready for the model, or its plugin is named."""
+    fact = '{"prompt": "{} lives in", "subject": "Ada", "target_new": "Oslo"}'
+    (tmp_path / "facts.jsonl").write_text(fact)
+    source = NEEDY.format(ready=ready)
+    command = "edit", "-e", "mine", "--requests", "facts.jsonl", "--save", "e.safetensors"
+    assert tell("editor", source, *command).exit_code == 0
+    tried = "try", "--edit", "e.safetensors", "--ask", "Ada lives in", "--max-new-tokens", "2"
+    result = tell("editor", source, *tried)
+    if ready == "prepare":
+        assert result.exit_code == 0, result.output
+    else:
+        where = "model.layers.1.mlp.down_proj: AttributeError"
+        refused(result, f"error: adaptor Needy of mine.py failed at {where}", "(mine.py:")
+
+
+def test_the_plugin_of_a_saved_edit_is_named(tell, tmp_path):
+    """A stranger's review of issue 18: of a file, as --plugin takes it."""
+    fact = '{"prompt": "{} lives in", "subject": "Ada", "target_new": "Oslo"}'
+    (tmp_path / "facts.jsonl").write_text(fact)
+    command = "edit", "-e", "mine", "--requests", "facts.jsonl", "--save", "e.safetensors"
+    assert tell("editor", NEEDY.format(ready="prepare"), *command).exit_code == 0
+    result = CliRunner().invoke(main, ["try", "--edit", "e.safetensors", "--ask", "Ada lives in"])
+    refused(result, "'needy' of the package mine.py, which is not there", "--plugin mine.py")
+
+
+def test_an_adaptor_that_returns_another_shape(tell, tmp_path):
+    """A stranger's review of issue 18: it would be spread over what it stands for."""
+    fact = '{"prompt": "{} lives in", "subject": "Ada", "target_new": "Oslo"}'
+    (tmp_path / "facts.jsonl").write_text(fact)
+    source = NEEDY.format(ready="prepare")
+    returned = source.replace("return outputs +", "return outputs[:, :1] +")
+    assert returned != source
+    command = "edit", "-e", "mine", "--requests", "facts.jsonl", "--save", "e.safetensors"
+    assert tell("editor", source, *command).exit_code == 0
+    tried = "try", "--edit", "e.safetensors", "--ask", "Ada lives in"
+    result = tell("editor", returned, *tried)
+    refused(result, "error: adaptor Needy of mine.py failed at", "it returned the shape (")
 
 
 def test_odd_numbers_are_noted_once_in_run_and_score(tell, tmp_path):

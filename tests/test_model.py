@@ -401,7 +401,8 @@ def test_nothing_stays_after_an_error_in_a_pass(model, error, query):
     weights = edit_of(model).weights | {"transformer.ln_f.weight": Dense(torch.ones(32))}
     for some in (edit_of(model).weights, weights):
         edit = Edit(some, adaptors={"transformer.h.1.mlp": fail})
-        with untouched(model), pytest.raises(error):
+        told = PluginError if error is ValueError else error
+        with untouched(model), pytest.raises(told):
             model.answer([(edit, query)])
 
 
@@ -659,6 +660,140 @@ def test_adaptors_of_the_head_see_rows_by_positions(model):
         logits = plain.logprobs + np.arange(len(plain.logprobs))
         expected = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
         np.testing.assert_allclose(shifted.logprobs, expected, rtol=1e-4, atol=1e-4)
+
+
+class Pooling:
+    """Adds a vector, longer the larger the mean of what goes in at the tokens of the prompt."""
+
+    def __init__(self, width, padded=False):
+        self.value = torch.randn(width, generator=torch.Generator().manual_seed(4))
+        self.padded = padded
+
+    def __call__(self, inputs, outputs, rows):
+        if (rows.offsets == 0).any():
+            counted = torch.ones_like(rows.mask) if self.padded else rows.mask
+            prompt = (counted & (rows.offsets <= 0))[..., None]
+            rows.memo["mean"] = (inputs.abs() * prompt).sum(1, keepdim=True) / prompt.sum(
+                1, keepdim=True
+            )
+        length = rows.memo["mean"].mean(-1, keepdim=True)
+        return torch.where((rows.offsets >= 0)[..., None], outputs + length * self.value, outputs)
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_an_adaptor_can_tell_padding_from_tokens(padding):
+    """Item 4 of issue I: pooled over tokens, an answer does not depend on the texts beside it."""
+    model = tiny_model(padding=padding)
+    model.batch_tokens = 10**6
+    name = "transformer.h.1.mlp"
+    long = "Ada Lovelace, who lives in the city of Oslo with Bob and Ann and Eve, works at"
+    texts = [long, long.removesuffix(" works at")]
+    queries = [q for text in texts for q in (NextToken(text), Choose(text, ("Rome by night",)))]
+    queries += [Generate(texts[0], 3)]
+
+    def moved(padded):
+        edit = Edit(adaptors={name: Pooling(32, padded)})
+        together = model.answer([(edit, query) for query in queries])
+        alone = [model.answer([(edit, query)])[0] for query in queries]
+        assert together[-1] == alone[-1]
+        return distance(together[:-1], alone[:-1])
+
+    assert moved(padded=False) < 1e-5
+    if padding == "left":  # on the right there is no padding before the prompt's end
+        assert moved(padded=True) > 1e-3
+
+
+def test_an_adaptor_is_told_the_tokens_and_shares_with_those_of_other_modules(model):
+    """Item 4 of issue I: `Rows.ids`, `Rows.mask` and `Rows.shared`, in each pass of a generation."""
+    passes = []
+
+    class First:
+        def __call__(self, inputs, outputs, rows):
+            assert rows.ids.shape == rows.mask.shape == rows.offsets.shape == inputs.shape[:2]
+            assert rows.mask.dtype == torch.bool
+            rows.shared.setdefault("ids", []).append(rows.ids)
+            rows.memo["own"] = 1
+            return outputs
+
+    class Second:
+        def __call__(self, inputs, outputs, rows):
+            assert not rows.memo
+            passes.append(rows.shared["ids"])
+            return outputs
+
+    edit = Edit(adaptors={"transformer.h.0.mlp": First(), "transformer.h.1.mlp": Second()})
+    prompt = model.tokens.encode("Ada lives in").ids
+    (text,) = model.answer([(edit, Generate("Ada lives in", 3))])
+    read = [each.tolist() for each in passes[-1]]
+    assert read[0] == [list(prompt)]
+    assert [len(ids[0]) for ids in read[1:]] == [1, 1]
+    assert model.tokens.decode([ids[0][0] for ids in read[1:]]) in text.text
+    passes.clear()
+    model.answer([(edit, NextToken(text)) for text in ("Ada", "Bob lives in")])
+    assert all(len(ids) == 1 for ids in passes)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_adaptor_sits_at_attention_and_at_an_embedding(family):
+    """Item 19 of issue I: arguments by keyword, and tokens, which have no width."""
+    model = tiny_model(family)
+    block = model.architecture.blocks[1]
+    inside = next(n for n, _ in model.architecture.block(1).named_children() if "att" in n.lower())
+    embedding = next(
+        n for n, m in model.module.named_modules() if m is model.module.get_input_embeddings()
+    )
+
+    class Shift:
+        def __call__(self, inputs, outputs, rows):
+            assert inputs.shape[:2] == outputs.shape[:2] == rows.ids.shape
+            if not inputs.is_floating_point():
+                assert torch.equal(inputs[..., 0], rows.ids)
+            return torch.where((rows.offsets >= 0)[..., None], 2 * outputs + 1, outputs)
+
+    for name in (f"{block}.{inside}", embedding):
+        edit = Edit(adaptors={name: Shift()})
+        for query in (NextToken("Ada lives in"), Choose("Bob", ("Rome", "Rome by night"))):
+            plain, shifted = model.answer([(Edit(), query), (edit, query)])
+            assert distance([plain], [shifted]) > 1e-6
+        model.answer([(edit, Generate("Ada lives in", 3))])
+
+
+def test_what_an_adaptor_raises_is_its_own(model):
+    """Item 19 of issue I: it is named, with the module and the line."""
+
+    class Broken:
+        def __call__(self, inputs, outputs, rows):
+            return outputs + self.nothing
+
+    edit = Edit(adaptors={"transformer.h.1.mlp": Broken()})
+    with pytest.raises(PluginError, match=r"adaptor .*Broken failed at .*h.1.mlp: .*test_model.py"):
+        model.answer([(edit, NextToken("Ada"))])
+
+
+def test_an_adaptor_gets_ready_for_each_model_once(model):
+    """Item 19 of issue I: what its fields do not hold it finds in the model, also after loading."""
+
+    class Needy:
+        prepared = ()
+
+        def prepare(self, model):
+            self.prepared = (*self.prepared, model)
+            self.added = model.parameter("transformer.wte.weight").mean(0)
+
+        def __call__(self, inputs, outputs, rows):
+            return outputs + 9 * self.added
+
+    needy, other = Needy(), tiny_model(seed=1)
+    edit = Edit(adaptors={"transformer.h.1.mlp": needy})
+    for each in (model, model, other):
+        plain, moved = each.answer([(e, NextToken("Ada lives in")) for e in (Edit(), edit)])
+        assert distance([plain], [moved]) > 1e-3
+        each.answer([(edit, Generate("Ada lives in", 2))])
+    assert needy.prepared == (model, other)
+    needy = Needy()
+    needy.prepare = None
+    with pytest.raises(PluginError, match=r"adaptor .*Needy failed to prepare for the model"):
+        model.check(Edit(adaptors={"transformer.h.1.mlp": needy}))
 
 
 def test_adaptors_hold_while_generating(model):

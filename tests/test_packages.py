@@ -137,6 +137,35 @@ def test_what_runs_is_what_was_read_and_what_the_digest_is_of(here, monkeypatch)
     assert seen[0][1] != seen[1][1]
 
 
+def test_a_file_counts_with_what_it_imports_from_beside_it(here, monkeypatch):
+    """Item 9 of issue I: each change of one of them is another digest, and runs."""
+    monkeypatch.syspath_prepend(here)
+    (here / "constants.py").write_text("from lab.deep import RATE\nSIZE = 1\n")
+    (here / "lab").mkdir()
+    (here / "lab" / "__init__.py").write_text("")
+    (here / "lab" / "deep.py").write_text("RATE = 1\n")
+    (here / "unused.py").write_text("RATE = 1\n")
+    mine = "import constants\nimport numpy\n" + EDITOR
+    (here / "mine.py").write_text(mine.replace("...", "return constants.RATE"))
+    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+
+    def now():
+        importlib.invalidate_caches()
+        found = Plugins.installed().find("editor", "nothing")
+        return found.package.digest, found.load().edit(None, None, None)
+
+    first, rate = now()
+    assert (rate, now()) == (1, (first, 1))
+    (here / "unused.py").write_text("RATE = 20\n")
+    assert now() == (first, 1)
+    (here / "lab" / "deep.py").write_text("RATE = 20\n")
+    second, rate = now()
+    assert rate == 20
+    assert second != first
+    names = {name for name, _ in of("mine.py").contents()}
+    assert names == {"mine.py", "constants.py", "lab/__init__.py", "lab/deep.py"}
+
+
 def test_failures_of_files_of_one_name_are_kept_apart(here, monkeypatch):
     files = [here / "a" / "mine.py", here / "b" / "mine.py"]
     for file, text in zip(files, (EDITOR, "1 / 0"), strict=True):
@@ -165,7 +194,7 @@ def test_a_broken_file_is_reported_and_can_be_mended_in_one_process(here, monkey
     (here / "mine.py").write_text("1 / 0")
     monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
-    assert str(failure).startswith("mine.py (edit_harness_file_")
+    assert str(failure).startswith("mine.py could not be loaded: ZeroDivisionError")
     assert failure.reason == "ZeroDivisionError: division by zero"
     (here / "mine.py").write_text(EDITOR + "\n")
     assert editors("mine.py") == ["nothing"]
@@ -433,12 +462,11 @@ def test_an_installed_entry_point_that_names_no_module_is_broken(here, monkeypat
 
 def test_compiled_files_are_no_part_of_a_digest(sources, monkeypatch):
     monkeypatch.setenv(discovery.FOLDERS, str(sources))
-    first = of("edit-harness-nothing")
+    digest = of("edit-harness-nothing").digest
     cache = sources / "src" / "edit_harness_nothing" / "__pycache__"
     cache.mkdir()
     (cache / "x.pyc").write_bytes(b"1")
-    assert of("edit-harness-nothing").digest == first.digest
-    assert of("edit-harness-nothing").stamp == first.stamp
+    assert of("edit-harness-nothing").digest == digest
 
 
 def test_a_wheel_an_editable_install_and_the_sources_have_one_digest(sources, here, monkeypatch):
@@ -481,3 +509,30 @@ def test_our_own_package_is_one_of_them(here):
     assert (ROOT / "harness" / "cli.py").read_bytes() == dict(package.contents())[
         "edit_harness/cli.py"
     ].read_bytes()
+
+
+def test_a_file_imports_what_lies_beside_it(here, monkeypatch):
+    """A stranger's review of issue 18: without PYTHONPATH, behind what is installed, and later too."""
+    (here / "helper9.py").write_text("RATE = 7\n")
+    (here / "json.py").write_text("1 / 0")
+    mine = "import helper9\nimport json\n" + EDITOR
+    (here / "mine.py").write_text(mine.replace("...", "return helper9.RATE"))
+    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    found = Plugins.installed()
+    assert not found.failures
+    assert found.find("editor", "nothing").load().edit(None, None, None) == 7
+    assert sys.path[-1] == str(here)
+
+
+@pytest.mark.parametrize("wanted", ["from . import helper9", "from .helper9 import RATE"])
+def test_a_file_is_in_no_package(here, monkeypatch, wanted):
+    """A stranger's review of issue 18: the import is the plugin's own error, or its own to mend."""
+    (here / "helper9.py").write_text("RATE = 7\n")
+    (here / "mine.py").write_text(f"{wanted}\n{EDITOR}")
+    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    (failure,) = Plugins.installed().failures
+    assert "attempted relative import with no known parent package" in failure.reason
+    mended = f"try:\n    {wanted}\nexcept ImportError:\n    import helper9\n{EDITOR}"
+    (here / "mine.py").write_text(mended)
+    assert not Plugins.installed().failures
+    assert {name for name, _ in of("mine.py").contents()} == {"mine.py", "helper9.py"}

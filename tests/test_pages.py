@@ -352,7 +352,10 @@ def test_hostile_texts_are_shown_and_not_obeyed(tab, base, tmp_path):
     text = tab.run(read)
     for hostile in STRINGS:
         for place in ("role {}", "choose {}", "write {}", "{}: {}"):
-            assert visible(place.format(hostile, hostile)) in text, hostile
+            shown = place.format(hostile, hostile)
+            # What is chosen after has lost the white space around it, such as a next line (U+0085).
+            shown = shown.strip() if place == "choose {}" else shown
+            assert visible(shown) in text, hostile
     assert "x … (996,000 more characters)" in text
     assert (tab.dialogs, tab.errors) == ([], [])
     assert [r for r in tab.requests if not r.startswith("file:")] == []

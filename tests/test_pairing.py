@@ -7,20 +7,19 @@ import pytest
 from made_runs import NAMES, made
 from scipy import stats as scipy_stats
 from test_runner import Push
+from test_stats import bent
 
 from edit_harness import Metric, Regime, stats
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import Run
 from edit_harness.pairing import (
     ALPHA,
-    BOOTSTRAP_T,
-    LEVEL,
+    JACKKNIFE,
     MCNEMAR,
     SIGN,
     T_TEST,
     Pairing,
     _joined,
-    _units,
 )
 from edit_harness.records import columns
 
@@ -86,16 +85,21 @@ def test_shares_are_tested_by_the_cases_that_changed(runs, compared):
     assert found.p == pytest.approx(expected)
 
 
-def test_the_interval_is_that_of_the_test(runs, compared):
-    """It has 0 within if and only if the raw p is above the level."""
-    found = compared["NM"].difference
-    one, two = (values(run, "magnitude", "post_NM") for run in runs)
-    expected = scipy_stats.ttest_rel(two, one).confidence_interval(LEVEL)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-    for each in compared.values():
-        if each.test in (T_TEST, BOOTSTRAP_T):
-            inside = each.difference.low <= 0 <= each.difference.high
-            assert inside == (each.p > ALPHA), each.name
+def test_the_interval_is_that_of_the_differences(runs, compared):
+    """By the rule of all intervals, whatever the test of p is: no wider than two exact shares leave."""
+    for name, metric in [("NM", "magnitude"), ("ES", "success")]:
+        found = compared[name].difference
+        one, two = (values(run, metric, f"post_{name}") for run in runs)
+        span = 2.0 if name == "NM" else 1.0
+        low, high = bent(two - one)
+        more, less = (10 * np.clip(x / span, 0, 1).mean() for x in (two - one, one - two))
+        beta = scipy_stats.beta.ppf
+        ends = [
+            [beta(0.005, k, 11 - k) if k else 0, beta(0.995, k + 1, 10 - k)] for k in (more, less)
+        ]
+        low = max(low, span * (ends[0][0] - ends[1][1]))
+        high = min(high, span * (ends[0][1] - ends[1][0]))
+        assert (found.low, found.high) == pytest.approx((low, high))
 
 
 def test_runs_exchanged_give_the_opposite(runs, compared):
@@ -111,7 +115,13 @@ def test_runs_exchanged_give_the_opposite(runs, compared):
 
 def test_a_run_does_not_differ_from_itself(runs):
     for found in contrasts(runs[0], runs[0]).values():
-        assert found.difference.value == found.difference.low == found.difference.high == 0
+        low, high = found.measure.limits
+        assert found.difference.value == 0
+        rest = 1 - 0.005 ** (1 / found.difference.n)
+        if np.isfinite(high):
+            assert found.difference.high == pytest.approx(rest * (high - low))
+        else:
+            assert np.isnan(found.difference.high)
         assert not found.differs
         assert found.p in (None, 1.0)
 
@@ -124,20 +134,18 @@ def test_corrected_ps_are_those_of_all_measures(compared):
     assert all(each.differs == (each.adjusted <= ALPHA) for each in tested)
 
 
-def test_a_harmonic_mean_is_tested_by_its_bootstrap_error(runs, compared):
-    """The bootstrap written out, with the same numbers; it is corrected like all others."""
+def test_a_harmonic_mean_is_tested_by_its_standard_error(runs, compared):
+    """By its derivatives, h² / 3m², written out; it is corrected like all others."""
     found = compared["S"]
-    sides = [[values(run, "success", f"post_{m}S") for m in "EPN"] for run in runs]
-    rng = np.random.default_rng(0)
-    picked = [rng.integers(10, size=10) for _ in range(1000)]
-
-    def summed(side, rows):
-        return stats.harmonic_mean([column[rows].mean() for column in side])
-
-    draws = [summed(sides[1], rows) - summed(sides[0], rows) for rows in picked]
-    t = found.difference.value / (np.std(draws) * np.sqrt(10 / 9))
-    assert (found.test, found.units) == (BOOTSTRAP_T, 10)
-    assert found.p == pytest.approx(2 * scipy_stats.t.sf(abs(t), 9))
+    moves = np.zeros(10)
+    for sign, run in zip((-1, 1), runs, strict=True):
+        columns = [values(run, "success", f"post_{m}S") for m in "EPN"]
+        h = stats.harmonic_mean([column.mean() for column in columns])
+        if h:  # it is 0 whatever one case says
+            moves += sign * sum(h**2 / (3 * c.mean() ** 2) * (c - c.mean()) for c in columns)
+    t = found.difference.value / (moves.std(ddof=1) / np.sqrt(10))
+    assert (found.test, found.units, found.effect) == (JACKKNIFE, 10, None)
+    assert found.p == pytest.approx(2 * scipy_stats.t.sf(abs(t), 9), rel=1e-6)
     assert found.differs == (found.adjusted <= ALPHA)
 
 
@@ -167,7 +175,7 @@ def test_what_is_no_mean_over_cases_is_not_tested_as_one(runs):
         for run, top in zip(runs, (0.5, 1.0), strict=True)
     ]
     (found,) = paired(*pair).contrasts
-    assert found.test == BOOTSTRAP_T
+    assert found.test == JACKKNIFE
     assert found.difference.value == pytest.approx(2 * 10 * 0.25)
     assert found.detectable > 0
 
@@ -229,12 +237,6 @@ def test_batches_are_what_is_tested(batches):
     assert MCNEMAR not in {each.test for each in pair.contrasts}
 
 
-def test_batches_of_one_size_are_compared_by_their_means():
-    changes = np.arange(9.0) ** 2
-    labels = np.repeat([5, 3, 4], 3)
-    assert sorted(_units(changes, labels)) == pytest.approx(changes.reshape(3, 3).mean(axis=1))
-
-
 def test_two_runs_alike_in_few_batches_seldom_differ(runs):
     """The null, 60 times in three batches: no measure is found more often than its level says."""
     metric = runs[0].metrics["success"]
@@ -277,7 +279,9 @@ def test_a_difference_that_is_the_same_everywhere_is_found(runs):
     assert (found.test, found.alike) == (SIGN, True)
     assert found.p == pytest.approx(2 / 2**10)
     assert found.detectable is None
-    assert found.difference.low == found.difference.high == pytest.approx(0.5)
+    rest = 1 - 0.005 ** (1 / 10)
+    ends = [0.5 + rest * (limit - 0.5) for limit in (-2, 2)]
+    assert [found.difference.low, found.difference.high] == pytest.approx(ends)
 
 
 def test_no_difference_is_detectable_that_cannot_be(runs):

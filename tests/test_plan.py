@@ -2,7 +2,8 @@ import pytest
 
 from edit_harness import Case, Choose, Probe, Request, UsageError
 from edit_harness.interfaces import Regime
-from edit_harness.plan import checkpoints, sample, steps
+from edit_harness.plan import checkpoints, conflicting, conflicts, sample, steps
+from edit_harness_plugins.tasks.counterfact import CounterFact
 
 
 def cases(count: int) -> list[Case]:
@@ -151,3 +152,41 @@ def test_a_tag_keeps_cases_apart():
     assert [step.edit[0].id for step in plan] == ["0", "2", "1", "3"]
     with pytest.raises(UsageError, match="cases are kept apart in batches"):
         Regime("single", apart="set")
+
+
+def writing(number, new, subject="Istanbul", prompt="{} lies in", **tags):
+    return Case(str(number), (Request(prompt, subject, new),), (), tags)
+
+
+def test_conflicts_are_of_one_subject_and_one_relation():
+    """Item 12 of issue I: as records 2580 and 17403 of CounterFact, on Istanbul."""
+    related = [
+        writing(0, "Asia", relation="P30"),
+        writing(1, "Africa", prompt="{} belongs to the continent of", relation="P30"),
+        writing(2, "Asia", prompt="{} is a part of", relation="P30"),
+        writing(3, "Africa", relation="P31"),
+        writing(4, "Africa", subject="Ankara", relation="P30"),
+        writing(5, "Europe", relation="P30"),
+    ]
+    assert conflicts(related) == {"1": "0", "5": "0"}
+    bare = [writing(0, "Asia"), writing(1, "Africa", prompt="{} is in"), writing(2, "Africa")]
+    assert conflicts(bare) == {"2": "0"}
+    assert conflicts([bare[0], Case("3", (), (), problem="none")]) == {}
+
+
+def test_conflicts_are_of_edits_that_share_a_model():
+    several = [writing(0, "Asia"), writing(1, "Rome", subject="Ann"), writing(2, "Africa")]
+    assert conflicting(several, Regime()) == {}
+    assert conflicting(several, Regime("batch", 2)) == {}
+    assert conflicting(several, Regime("batch", 0)) == {"2": "0"}
+    assert conflicting(several, Regime("sequential")) == {"2": "0"}
+
+
+def test_the_genuine_records_have_no_conflict(counterfact_300):
+    assert conflicts(CounterFact(str(counterfact_300)).cases()) == {}
+
+
+@pytest.mark.parametrize("regime", [{"conflicts": "drop"}, {"mode": "batch", "conflicts": "x"}])
+def test_conflicts_are_dropped_where_edits_share_a_model(regime):
+    with pytest.raises(UsageError, match="where edits share a model"):
+        Regime(**regime)

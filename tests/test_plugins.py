@@ -97,7 +97,7 @@ def test_a_broken_plugin_is_named_with_its_reason_and_stops_nobody(install, sour
     install("quiz-good")
     plugins = Plugins.installed()
     (failure,) = plugins.failures
-    assert str(failure).startswith("quiz-bad 0.3 (quiz_bad): ")
+    assert str(failure).startswith("quiz-bad 0.3 could not be loaded: ")
     assert reason in failure.reason
     assert "\n" not in failure.reason
     # All or nothing: a plugin that fails at its second name does not leave its first behind.
@@ -107,7 +107,7 @@ def test_a_broken_plugin_is_named_with_its_reason_and_stops_nobody(install, sour
     }
     with pytest.raises(PluginError) as caught:
         plugins.find("task", "no-such-task")
-    assert f"{failure} could not be loaded" in caught.value.remedy
+    assert caught.value.remedy.endswith(f"; quiz-bad 0.3 could not be loaded: {failure.reason}")
 
 
 def test_a_name_that_two_packages_have_is_ambiguous(install):

@@ -20,6 +20,7 @@ from edit_harness.errors import (
     LeakError,
     PluginError,
     ResourceError,
+    RunFolderError,
     Terminated,
 )
 from edit_harness.executors import worker
@@ -385,7 +386,8 @@ def test_each_worker_tries_an_editor_first_if_that_is_wished(bench, alone, monke
 
 def test_the_folder_says_where_it_ran(bench):
     (folder,) = bench.run(together(2))
-    assert folder.manifest()["environment"]["workers"] == "2"
+    (segment,) = folder.manifest()["segments"]
+    assert segment["environment"]["workers"] == "2"
     events = (folder.path / "events.jsonl").read_text()
     assert events.count('"event": "worker"') + events.count('"kind": "worker"') == 2
 
@@ -407,3 +409,28 @@ def test_processes_that_are_killed_lose_and_double_nothing(bench):
     assert killed == [1]
     assert bench.crew.hired in (5, 6)
     assert not any(process.is_alive() for process in bench.crew.processes.values())
+
+
+@pytest.mark.parametrize("worse", [0.0, 2e-4])
+def test_workers_with_other_software_ask_finished_cases_again(bench, alone, monkeypatch, worse):
+    """Item 8 of issue I: on workers, too, before any row is written."""
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(together(1, interrupts(KeyboardInterrupt, 5)))
+    (folder,) = bench.last.values()
+    (segment,) = folder.manifest()["segments"]
+    older = {**segment, "environment": {**segment["environment"], "torch": "1.0"}}
+    folder.write_manifest({**folder.manifest(), "segments": [older]})
+    before = folder.samples.read_bytes()
+    monkeypatch.setattr(selfcheck, "apart", lambda one, other: worse)
+    if worse:
+        with pytest.raises(
+            RunFolderError, match=r"go on with torch .*, not 1.0: \d finished cases"
+        ):
+            bench.run(together(2))
+        assert folder.samples.read_bytes() == before
+        return
+    (folder,) = bench.run(together(2))
+    assert rows(folder) == alone
+    first, second = folder.manifest()["segments"]
+    assert (first["to"] + 1, second["asked"]["apart"]) == (second["from"], 0.0)
+    assert second["environment"]["workers"] == "2"

@@ -56,6 +56,19 @@ def test_one_run_is_a_table_of_its_measures(tell, runs):
     assert next(line for line in lines if line[:1] == ["NS+"])[2:4] == shown
 
 
+def test_papers_intervals_are_there_for_the_asking(tell, runs):
+    """Item 2 of issue 18: by default our rule, which the caption has no need to name."""
+    path = runs[1].folder.path
+    ours, drawn, published = (
+        tell(path, "--format", "csv", *more).stdout
+        for more in ((), ("--interval", "percentile"), ("--interval", "published"))
+    )
+    assert len({ours, drawn, published}) == 3
+    said = " ".join(tell(path, "--interval", "published", "--layout", "paper").stdout.split())
+    assert "99% published intervals" in said
+    assert "99% intervals" in " ".join(tell(path).stdout.split())
+
+
 def test_several_runs_are_rows(tell, runs):
     said = tell(*paths(runs)).stdout
     assert max(map(len, said.splitlines())) <= 80

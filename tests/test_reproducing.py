@@ -63,7 +63,9 @@ def shown(folder, said, *args):
 def made(folder):
     """What came of a pack whose two numbers are nothing like ours."""
     said = pack(cell("FT", "NS", 9.0), cell("unedited", "NS", -9.0))
-    return json.loads(shown(folder, said, "mine", "-q", "--json").stdout)
+    found = json.loads(shown(folder, said, "mine", "-q", "--json").stdout)
+    (run,) = found["runs"]
+    return {**found, "stored": json.loads((folder / run / "results.json").read_text())["results"]}
 
 
 @pytest.fixture(scope="module")
@@ -159,10 +161,9 @@ def test_fewer_edits_in_one_model_are_another_experiment(tell):
     assert "not comparable" not in tell(said)[0].replace("0 not comparable", "")
 
 
-def test_the_unedited_model_is_what_runs_measured_before(folder, made):
+def test_the_unedited_model_is_what_runs_measured_before(made):
     after, before = made["numbers"]
-    (run,) = made["runs"]
-    stored = json.loads((folder / run / "results.json").read_text())["results"]
+    stored = made["stored"]
     assert (before["ours"], before["n"]) == (stored["pre_NS,single"], 24)
     assert [after[key] for key in ("ours", "low", "high")] == [
         stored[f"post_NS{end},single"] for end in ("", "_low", "_high")
@@ -172,7 +173,10 @@ def test_the_unedited_model_is_what_runs_measured_before(folder, made):
 def test_failed_cases_have_a_code_of_their_own(tell):
     told, code = tell(pack(cell("Never", "NS", 0.0), *SPREAD))
     assert code == 1, told
-    assert "1 within" in told, "what failed counts as wrong"
+    assert "0 within" in told
+    assert "the run has no such number" in " ".join(told.split()), (
+        "no case was measured after an edit"
+    )
 
 
 def test_an_editor_that_cannot_run_is_not_compared(tell, ours):

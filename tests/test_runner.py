@@ -203,8 +203,9 @@ def test_an_adaptor_that_fails_is_a_failure_and_stops_nobody(model):
             return Edit(edit.weights, {name: fail} if requests[0].subject == "Ann" else {})
 
     records = ran(model, Broken())
-    assert [r.status for r in records] == ["ok", "ok", "error", "ok", "ok"]
-    assert records[2].message.startswith("ValueError: no key is near (test_runner.py:")
+    assert [r.status for r in records] == ["ok", "ok", "plugin_error", "ok", "ok"]
+    assert records[2].message.startswith("PluginError: adaptor function failed at transformer.h.1")
+    assert "ValueError: no key is near (test_runner.py:" in records[2].message
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 16])
@@ -333,7 +334,7 @@ def test_an_adaptor_that_exits_fails_its_case(model):
 
             return Edit({}, {model.architecture.projection(1).name: leave})
 
-    assert {r.status for r in ran(model, Exits())} == {"error"}
+    assert {r.status for r in ran(model, Exits())} == {"plugin_error"}
 
 
 def test_ctrl_c_in_an_edit_ends_the_run(model):

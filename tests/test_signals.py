@@ -41,9 +41,10 @@ print("never")
 
 
 def started(*command, ignoring=(), **options):
-    def ignore():
-        for number in ignoring:
-            signal.signal(number, signal.SIG_IGN)
+    def dispose():
+        # Under nohup SIGHUP is ignored, in a shell's background SIGINT, and children inherit that.
+        for number in CODES:
+            signal.signal(number, signal.SIG_IGN if number in ignoring else signal.SIG_DFL)
 
     return subprocess.Popen(
         [sys.executable, *command],
@@ -51,8 +52,7 @@ def started(*command, ignoring=(), **options):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        # A shell's background jobs ignore SIGINT, and their children inherit it.
-        preexec_fn=ignore,  # noqa: PLW1509
+        preexec_fn=dispose,  # noqa: PLW1509
         **options,
     )
 

@@ -54,6 +54,11 @@ def editor(base, label, efficacy, specificity, **identity):
     return altered(base, base.cases, [of(record) for record in base.records], manifest)
 
 
+def as_before(values):
+    """Return a metric's values with those before the edit after it, too."""
+    return {k: values.get(k.replace("post_", "pre_"), v) for k, v in values.items()}
+
+
 def entry(run, badge="replayed 300/300", **submission):
     return Entry(run, {**SUBMISSION, **submission}, badge, ["wall times are constant"])
 
@@ -106,7 +111,10 @@ def test_the_front_has_who_nobody_beats_in_both(editors):
 
 def test_the_unedited_model_comes_first_and_is_never_best(base, editors):
     quiet = editor(base, "zero", 1.0, 1.0)
-    quiet.everything = [replace(record, noop=True) for record in quiet.everything]
+    quiet.everything = [
+        replace(r, noop=True, values={m: as_before(v) for m, v in r.values.items()})
+        for r in quiet.everything
+    ]
     (board,) = boards([Entrant(run, "") for run in [*editors.values(), quiet]])
     assert board.rows[0].entrant.run is quiet
     assert not any(cell.best for cell in board.rows[0].cells if cell)
@@ -180,7 +188,9 @@ def test_a_site_without_entries_says_so(tmp_path):
 
 
 def test_an_entry_that_cannot_be_shown_does_not_stop_the_others(editors, base, tmp_path):
-    odd = altered(base, base.cases, list(base.records), {"label": "odd", "environment": [1]})
+    odd = altered(
+        base, base.cases, list(base.records), {"label": "odd", "segments": [{"environment": [1]}]}
+    )
     broken = replace(entry(odd), bundle="in/odd.zip")
     left_out = write([broken, *entries(editors, "recomputed")], [], tmp_path / "site", "x")
     assert [name for name, _ in left_out] == ["odd.zip"]

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,7 @@ from edit_harness.leaderboard.data import NO_BASELINE
 from edit_harness.leaderboard.findings import Finding, Report
 
 pytestmark = pytest.mark.skipif(records.SCHEMA < 4, reason="rows have numbers from format 4 on")
-SAID = ("--contact", "a@example.org", "--tuned-on", "none")
+SAID = ("--contact", "a@example.org", "--tuned-on", "pocket")
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +132,22 @@ def test_where_a_run_of_all_cases_goes(mode, controls, said):
     manifest = {"identity": {"controls": controls}}
     run = SimpleNamespace(manifest=manifest, regime=SimpleNamespace(mode=mode))
     assert submitting._goes_on(run) == said
+
+
+def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
+    """Item 25 of issue I: by the preset of an editor, or by one that a sweep has found."""
+    run, baseline = made
+    said = ("--contact", "a@example.org", "--tuned-on", "None", "--out", tmp_path / "b.zip")
+    code, printed = edit_harness("submit", run.folder.path, *said)
+    assert code == 2
+    assert printed == (
+        "error: --tuned-on none is not what the run says of its settings: tuned (this project, by "
+        "experiments on pocket)\n       say on which data they were chosen: --tuned-on TEXT\n"
+    )
+    assert not (tmp_path / "b.zip").exists()
+    paper = changed(run, tmp_path, preset="paper (kmeng01/rome)")
+    assert edit_harness("submit", paper, *said, "--baseline", baseline)[0] == 0
+    assert "--tuned-on pocket" in (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def test_nothing_said(made):

@@ -1,11 +1,19 @@
 """Cheats on a bundle, each with the check that finds it; and those that are found by a replay, or not."""
 
+import copy
 import json
 import math
+from dataclasses import asdict, replace
 
 import pytest
 from bundles import CASES, folder_of, honest, line, plugins, report
 
+import edit_harness as eh
+from edit_harness import asking
+from edit_harness.assembly import make_editor
+from edit_harness.cases import Scores
+from edit_harness.encoding import dumps
+from edit_harness.fields import settings
 from edit_harness.leaderboard import bundle, replay
 
 
@@ -365,6 +373,13 @@ def no_such_field(forged):
     forged.rows[2] = {**forged.rows[2], "zeal": 1}
 
 
+def found_by_a_sweep(forged):
+    forged.manifest |= {
+        "preset": "", "tuned": {"fields": ["clamp"], "task": "x", "cases": 1, "tested": 0, "marks": []}
+    }  # fmt: skip
+    forged.submission["tuned_on"] = "none"
+
+
 def unmarked_noop(forged):
     forged.row("4")["noop"] = True
     forged.recompute()
@@ -394,8 +409,6 @@ FORM = {
 CAREFUL = {
     **{name: (cheat, "0.5") for name, cheat in FORM.items()},
     "metrics left out": (fewer_metrics, "2.1"),
-    "a likeliest token with a likelier rival": (after(all_right), "3.3"),
-    "several likeliest tokens of one context": (pre(torn), "3.3"),
     "no contact": (drop_in("submission", "contact"), "0.5"),
     "nothing said of tuning": (set_in("submission", "tuned_on", ""), "0.5"),
     "a field of one's own": (set_in("submission", "score", "1.0"), "0.5"),
@@ -431,6 +444,8 @@ CAREFUL = {
     "a hard case told as invalid": (invalid, "1.6"),
     "a status that there is not": (made_up_status, "1.6"),
     "a failure kept quiet": (failure_kept_quiet, "1.6"),
+    "a tuned preset, tuned on nothing": (set_in("submission", "tuned_on", " None"), "1.7"),
+    "a sweep's settings, tuned on nothing": (found_by_a_sweep, "1.7"),
     "other metrics than identified": (set_in("manifest", "metrics", ["success"]), "2.1"),
     "a point more": (claimed("post_ES,single", lambda v: v + 0.01), "2.2"),
     "a billionth more, twice over": (claimed("post_NS,single", lambda v: v + 4e-9), "2.2"),
@@ -454,7 +469,6 @@ CAREFUL = {
     "a probability above 1": (after(above_zero), "3.3"),
     "a negative divergence": (after(negative_divergence), "3.3"),
     "two rivals that are both certain": (after(two_certain_rivals), "3.3"),
-    "a certain token that is not the likeliest": (after(not_the_likeliest), "3.3"),
     "better values, results that follow": (better_value, "3.4"),
     "better answers, values of old": (answers_without_values, "3.4"),
     "NaN that is well": (unwell("ok", None), "3.5"),
@@ -618,9 +632,7 @@ def abysmal(forged):
 
 ODD = {
     "rounded numbers": (rounded, "3.7"),
-    "rows that are alike": (copied, "3.8"),
     "edits that change nothing": (still, "3.9"),
-    "all shares at their best": (perfect, "3.10"),
     "failures": (failing, "3.11"),
     "another try": (tried_again, "3.12"),
     "withdrawn rows": (withdrawn, "3.12"),
@@ -628,7 +640,7 @@ ODD = {
     "another editor's name": (set_in("submission", "editor", "mine"), "3.13"),
     "an editor's label of one's own": (other_label, "3.13"),
     "another model's name": (other_model, "3.13"),
-    "a log-probability beyond all": (abysmal, "3.8"),
+    "a log-probability beyond all": (abysmal, "3.7"),
 }
 
 
@@ -691,6 +703,34 @@ def anothers_answers(forged):
     identity("editor", "fields", "steps", value=3)(forged)
 
 
+def as_memit(forged):
+    """The answers of ROME under all that identifies MEMIT."""
+    model = eh.load_model("pocket")
+    made, _ = make_editor(plugins(), model, "memit", {}, 0)
+    said = {"fields": settings(made.value), "provenance": dict(made.value.provenance)}
+    forged.manifest["identity"]["editor"] |= json.loads(dumps({"name": "memit", **said}))
+    forged.manifest["label"] = forged.submission["editor"] = "memit"
+    forged.identify()
+    forged.recompute()
+
+
+def as_sequence(forged):
+    """Single edits as the end of a sequence, with the row of the text that a sequence has."""
+    regime = asdict(eh.Regime("sequential"))
+    forged.manifest["identity"] |= {"regime": {**regime, "checkpoints": []}, "together": "0" * 64}
+    forged.manifest["visits"] += 1
+    for row in forged.rows:
+        row["state"] = CASES
+    appended(forged, case="control:text", state=CASES, values={}, **{key: [TEXT] for key in SIDES})
+    forged.rows[-1]["after"] = [{**TEXT, "logprobs": [[-2.0, -1.01]]}]
+    forged.identify()
+    forged.recompute()
+
+
+TEXT = {"tokens": [[5, 6]], "logprobs": [[-2.0, -1.0]], "argmax": [[5, 6]]}
+SIDES = ("before", "after")
+
+
 def another_seed(forged):
     identity("editor", "fields", "seed", value=7)(forged)
 
@@ -711,7 +751,8 @@ def diagnostics(forged):
 
 
 def machine(forged):
-    forged.manifest["environment"] = {"device": "cuda", "torch": "9.9"}
+    environment = {"device": "cuda", "torch": "9.9"}
+    forged.manifest["segments"] = [{"from": 0, "to": None, "environment": environment}]
 
 
 def untuned(forged):
@@ -726,6 +767,13 @@ REPLAYED = {
     "better answers, all that follows": consistent,
     "one better answer, all that follows": consistent_in_one,
     "better tokens called likeliest": likeliest,
+    "a likeliest token with a likelier rival": after(all_right),
+    "several likeliest tokens of one context": pre(torn),
+    "a certain token that is not the likeliest": after(not_the_likeliest),
+    "rows that are alike": copied,
+    "all shares at their best": perfect,
+    "another editor's name and settings": as_memit,
+    "single edits told as a sequence": as_sequence,
     "another vocabulary": vocabulary,
     "answers under other settings": anothers_answers,
     "answers under another seed": another_seed,
@@ -779,3 +827,137 @@ def test_controls_are_rows_of_the_plan(tmp_path):
     found, _ = report(tmp_path / "part", made.folder(tmp_path / "bad"), baseline)
     assert whole == []
     assert "controls have 2 rows, and 3 that the plan asks for" in str(found.failed)
+    # Who takes the control out of the identity too has another run, which claims nothing of it.
+    for key in ("controls", "sample"):
+        del made.manifest["identity"][key]
+    made.rows = [row for row in made.rows if row["case"] != "control:text"]
+    made.manifest["visits"] = CASES
+    made.identify()
+    made.recompute()
+    (tmp_path / "none").mkdir()
+    found, _ = report(tmp_path / "none", made.folder(tmp_path / "other"), baseline)
+    assert found.good
+    assert "control:text" not in json.dumps(made.results)
+
+
+def better_perplexity(rows):
+    """After the edits the text is as likely as before, but for what tells it from a no-op."""
+    for row in rows:
+        row["after"] = copy.deepcopy(row["before"])
+        row["after"][0]["logprobs"][0][0] -= 0.01
+
+
+def more_likeliest(rows):
+    rows[0]["after"][0]["argmax"][0].append(7)
+
+
+def no_control(rows):
+    for row in rows:
+        row.update(status="invalid_case", after=[])
+
+
+def with_values(rows):
+    rows[0]["values"] = {"success": {"post_ES": 1.0}}
+
+
+def impossible_text(rows):
+    rows[0]["after"][0]["logprobs"][0][0] = 0.5
+
+
+def without_change(rows):
+    for row in rows:
+        row["after"] = copy.deepcopy(row["before"])
+
+
+CONTROLS = {
+    "told as invalid": (no_control, "1.6"),
+    "more likeliest tokens than tokens": (more_likeliest, "3.1"),
+    "a probability above 1": (impossible_text, "3.3"),
+    "values that it has not": (with_values, "3.4"),
+    "no change, and told as one": (without_change, "3.5"),
+    "a better perplexity": (better_perplexity, "4.1"),
+}
+REGIMES = {
+    "single": {"controls": ["text"], "control_args": {"sample": 3}},
+    "sequential": {"regime": eh.Regime("sequential", 4, checkpoints=(4,))},
+}
+
+
+@pytest.fixture(scope="module", params=REGIMES)
+def controlled(request, tmp_path_factory):
+    """An honest bundle whose controls have rows."""
+    return honest(tmp_path_factory.mktemp(request.param), **REGIMES[request.param])
+
+
+@pytest.mark.parametrize("name", [*CONTROLS, "nothing"])
+def test_controls_are_verified_like_cases(name, controlled, tmp_path):
+    """Item 23 of issue I: a forged perplexity passed every level."""
+    cheat, check = CONTROLS.get(name, (lambda rows: None, ""))
+    forged = controlled[0].copy()
+    rows = [row for row in forged.rows if row["case"] == "control:text"]
+    assert len(rows) in (2, 3)
+    cheat(rows)
+    forged.recompute(valued=False)
+    found, evidence = report(tmp_path, forged.folder(tmp_path / "bundle"), controlled[1])
+    if check in ("4.1", ""):
+        assert found.good, found.findings
+        evidence.digests["SHA256SUMS"] = found.digest
+        findings, tally = replay.replayed(
+            evidence, plugins(), "pocket", "beacon", 1 + 2 * (not check)
+        )
+        assert len(tally["controls"]) == (min(len(rows), 3) if not check else 1)
+        assert {each.outcome for each in findings} == ({"failed", "flag"} if check else {"passed"})
+    else:
+        assert failed(found)[:1] == [check], found.findings
+
+
+def test_a_changed_harness_with_official_digests(tmp_path, monkeypatch):
+    """Item 26 of issue I: what it measured shows when the official code measures again."""
+    ask = asking.Asker.ask
+
+    def kinder(self, todo):
+        return [replace(m, after=[kind(answer) for answer in m.after]) for m in ask(self, todo)]
+
+    def kind(answer):
+        if not isinstance(answer, Scores):
+            return answer
+        first, *rest = answer.logprobs
+        return replace(answer, logprobs=(tuple(part / 2 for part in first), *rest))
+
+    with monkeypatch.context() as changed:
+        changed.setattr(asking.Asker, "ask", kinder)
+        made, baseline, _ = honest(tmp_path)
+    (tmp_path / "seen").mkdir()
+    found, evidence = report(tmp_path / "seen", made.folder(tmp_path / "bundle"), baseline)
+    evidence.digests["SHA256SUMS"] = found.digest
+    findings, _ = replay.replayed(evidence, plugins(), "pocket", "beacon", 5)
+    assert "failed" in [finding.outcome for finding in findings]
+
+
+WITHIN = 2e-4
+"""Nats by which every token's log-probability can be improved, so that no value tells."""
+
+
+def test_what_is_within_the_tolerance_of_a_replay_is_not_found(bundled, tmp_path):
+    """Item 26 of issue I: and no number moves by more than the tolerance, relatively."""
+    forged = bundled[0].copy()
+    for row in forged.rows:
+        for answer in row["after"]:
+            if isinstance(answer, dict):
+                first, second = answer["logprobs"]
+                answer["logprobs"] = [[min(part + WITHIN, 0.0) for part in first],
+                                      [part - WITHIN for part in second]]  # fmt: skip
+            else:
+                answer[:2] = [part * (1 - WITHIN) for part in answer[:2]]
+    forged.recompute()
+    assert forged.results != bundled[0].results
+    found, evidence = report(tmp_path, forged.folder(tmp_path / "bundle"), bundled[1])
+    assert found.good
+    evidence.digests["SHA256SUMS"] = found.digest
+    findings, _ = replay.replayed(evidence, plugins(), "pocket", "beacon", CASES)
+    assert [finding.outcome for finding in findings] == ["passed"]
+    old, new = (each.results["results"] for each in (bundled[0], forged))
+    assert old["post_ES,single"] == new["post_ES,single"]
+    assert all(
+        math.isclose(new[k], old[k], rel_tol=1e-3, abs_tol=1e-3) for k in old if "_n," not in k
+    )

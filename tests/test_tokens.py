@@ -1,5 +1,5 @@
 import pytest
-from tokenizers import processors
+from tokenizers import decoders, processors
 
 from edit_harness import DataError, Request
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
@@ -208,3 +208,27 @@ def test_a_continuation_is_what_follows_the_prompt(tokens, prompt, target):
     ) == tokens.decode([*parts.prompt, *parts.target])
     if parts.target and tokens.decode(parts.prompt) == prompt:
         assert prompt + tokens.continuation(parts.prompt, parts.target) == f"{prompt} {target}"
+
+
+def digests(*tokenizers):
+    return [Tokens(tokenizer).digest for tokenizer in tokenizers]
+
+
+def test_the_digest_covers_what_decoding_depends_on():
+    """Item 9 of issue I: each change makes another text of the same tokens, and another digest."""
+    changed = [tiny_tokenizer("llama2") for _ in range(5)]
+    changed[1].clean_up_tokenization_spaces = True
+    changed[2].backend_tokenizer.decoder = decoders.Fuse()
+    changed[3].add_tokens(["Ada"], special_tokens=True)
+    changed[4].clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output = True
+    found = digests(*changed)
+    assert len(set(found)) == len(found)
+    assert digests(tiny_tokenizer("llama2")) == found[:1]
+
+
+def test_the_digest_covers_added_tokens_of_a_slow_tokenizer():
+    plain, added = Slow(tiny_tokenizer("llama2")), Slow(tiny_tokenizer("llama2"))
+    plain.backend_tokenizer = added.backend_tokenizer = None
+    added.added_tokens_decoder = {3: "AddedToken(special=True)"}
+    one, other = digests(plain, added)
+    assert one != other

@@ -178,7 +178,7 @@ def test_only_known_facts_are_traced_each_once_until_there_are_enough(pocket):
         Request("{} plays the sport of", "Lionel Messi", "tennis", "football"),
         Request("{} is a country in", "Croatia", "Asia", "Europe"),
     ]
-    wrong = Request("{} plays the sport of", "Lionel Messi ", "tennis", "chess")
+    wrong = Request("{} plays the game of", "Lionel Messi", "tennis", "chess")
     without = Request("{} lives in", "Ada", "Oslo")
     asked = [wrong, without, true[0], true[0], true[1]]
     found = tracing.known(pocket, asked, None, "mine")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from builders import record
 from click.testing import CliRunner
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import GPT2LMHeadModel
 
 from edit_harness import DataError, ModelSource, trust
@@ -206,6 +206,13 @@ def test_pickled_weights_are_read_for_a_flag_as_tensors(pickled):
     assert torch.equal(model.module.lm_head.weight, tiny_model().module.lm_head.weight)
     assert re.fullmatch("[0-9a-f]{64}", model.let_in[trust.PICKLED_WEIGHTS])
     assert re.fullmatch("[0-9a-f]{64}", model.digest)
+
+
+def test_pickled_weights_are_noted_whatever_lies_beside_them(pickled):
+    """Item 5 of issue I."""
+    save_file({"x": torch.ones(1)}, pickled / "other.safetensors")
+    model = load(ModelSource(str(pickled)), device="cpu", allow_pickle_weights=True)
+    assert re.fullmatch("[0-9a-f]{64}", model.let_in[trust.PICKLED_WEIGHTS])
 
 
 def test_nothing_but_tensors_is_unpickled(pickled):

@@ -18,6 +18,7 @@ import edit_harness as eh
 from edit_harness.cli import main
 from edit_harness.plugins import Plugins
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors.rome import Rome
 
 TUTORIALS = {
     "editor": ("writing-an-editor.md", "steepest", 30),
@@ -104,6 +105,71 @@ def test_the_figures_in_the_text_are_those_of_a_run(class_of, tmp_path):
     said = re.search(r"bundled judge `match`, .*?says (\d+)", page.read_text("utf-8"), re.DOTALL)
     run = eh.evaluate("rome", "mquake", judge="match", limit=10, output=tmp_path)
     assert 100 * run["IW"].value == pytest.approx(float(said[1]))
+
+
+@pytest.fixture
+def scaled(tmp_path, monkeypatch):
+    """The page's editor that is made of another, as a plugin's file."""
+    path = tmp_path / "scaled.py"
+    path.write_text(files(DOCS / TUTORIALS["editor"][0])[path.name], encoding="utf-8")
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(path))
+    return Plugins.installed().find("editor", "scaled").load()
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ("inner=nosuch", "there is no editor 'nosuch'"),
+        ("inner=rme", "there is no editor 'rme'; did you mean rome or r-rome?"),
+        ("inner=rome,factr=2", "editor scaled has no field 'factr'; did you mean factor?"),
+    ],
+)
+def test_an_editor_of_no_other_is_refused_before_the_run(scaled, tmp_path, given, cause):
+    """Item 6 of issue I."""
+    args = ["-e", "scaled", "--editor-args", given, "-L", "1", "-o", str(tmp_path / "out")]
+    told = CliRunner().invoke(main, args)
+    assert told.exit_code == 2, told.output
+    assert f"error: {cause}\n       " in told.stderr
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_an_editor_of_another_is_identified_with_it(scaled, tmp_path):
+    """Item 6 of issue I: its fields, statistics and package; and it edits as many at once."""
+    run = eh.evaluate("scaled", "counterfact", limit=2, output=tmp_path)
+    identity = run.manifest["identity"]
+    assert identity["editor"]["fields"] == {"inner": "rome", "factor": 0.5}
+    names = {"1.rome.fields", "1.rome.moments"}
+    assert identity["editor"]["provenance"].keys() == names
+    given = eh.evaluate(scaled(inner=Rome(steps=2)), "counterfact", limit=2, output=tmp_path)
+    other = given.manifest["identity"]["editor"]
+    assert other["fields"]["inner"]["steps"] == 2
+    changed = {n for n in names if other["provenance"][n] != identity["editor"]["provenance"][n]}
+    assert changed == {"1.rome.fields"}
+
+
+def test_an_editor_that_changes_no_weights_is_not_scaled(scaled, tmp_path):
+    """A stranger's review of issue 18."""
+    run = eh.evaluate(scaled(inner="ike"), "counterfact", limit=2, output=tmp_path)
+    said = [record.message for record in run.failures]
+    assert len(said) == 2
+    assert all("ike changes more than weights" in message for message in said), said
+
+
+def test_wrong_fields_of_another_editor_are_refused():
+    model = eh.load_model("pocket")
+    for editor in ("rome", Rome()):
+        with pytest.raises(eh.UsageError, match="editor rome has no field 'stps'; did you mean"):
+            eh.inner(editor, model, stps=3)
+        assert eh.inner(editor, model, steps=3).steps == 3
+
+
+def test_what_another_editor_needs_is_prepared(scaled, tmp_path, monkeypatch):
+    """The command makes what the parts need, before there is anything to prepare them with."""
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+    told = CliRunner().invoke(main, ["prepare", "-e", "scaled", "--editor-args", "inner=alphaedit"])
+    assert told.exit_code == 0, told.output
+    assert "second moments are there (layers 0, 1)" in told.stdout
+    assert len(list((tmp_path / "cache").rglob("alphaedit-*.safetensors"))) == 2
 
 
 def test_a_strangers_editor_and_task_share_forward_passes(class_of, tmp_path, monkeypatch):

@@ -2,21 +2,25 @@
 
 import json
 import os
-import sys
 import types
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from bundles import CASES, folder_of, honest, plugins
 from click.testing import CliRunner
 
 from edit_harness import Case, Choose, Probe, Regime, Request, plan
+from edit_harness.cases import unchanged
 from edit_harness.cli import main
-from edit_harness.leaderboard import bundle, replay
+from edit_harness.encoding import decode_answer
+from edit_harness.fields import defaults
+from edit_harness.leaderboard import bundle, doubts, replay, verifying
 from edit_harness.leaderboard.building import badge, why
 from edit_harness.leaderboard.checks import CHECKS
+from edit_harness.leaderboard.consistency import flags
 from edit_harness.leaderboard.findings import Finding, Report, shown
+from edit_harness.pages import site as pages
+from edit_harness.records import Record
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,21 @@ def test_a_bad_bundle_does_not_stop_the_others(bundled, tmp_path):
     assert code == 6
     assert "rejected by check 0.1, container" in printed
     assert "level 3 is passed\n" in printed
+
+
+@pytest.mark.parametrize("apart", [1e-6, 1e-2])
+def test_the_verifier_and_the_writer_agree_on_what_changes_no_answer(apart):
+    """Item 10 of issue I: an honest zsRE bundle was rejected at check 3.5."""
+
+    def row(value):
+        return [{"tokens": [[5]], "logprobs": [[value]], "argmax": [[3]]}]
+
+    case = Case("0", (), (Probe("efficacy", Choose("Ada lives in", ("Rome",))),))
+    for noop in (True, False):
+        made = Record("0", "ok", {}, before=row(-1.0), after=row(-1.0 - apart), noop=noop)
+        evidence = types.SimpleNamespace(everything=[made], case=lambda _: case)
+        right = noop == unchanged(*([decode_answer(row(v)[0])] for v in (-1.0, -1.0 - apart)))
+        assert not list(flags(evidence)) if right else list(flags(evidence))
 
 
 def test_a_good_bundle_is_passed_and_told_as_json(bundled):
@@ -76,6 +95,30 @@ def test_a_replay_says_what_it_is_worth(bundled):
     assert "1 % altered cases are met with a probability of 3.0 %" in printed
     assert "5 % altered cases are met with a probability of 14.3 %" in printed
     assert "drawn by the beacon 'lottery', 3 asked for; --json names the cases" in printed
+
+
+def test_one_is_told_as_one():
+    """A stranger's review: "and 1 answers of controls"."""
+    tally = {"agree": 1, "cases": 1, "of": 1, "worst": 0.0, "beacon": "x", "asked": 1, "more": []}
+    flag = Finding("3.13", "declared", "flag", "odd")
+    made = Report("b", 4, [flag], replay={**tally, "controls": ["control:x"], "detection": {}})
+    said = verifying._conclusion(made)
+    assert "         and 1 answer of controls" in said
+    assert said[-1] == "level 4 is passed, 1 flag to look at"
+
+
+@pytest.mark.parametrize("mode", ["single", "batch"])
+@pytest.mark.parametrize("part", ["edit", "evaluate"])
+def test_the_cases_of_a_batch_share_the_time_of_their_edit(mode, part):
+    """A stranger's review: check 3.6 flagged every honest batch."""
+    rows = [
+        Record(str(i), "ok", {}, seconds={"edit": i + 1.0, "evaluate": i + 2.0, part: 0.245})
+        for i in range(doubts.MANY)
+    ]
+    evidence = types.SimpleNamespace(records=rows, regime=types.SimpleNamespace(mode=mode))
+    said = [flag.text for flag in doubts.times(evidence)]
+    shared = (mode, part) == ("batch", "edit")
+    assert said == [] if shared else said == [f"{part}: every case took exactly 0.245 s"]
 
 
 def test_a_file_that_is_no_baseline(bundled, tmp_path):
@@ -123,6 +166,22 @@ def test_a_replay_edits_all_that_its_cases_depend_on(regime, edited, measured):
     assert [visit for step in steps for visit in step.visits] == measured
 
 
+@pytest.mark.parametrize(
+    ("regime", "wanted", "measured"),
+    [
+        (Regime(), {("text", 3)}, [("text", 3)]),
+        (Regime(), {"1", ("text", 5)}, [("1", 0), ("text", 5)]),
+        (Regime("batch", 2), {"0", ("text", 3)}, [("0", 1), ("text", 3)]),
+        (Regime("sequential", 2), {("text", 7)}, [("text", 7)]),
+    ],
+)
+def test_a_replay_puts_controls_to_the_models_that_were_drawn(regime, wanted, measured):
+    text = Case("text", (), (Probe("control", Choose("a", ("b",))),))
+    steps = replay.thinned(list(plan.steps(cases(7), regime, [text], [3, 5])), wanted, regime.mode)
+    assert [visit for step in steps for visit in step.visits] == measured
+    assert len(steps) == (4 if regime.mode == "sequential" else len(measured))
+
+
 def test_requests_in_turn_are_all_replayed():
     both = [replace(case, requests=case.requests * 2) for case in cases(3)]
     steps = replay.thinned(list(plan.steps(both, Regime(in_turn=True))), {"1"}, "single")
@@ -152,20 +211,9 @@ def test_what_bundles_say_is_shown_in_printable_ascii():
     assert shown("\x1b[31m\u202e" + "x" * 500) == "\\x1b[31m\\u202e" + "x" * 146 + "..."
 
 
-@dataclass(frozen=True)
-class Entry:
-    """Stands in for that of the site."""
-
-    run: Any
-    submission: Any
-    badge: str
-    notes: Any
-    bundle: str
-
-
 @pytest.fixture
 def site(monkeypatch):
-    """A module that keeps what it is given in the place of the one that writes pages."""
+    """What would have been written, in the place of the pages."""
     written = types.SimpleNamespace(odd=False)
 
     def write(entries, rejected, out, title):
@@ -173,14 +221,99 @@ def site(monkeypatch):
         vars(written).update(entries=entries, rejected=rejected, title=title, n=estimates)
         return [("odd.zip", "it cannot be shown")] if written.odd else []
 
-    package, module = (
-        types.ModuleType("edit_harness.pages"),
-        types.ModuleType("edit_harness.pages.site"),
-    )
-    module.Entry, module.write, package.site = Entry, write, module
-    monkeypatch.setitem(sys.modules, "edit_harness.pages", package)
-    monkeypatch.setitem(sys.modules, "edit_harness.pages.site", module)
+    monkeypatch.setattr(pages, "write", write)
     return written
+
+
+def board(tmp_path, baseline, **bundles):
+    """Build a board of bundles by their names; returns its folder, and what was printed."""
+    (tmp_path / "in").mkdir()
+    for name, forged in bundles.items():
+        bundle.pack(forged.members(), tmp_path / "in" / f"{name}.zip")
+    flags = ("--out", tmp_path / "site", "--baseline", baseline)
+    code, printed = edit_harness("leaderboard", "build", tmp_path / "in", *flags)
+    assert code == 0
+    return tmp_path / "site", printed
+
+
+def test_a_copy_with_worse_rows_replaces_nobody(bundled, tmp_path):
+    """Item 22 of issue I: the page of a vandal's copy took the place of the honest one's."""
+    _, baseline, honest_one = bundled
+    worse = honest_one.copy()
+    for row in worse.rows:
+        for one in (one for a in row["after"] if isinstance(a, dict) for one in a["logprobs"]):
+            one[0] -= 5.0
+    worse.recompute()
+    place, printed = board(tmp_path, baseline, a=honest_one, b=worse)
+    why = f"{CASES} of {CASES} rows of a.zip and b.zip differ by more than rounding, 0.001 nats"
+    assert f"differ   a.zip, b.zip: all are shown\ndiffer   {why}\n" in printed
+    runs = [path.read_text() for path in (place / "runs").iterdir()]
+    assert len(runs) == 2
+    assert all(why in page for page in runs)
+    assert (place / "index.html").read_text().count("<small>one of 2 that differ</small>") == 2
+    data = json.loads((place / "results.json").read_text())
+    assert {entry["rival"] for entry in data["entries"]} == {"one of 2 that differ"}
+    assert len({entry["page"] for entry in data["entries"]}) == 2
+
+
+def test_rivals_are_of_one_claim_and_each_is_told_its_own(bundled, tmp_path, site):
+    """A stranger's review: one altered digest hid a rival, and each was told the largest difference."""
+    _, baseline, honest_one = bundled
+    touched, worse, other = (honest_one.copy() for _ in range(3))
+    touched.rows[0]["after"][0]["logprobs"][0][0] -= 1e-7
+    worse.rows[0]["after"][0]["logprobs"][0][0] -= 5.0
+    worse.manifest["identity"]["editor"]["provenance"]["statistics"] = "0" * 64
+    worse.manifest["identity"]["code"] = [["edit-harness", "0" * 64]]
+    worse.manifest["identity"]["together"] = "0" * 64
+    other.manifest["identity"]["seed"] = 7
+    for forged in (touched, worse, other):
+        forged.identify()
+        forged.recompute()
+    board(tmp_path, baseline, a=honest_one, b=touched, c=worse, d=other)
+    near = f"0 of {CASES} rows of a.zip and b.zip differ by more than rounding, 0.001 nats"
+    far = f"1 of {CASES} rows of a.zip and c.zip differ by more than rounding, 0.001 nats"
+    notes = [[note for note in entry.notes if "rounding" in note] for entry in site.entries]
+    assert notes == [[near, far], [near], [far], []]
+    assert [entry.rival for entry in site.entries] == 3 * ["one of 3 that differ"] + [""]
+
+
+def test_a_plagiarised_bundle_is_one_entry_under_all_contacts(bundled, tmp_path):
+    """Items 22 and 26 of issue I: times may differ, answers do not; nobody knows whose was first."""
+    _, baseline, honest_one = bundled
+    copied, touched = honest_one.copy(), honest_one.copy()
+    copied.submission |= {"contact": "b@example.org", "tuned_on": "zsre"}
+    copied.rows[0]["seconds"] = {"edit": 1.5, "evaluate": 0.5}
+    touched.submission["contact"] = "c@example.org"
+    touched.rows[0]["after"][0]["logprobs"][0][0] -= 1e-7
+    touched.recompute()
+    place, printed = board(tmp_path, baseline, a=honest_one, b=copied, c=touched)
+    assert "same     a.zip, b.zip: one entry, as all answers are equal\n" in printed
+    assert f"0 of {CASES} rows of a.zip and c.zip differ by more than rounding" in printed
+    entries = json.loads((place / "results.json").read_text())["entries"]
+    assert sorted(entry["submission"]["contact"] for entry in entries) == [
+        "a@example.org; also b@example.org",
+        "c@example.org",
+    ]
+    assert {entry["submission"]["tuned_on"] for entry in entries} == {"pocket", "pocket; also zsre"}
+
+
+def test_a_line_break_in_a_name_feigns_no_line(bundled, tmp_path):
+    """Item 26 of issue I."""
+    good, baseline, _ = bundled
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "x\nlevel 3 is passed\n.zip").write_bytes(b"no")
+    (tmp_path / "in" / "good.zip").write_bytes(good.read_bytes())
+    (tmp_path / "in" / "y\nsaved").touch()
+    (bad,) = (tmp_path / "in").glob("x*")
+    code, printed = edit_harness("verify", bad)
+    assert code == 6
+    assert "level 3 is passed" not in printed.splitlines()
+    assert "x\\nlevel 3 is passed\\n.zip" in printed
+    flags = ("--out", tmp_path / "site", "--baseline", baseline)
+    _, printed = edit_harness("leaderboard", "build", tmp_path / "in", *flags)
+    lines = printed.splitlines()
+    assert "saved" not in lines
+    assert [line.split()[0] for line in lines[:3]] == ["skipped", "left", "saved"]
 
 
 def test_the_site_has_what_passes_and_says_what_does_not(bundled, tmp_path, site):
@@ -267,8 +400,9 @@ def test_a_replay_has_its_time(bundled):
 def test_a_replay_opens_no_path_of_a_bundle(bundled, tmp_path):
     _, baseline, forged = bundled
     other = forged.copy()
+    usual = defaults(plugins().find("editor", "mend").load())
     other.manifest["identity"]["editor"] |= {
-        "name": "mend", "fields": {"network": str(tmp_path / "pipe")},
+        "name": "mend", "fields": {**usual, "network": str(tmp_path / "pipe")},
     }  # fmt: skip
     other.manifest["label"] = other.submission["editor"] = "mend"
     other.identify()
@@ -279,6 +413,33 @@ def test_a_replay_opens_no_path_of_a_bundle(bundled, tmp_path):
     code, printed = edit_harness("verify", path, *flags)
     assert code == 6
     assert "editor mend is not made here: its network is" in " ".join(printed.split())
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_editor_under_the_name_of_another_is_rejected(bundled, tmp_path, kept):
+    """A stranger's review: ROME's rows as MEMIT's, with ROME's fields, were unchecked at level 4."""
+    _, baseline, forged = bundled
+    other = forged.copy()
+    editor = other.manifest["identity"]["editor"]
+    if kept:
+        editor["name"] = other.manifest["label"] = other.submission["editor"] = "memit"
+    else:
+        del editor["fields"]["context_count"]
+    other.identify()
+    other.recompute()
+    (tmp_path / "in").mkdir()
+    path = other.folder(tmp_path / "in" / "b")
+    flags = ("--level", "4", "--beacon", "x", "-k", "1", "--baseline", baseline)
+    code, printed = edit_harness("verify", path, *flags)
+    assert code == 6
+    assert "rejected by check 4.1, replay" in printed
+    why = "memit of edit-harness 0.1.0 has" if kept else "has field context_count, not stated"
+    assert why in printed
+    flags = ("--out", tmp_path / "site", "--baseline", baseline)
+    code, printed = edit_harness("leaderboard", "build", tmp_path / "in", *flags)
+    assert code == 6
+    assert "left out b: editor " in printed
+    assert why in printed
 
 
 def test_checksums_with_the_ends_of_lines_of_windows(bundled, tmp_path):

@@ -61,26 +61,6 @@ class ForgetsTheSubject(Listed):
         yield case("0", prompt="{} lives in")
 
 
-class SpaceBeforeAnObject(Listed):
-    def cases(self):
-        yield case("0", Request("{} lives in", "Ada", " Paris", "Rome"))
-
-
-class SpaceAfterAnObject(Listed):
-    def cases(self):
-        yield case("0", Request("{} lives in", "Ada", "Paris", "Rome "))
-
-
-class SpaceAfterAPrompt(Listed):
-    def cases(self):
-        yield case("0", prompt="Ada lives in ")
-
-
-class SpaceAfterARequest(Listed):
-    def cases(self):
-        yield case("0", Request("{} lives in ", "Ada", "Paris", "Rome"))
-
-
 class EmptyCandidate(Listed):
     def cases(self):
         yield case("0", Request("{} lives in", "Ada", "Paris", ""))

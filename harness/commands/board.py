@@ -27,7 +27,7 @@ from edit_harness.plugins import Plugins
               help="Of the submitted answers.")  # fmt: skip
 @click.option("--source", default="", metavar="URL", help="Where the editor's code is.")
 @click.option("--tuned-on", required=True, metavar="TEXT",
-              help="What the editor's settings were chosen on; none, if on nothing.")  # fmt: skip
+              help="What the editor's settings were chosen on; none, if on nothing; a preset's count.")  # fmt: skip
 @many("--baseline", metavar="FILE", help="Before-edit values of a model that is not bundled.")
 @debug
 @with_plugins

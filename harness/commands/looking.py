@@ -48,16 +48,13 @@ def list_(
 
 @click.command("plugins")
 @click.option("--check", is_flag=True, help="Load each in a process of its own, within limits.")
-@click.option("--enable", metavar="DIST", help="Load one again that killed the interpreter.")
 @as_json
 @debug
 @with_selection
-def plugins_(check: bool, enable: str | None, as_json: bool, debug: bool) -> int:
+def plugins_(check: bool, as_json: bool, debug: bool) -> int:
     """Show what is installed, from where, how long it takes to load, and what is broken."""
     from edit_harness import inventory
 
-    if enable:
-        return inventory.enable(enable)
     return inventory.check(as_json) if check else inventory.show(as_json)
 
 

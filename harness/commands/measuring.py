@@ -41,6 +41,8 @@ from edit_harness.plugins import Plugins
     metavar="N",
     help="Cases edited at once, or all.",
 )
+@click.option("--edit-conflicts", type=click.Choice(["keep", "drop"]), default="keep", show_default=True,
+              help="Edits that share a model: what writes another object to one subject and relation.")  # fmt: skip
 @many("--eval-at", metavar="WHEN", help="Of a sequence: each, end, numbers of cases.")
 @click.option(
     "--judge", metavar="NAME", default="", help="Who judges texts; none leaves it to score."

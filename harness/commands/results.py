@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from edit_harness.options import as_json, debug, many, with_plugins
+from edit_harness.options import as_json, debug, interval, many, with_plugins
 from edit_harness.plugins import Plugins
 
 
@@ -43,6 +43,7 @@ def diff(first: str, second: str, as_json: bool, debug: bool) -> int:
 @click.option("--out", metavar="FILE", help="Instead of printing it; - prints.")
 @click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
               help="One table of all runs, or the tables that papers print.")  # fmt: skip
+@interval
 @click.option("--figures", metavar="DIR", help="Draw the papers' figures there, as SVG and PNG.")
 @many("--metrics", metavar="NAME", help="Instead of each run's own.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure.")

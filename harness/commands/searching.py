@@ -13,6 +13,7 @@ from edit_harness.options import (
     editor_flags,
     executor_flags,
     flags,
+    interval,
     loading_flags,
     many,
     model_flags,
@@ -98,6 +99,7 @@ def trace(plugins: Plugins, **flags: Any) -> int:
 @executor_flags
 @seed
 @output
+@interval
 @click.option("-q", "--quiet", is_flag=True, help="Only the result.")
 @as_json
 @debug

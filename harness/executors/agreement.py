@@ -12,6 +12,7 @@ from typing import Any
 
 from edit_harness.encoding import dumps
 from edit_harness.errors import DataError, HarnessError, PluginError
+from edit_harness.manifests import software
 from edit_harness.packages import normal
 
 INSTALL = "install the same on every worker"
@@ -74,11 +75,16 @@ def _field(mine: Any, theirs: Any) -> str:
 
 def check_alike(first: Mapping[str, Any], card: Mapping[str, Any]) -> None:
     """Raise `DataError` if a worker groups cases otherwise than the first, as a CPU's and a GPU's do."""
+    there, differ = f"that on {first['host']}", "their numbers differ in the last digits"
     if card["chunk"] != first["chunk"] or _kind(card) != _kind(first):
         raise DataError(
-            f"the worker on {card['host']} computes on {card['device']}, "
-            f"that on {first['host']} on {first['device']}",
-            "use workers of one kind: their numbers differ in the last digits",
+            f"the worker on {card['host']} computes on {card['device']}, {there} on {first['device']}",
+            f"use workers of one kind: {differ}",
+        )
+    if apart := software(first["environment"], card["environment"]):
+        raise DataError(
+            f"the worker on {card['host']} has {'; '.join(apart)} as {there}",
+            f"install the same on every worker: {differ}",
         )
 
 

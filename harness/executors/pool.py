@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from edit_harness.asking import failed
-from edit_harness.beside import Care, Rows, Turn, of_no_use
+from edit_harness.beside import Care, Overlap, Rows, Turn, of_no_use
 from edit_harness.cases import Visit
 from edit_harness.errors import ResourceError
 from edit_harness.evaluation import Evaluation
@@ -34,6 +34,7 @@ from edit_harness.executors.crew import (
     Unit,
 )
 from edit_harness.executors.units import Chunk
+from edit_harness.records import Record
 from edit_harness.wording import counted
 
 LOG = logging.getLogger(__name__)
@@ -112,6 +113,8 @@ class Pool:
     stillborn: int = 0
     """Workers in a row that died before they were ready."""
     given_up: int = 0
+    overlaps: dict[Evaluation, Overlap] = field(default_factory=dict)
+    """What is asked again before anything is made."""
     died: list[str] = field(default_factory=list)
     """Why each worker died that did."""
 
@@ -122,7 +125,7 @@ class Pool:
     def turns(self) -> Iterator[Turn]:
         """Yield the records as they are written."""
         self._staff()
-        while not self.planned or self.queue or self.busy:
+        while not self.planned or self.queue or self.busy or self._overlapped():
             for event in self.crew.events(WAIT):
                 LOG.debug("%s of worker %d", type(event).__name__, event.worker)
                 yield from self._take(event)
@@ -178,14 +181,39 @@ class Pool:
             self._plan()
 
     def _plan(self) -> None:
-        """Make the units, and note on what the numbers are made: it is not what the driver is on."""
+        """Note on what the numbers are made, which is not what the driver is on, and make the units."""
         self.planned = True
+        environment = {**self.first["environment"], "workers": str(self.crew.size)}
+        for each, its in self.rows.items():
+            if overlap := its.begin(each, environment):
+                self.overlaps[each] = overlap
+        self._deal()
+
+    def _deal(self) -> None:
+        """Make the units of what is to be done: first of what is only asked again, if anything is."""
         done = {each: its.done for each, its in self.rows.items()}
+        if self.overlaps:
+            done = {each: set(each.visits) for each in done}
+            done |= {each: set(overlap.done) for each, overlap in self.overlaps.items()}
         chunks = units.chunks(done, self.first["chunk"])
         self.queue.extend(map(Task, units.units(chunks, self.crew.size)))
-        environment = {**self.first["environment"], "workers": str(self.crew.size)}
-        for its in self.rows.values():
-            its.folder.write_manifest({**its.folder.manifest(), "environment": environment})
+
+    def _overlapped(self) -> bool:
+        """Go on with what is to be made once all is asked again; tell whether there is any."""
+        for overlap in self.overlaps.values():
+            overlap.end()
+        if self.overlaps:
+            self.overlaps.clear()
+            self._deal()
+            self._staff()
+        return bool(self.queue or self.busy)
+
+    def _add(self, evaluation: Evaluation, record: Record) -> Iterator[Turn]:
+        """Keep a record, and yield it as it is kept; one that was asked again is compared alone."""
+        if overlap := self.overlaps.get(evaluation):
+            overlap.add(record)
+        else:
+            yield evaluation, self.rows[evaluation].add(record)
 
     def _came(self, event: Came) -> Iterator[Turn]:
         for key, kind, details in event.events:
@@ -194,8 +222,7 @@ class Pool:
             self.rows[self._by_key[key]].tell(line)
         for key, record in event.records:
             if self.busy[event.worker].came(key, record.visit):
-                evaluation = self._by_key[key]
-                yield evaluation, self.rows[evaluation].add(record)
+                yield from self._add(self._by_key[key], record)
 
     def _finished(self, worker: int) -> Iterator[Turn]:
         task = self.busy.pop(worker)
@@ -249,7 +276,7 @@ class Pool:
             for name, state in (visit for visit in evaluation.visits if visit in visits):
                 case = evaluation.case(name)
                 record = failed(case, state, "device_error", message, evaluation.metrics)
-                yield evaluation, self.rows[evaluation].add(record)
+                yield from self._add(evaluation, record)
         self.given_up += 1
         if self.given_up == MANY:
             raise ResourceError(

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from edit_harness import assembly, discovery, errors, evaluation, guard, runner
+from edit_harness import assembly, discovery, errors, evaluation, runner
 from edit_harness.beside import Bench, Care
 from edit_harness.blame import said
 from edit_harness.cases import Visit
@@ -94,7 +94,7 @@ class Worker:
 
     def __init__(self, order: Order) -> None:
         self.order = order
-        with _named_host(), guard.staying():
+        with _named_host():
             _take(order.environment)
             self.plugins = _plugins()
             agreement.check_packages(order.packages, packages(self.plugins), socket.gethostname())
@@ -129,7 +129,7 @@ class Worker:
         return {
             **surroundings(self.plugins, model.device),
             "chunk": runner.chunk_of(model),
-            "environment": evaluation.environment(model),
+            "environment": self.evaluations[0].environment,
             "identities": [each.identity for each in self.evaluations],
         }
 
@@ -144,7 +144,7 @@ class Worker:
             each: Tray(each, unit.visits.get(key, frozenset()), unit.alone)
             for each, key in keys.items()
         }
-        with _errors_told(), guard.staying():
+        with _errors_told():
             try:
                 for each, record in self._bench.turns(trays):
                     rows = [(keys[each], record)] if record.status != LOST else []
@@ -210,7 +210,7 @@ def surroundings(plugins: Plugins, device: torch.device) -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "device": _name_of(device),
+        "device": evaluation.processor(device),
         "memory": _memory(device),
         "versions": {
             "python": platform.python_version(),
@@ -223,10 +223,6 @@ def surroundings(plugins: Plugins, device: torch.device) -> dict[str, Any]:
 def packages(plugins: Plugins) -> list[dict[str, str]]:
     """Return what the plugins came in, by name: name, version, source and digest of each."""
     return sorted((p.identity for p in plugins.packages), key=lambda each: each["name"])
-
-
-def _name_of(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _memory(device: torch.device) -> int:

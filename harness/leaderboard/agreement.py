@@ -9,11 +9,43 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
+from typing import Any
 
-from edit_harness.cases import Answer, Divergence, Scores, Text, Verdict
+from edit_harness.baselines import TOLERANCE
+from edit_harness.cases import Answer, Divergence, Graded, Marks, Scores, Text, Verdict
+from edit_harness.control import is_control
+from edit_harness.effects import graded
+from edit_harness.encoding import decode_answer
+from edit_harness.records import Record
 
+LOOSER = 10
+"""How many times the tolerance of a baseline an answer may be off: an edit adds to what machines differ by."""
 EXACT = 1e-9
 """How far the scores of two verdicts may be apart: a judge by rules says the same anywhere."""
+
+
+def tolerance_of(dtype: str) -> float:
+    """Return how far two honest measurements of an edited model may be apart, in nats."""
+    return LOOSER * TOLERANCE.get(dtype, 0.0)
+
+
+def alike(one: Record, two: Record, dtype: str) -> bool:
+    """Tell whether two records of a visit may be of one measurement."""
+    sides = ((one.before, two.before), (one.after, two.after))
+    if one.status != two.status or any(len(a) != len(b) for a, b in sides):
+        return False
+    most = tolerance_of(dtype)
+    for first, second in chain.from_iterable(zip(*side, strict=True) for side in sides):
+        if is_control(one.case):
+            marks = graded(first), graded(second)
+            same = all(agrees for _, agrees in graded_alike(*marks, most))
+        else:
+            claimed, again = decode_answer(first), decode_answer(second)
+            same = distance(claimed, reconciled(claimed, again, most, judged=True)) <= most
+        if not same:
+            return False
+    return True
 
 
 def reconciled(
@@ -104,6 +136,27 @@ def _as_judged(claimed: Verdict | None, again: Verdict | None) -> bool:
 
 def _numbers(verdict: Verdict) -> Sequence[float | None]:
     return [verdict.score, *(verdict.ratings[name] for name in sorted(verdict.ratings))]
+
+
+def graded_alike(claimed: Graded, again: Graded, tolerance: float) -> Iterator[tuple[str, bool]]:
+    """Yield by measure, for each document of a control, whether two answers are of one measurement.
+
+    ``tolerance`` is in nats: of log-likelihoods, for each token, word or byte that counts.
+    """
+    for name in sorted({*claimed.marks, *again.marks}):
+        one, two = claimed.marks.get(name), again.marks.get(name)
+        if one is None or two is None or _asked(claimed, one) != _asked(again, two):
+            yield name, False
+            continue
+        for value, other, weight in zip(
+            one.values, two.values, one.weights or repeat(1.0), strict=False
+        ):
+            most = tolerance * (1.0 if one.how == "mean" else max(weight, 1.0))
+            yield name, difference(value, other) <= most
+
+
+def _asked(of: Graded, marks: Marks) -> tuple[Any, ...]:
+    return of.documents, marks.how, len(marks.values), marks.weights
 
 
 def same_value(claimed: float, again: float, tolerance: float) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
-from edit_harness import baselines, control
+from edit_harness import control
 from edit_harness.baselines import line
 from edit_harness.cases import (
     Case,
@@ -14,17 +15,18 @@ from edit_harness.cases import (
     Divergence,
     Drift,
     Generate,
+    Graded,
     Probe,
     Scores,
     Text,
     is_finite,
+    unchanged,
 )
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import HarnessError
 from edit_harness.leaderboard.data import NO_BASELINE
 from edit_harness.leaderboard.evidence import Evidence
-from edit_harness.leaderboard.findings import Check, Flag, Remark, Unchecked, shown
-from edit_harness.leaderboard.likeliest import impossible, torn
+from edit_harness.leaderboard.findings import Check, Remark, Unchecked, shown
 from edit_harness.leaderboard.numbers import differing
 from edit_harness.outcome import values
 from edit_harness.records import INVALID, OK, Record
@@ -37,8 +39,8 @@ NEEDS_ANSWERS = frozenset({OK, "nonfinite"})
 
 def shapes(evidence: Evidence) -> Iterator[Remark]:
     """Check that each answer is of the kind that its probe asks for, with numbers for each token."""
-    for record in evidence.records:
-        if (case := evidence.by_id.get(record.case)) is None:
+    for record in evidence.everything:
+        if (case := evidence.case(record)) is None:
             continue
         for side, answers in (("before", record.before), ("after", record.after)):
             if len(answers) != len(case.probes) and (answers or record.status in NEEDS_ANSWERS):
@@ -53,6 +55,8 @@ def shapes(evidence: Evidence) -> Iterator[Remark]:
 def _misshapen(probe: Probe, answer: Any) -> str:
     """Return what is wrong with the form of an answer; empty if nothing is."""
     if isinstance(probe.query, Choose):
+        if probe.role == control.ROLE and isinstance(answer, dict) and "marks" in answer:
+            return ""  # of a control with code of its own: what is no number fails 2.2
         return _misshapen_scores(len(probe.query.candidates), answer)
     if isinstance(probe.query, Drift):
         whole = isinstance(answer, list) and len(answer) == 3 and type(answer[2]) is int
@@ -101,23 +105,14 @@ def tokens(evidence: Evidence) -> Iterator[Remark]:
 
 def bounds(evidence: Evidence) -> Iterator[Remark]:
     """Check that log-probabilities are at most 0, those of rival tokens fit together, divergences are at least 0."""
-    slack = baselines.TOLERANCE.get(evidence.identity["model"]["dtype"], 0.0)
-    several = contexts = 0
     for record in evidence.everything:
         for answer in map(decode_answer, (*record.before, *record.after)):
-            if why := _impossible(answer, slack):
+            if why := _impossible(answer):
                 yield _at(record, why)
                 return
-            if isinstance(answer, Scores):
-                more, of = torn(answer)
-                several, contexts = several + more, contexts + of
-    # Rows of one context may be of several forward passes, and rounding may tell them apart.
-    if several > max(1, (1 - baselines.SHARE) * contexts):
-        said = f"{several} of {contexts} contexts have several likeliest tokens"
-        yield said if evidence.identity["model"]["dtype"] == "float32" else Flag(said)
 
 
-def _impossible(answer: Any, slack: float) -> str:
+def _impossible(answer: Any) -> str:
     """Return why no model can give an answer; empty if one can. NaN, which is None, is no matter here."""
     if isinstance(answer, Scores):
         known = [part for logprobs in answer.logprobs for part in logprobs if part is not None]
@@ -130,11 +125,14 @@ def _impossible(answer: Any, slack: float) -> str:
         }
         if (total := math.fsum(map(math.exp, first.values()))) > 1 + 1e-4:
             return f"probabilities of rival tokens with a sum of {total:.4g}"
-        return impossible(answer, slack)
     if isinstance(answer, Divergence):
         known = [part for part in (answer.forward, answer.reverse) if part is not None]
         if any(part < -ROUNDING for part in known):
             return f"a divergence of {min(known):.4g}"
+    if isinstance(answer, Graded):
+        likelihoods = [marks.values for marks in answer.marks.values() if marks.how != "mean"]
+        if any(part is not None and part > ROUNDING for part in chain(*likelihoods)):
+            return "a document with a log-likelihood above 0"
     return ""
 
 
@@ -169,8 +167,11 @@ def flags(evidence: Evidence) -> Iterator[Remark]:
         if not all(map(_finite, record.before)):
             yield _at(record, "the unedited model answered with NaN")
             return
-        same = record.status == OK and _bare(record.before) == _bare(record.after)
-        if record.noop != same:
+        before, after = (
+            [decode_answer(answer) for answer in side] for side in (record.before, record.after)
+        )
+        graded = any(isinstance(answer, Graded) for answer in after)
+        if record.noop != (record.status == OK and not graded and unchanged(before, after)):
             yield _at(record, f"noop is {str(record.noop).lower()}, and the answers say otherwise")
             return
 
@@ -182,20 +183,17 @@ def _finite(answer: Any) -> bool:
         return all(part is not None for logprobs in decoded.logprobs for part in logprobs)
     if isinstance(decoded, Divergence):
         return decoded.forward is not None and decoded.reverse is not None
+    if isinstance(decoded, Graded):
+        values = chain(*(marks.values for marks in decoded.marks.values()))
+        return all(value is not None for value in values)
     return not isinstance(decoded, Text) or is_finite(decoded)
 
 
-def _bare(answers: Sequence[Any]) -> list[Any]:
-    """Return answers without verdicts: the same text may be judged apart."""
-    return [answer["text"] if isinstance(answer, dict) and "text" in answer else answer
-            for answer in answers]  # fmt: skip
-
-
 def _asked(evidence: Evidence) -> Iterator[tuple[Record, Case]]:
-    """Yield the records of use with their cases."""
-    for record in evidence.records:
-        if record.status != INVALID and record.case in evidence.by_id:
-            yield record, evidence.by_id[record.case]
+    """Yield the records of use with their cases, controls' among them."""
+    for record in evidence.everything:
+        if record.status != INVALID and (case := evidence.case(record)):
+            yield record, case
 
 
 def _at(record: Record, why: str) -> str:

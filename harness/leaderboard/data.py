@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from edit_harness import baselines
 from edit_harness.leaderboard.evidence import Evidence
@@ -112,8 +113,8 @@ def statuses(evidence: Evidence) -> Iterator[Remark]:
     everything = evidence.everything
     if unknown := [record for record in everything if record.status not in STATUSES]:
         yield f"there is no status {shown(unknown[0].status)!r} (case {shown(unknown[0].case)!r})"
-    for record in evidence.records:
-        case = evidence.by_id.get(record.case)
+    for record in evidence.everything:
+        case = evidence.case(record)
         judged = case is not None and any(probe.key for probe in case.probes)
         if case and record.status == INVALID and not case.problem and not judged:
             yield f"case {shown(record.case)!r} is told as invalid, and is not"
@@ -133,6 +134,19 @@ def statuses(evidence: Evidence) -> Iterator[Remark]:
         yield f"results.json does not tell the {len(failed)} cases that failed in the rows"
 
 
+def tuning(evidence: Evidence) -> Iterator[Remark]:
+    """Check that a tuning that the run tells of is told."""
+    if tuned := kept_quiet(evidence.manifest, evidence.submission["tuned_on"]):
+        yield f"submission.json says tuned_on: none, and the run of its settings: {shown(tuned)}"
+
+
+def kept_quiet(manifest: Mapping[str, Any], said: str) -> str:
+    """Return what a run tells of a tuning of which its submitter says none; empty if nothing."""
+    preset = str(manifest["preset"])
+    tuned = manifest.get("tuned") or preset.startswith("tuned")
+    return (preset or "tuned") if tuned and said.strip().lower() == "none" else ""
+
+
 def _usable(evidence: Evidence) -> set[str]:
     return {case.id for case in evidence.cases if not case.problem}
 
@@ -144,4 +158,5 @@ CHECKS = (
     Check("1.4", "cases", cases),
     Check("1.5", "coverage", coverage),
     Check("1.6", "statuses", statuses),
+    Check("1.7", "tuning", tuning),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from edit_harness import baselines, control, plan
 from edit_harness.baselines import Baseline
-from edit_harness.cases import Case, Visit
+from edit_harness.cases import Case, Choose, Visit
 from edit_harness.components import make_metrics, source_of
 from edit_harness.encoding import decode_case
 from edit_harness.interfaces import Metric, Regime
@@ -19,6 +19,7 @@ from edit_harness.leaderboard.findings import Rejected
 from edit_harness.leaderboard.limits import Limits
 from edit_harness.leaderboard.rows import Rows
 from edit_harness.outcome import Run, asked_of
+from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.records import Record, RunFolder
 
@@ -79,6 +80,15 @@ class Evidence:
         """The cases by their ids."""
         return {case.id: case for case in self.cases}
 
+    def case(self, record: Record) -> Case | None:
+        """Return what a record answers, if there is such a case; for a control, a stand-in.
+
+        No bundle has a control's question: its answer is the scores of one text, or marks.
+        """
+        if control.is_control(record.case):
+            return control.case("", Choose("", ("",)))
+        return self.by_id.get(record.case)
+
     @cached_property
     def rows(self) -> Rows:
         """All its rows."""
@@ -111,7 +121,7 @@ class Evidence:
     def visits(self) -> list[Visit]:
         """The visits that such a run has to make; controls' are not among them."""
         invalid = [(case.id, 0) for case in self.cases if case.problem]
-        return invalid + [v for step in plan.steps(self._planned, self.regime) for v in step.visits]
+        return invalid + [visit for step in self.steps(()) for visit in step.visits]
 
     @property
     def _planned(self) -> list[Case]:
@@ -120,14 +130,16 @@ class Evidence:
     @cached_property
     def controls(self) -> set[Visit]:
         """The visits of controls: of those that were asked for, and of what watches many edits."""
-        single = self.regime.mode == "single"
-        names = [*asked_of(self.manifest), *([] if single else [control.ID])]
-        if not names:
-            return set()
+        watching = [] if self.regime.mode == "single" else [control.ID]
+        stand_ins = [Case(name, (), ()) for name in (*asked_of(self.manifest), *watching)]
+        visits = {visit for step in self.steps(stand_ins) for visit in step.visits}
+        return {visit for visit in visits if control.is_control(visit[0])}
+
+    def steps(self, controls: Sequence[Case]) -> list[Step]:
+        """Return the plan of such a run, with what edited models are asked besides."""
         size, seed = int(self.identity.get("sample", 0)), int(self.identity["seed"])
-        sampled = plan.sample(len(self._planned), size, seed) if single else ()
-        steps = plan.steps(self._planned, self.regime, [Case(n, (), ()) for n in names], sampled)
-        return {visit for step in steps for visit in step.visits if control.is_control(visit[0])}
+        sampled = plan.sample(len(self._planned), size, seed)
+        return list(plan.steps(self._planned, self.regime, controls, sampled))
 
     @cached_property
     def baselines(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The editor and the judge of a bundle's run, made here from what it states, or why they cannot be.
+"""The editor, the judge and the controls of a bundle's run, made here from what it states, or why they cannot be.
 
 Their code is of what is installed here; the bundle gives names, and numbers to run them with.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from edit_harness import assembly
-from edit_harness.components import Named, described, make_judge
+from edit_harness import assembly, control, examining
+from edit_harness.cases import Case, Examined
+from edit_harness.components import Named, build_component, described, provenance
 from edit_harness.encoding import dumps
 from edit_harness.errors import HarnessError, PluginError
 from edit_harness.fields import settings
@@ -20,6 +21,7 @@ from edit_harness.leaderboard.findings import Flag, Unchecked, shown
 from edit_harness.leaderboard.stated import given, strange
 from edit_harness.model import Model
 from edit_harness.plugins import Component, Plugins
+from edit_harness.records import cases_digest
 
 
 def editor(evidence: Evidence, plugins: Plugins, model: Model) -> Named | Unchecked:
@@ -31,7 +33,7 @@ def editor(evidence: Evidence, plugins: Plugins, model: Model) -> Named | Unchec
     made, _ = assembly.make_editor(
         plugins, model, found.qualified, given(said["fields"]), evidence.identity["seed"]
     )
-    ours = {"fields": settings(made.value), "provenance": dict(made.value.provenance)}
+    ours = {"fields": settings(made.value), "provenance": provenance(made.value)}
     for part, values in json.loads(dumps(ours)).items():
         if values != said[part]:
             return Unchecked(f"the {part} of editor {found.name} are others here than in the run")
@@ -51,15 +53,44 @@ def judge(evidence: Evidence, plugins: Plugins) -> Judge | Unchecked | None:
         return Unchecked(
             f"the verdicts of judge {found.name} are not made again: it is no bundled rule"
         )
+    made = _made(found, said, evidence.identity["seed"])
+    judging: Judge | Unchecked = made if isinstance(made, Unchecked) else made.value
+    return judging
+
+
+def controls(evidence: Evidence, plugins: Plugins, model: Model) -> list[Case] | Unchecked:
+    """Return what edited models were asked besides, or why it cannot be asked here."""
+    single = evidence.regime.mode == "single"
+    cases = [] if single else [control.control(model.source, model.tokens.leaves_room)]
+    for said in evidence.identity.get("controls", ()):
+        if isinstance(found := _component(plugins, "control", said, versioned=False), Unchecked):
+            return found
+        if isinstance(made := _made(found, said, evidence.identity["seed"]), Unchecked):
+            return made
+        made.value.prepare(model)
+        case = examining.case(model, made)
+        asks = "" if isinstance(case, Examined) else cases_digest([case])
+        if (case.id, asks) != (said["id"], said["asks"]):
+            return Unchecked(f"control {found.name} asks something else here than in the run")
+        cases += [case] if case.id not in [each.id for each in cases] else []
+    return cases
+
+
+def _made(found: Component, said: Any, seed: int) -> Named | Unchecked:
+    """Return a judge or a control as it was in the run, or why it is not here."""
     try:
-        made = make_judge(found, given(said["fields"]), evidence.identity["seed"])
+        value = build_component(found, given(said["fields"]), seed)
+        if found.kind == "control":
+            value.load()
+        made = Named(said["name"], value.version, value, found.package)
         ours = json.loads(dumps(described(made)))
     except HarnessError as error:
-        return Unchecked(f"judge {found.name} cannot be made here: {error.cause}")
+        return Unchecked(f"{found.kind} {found.name} cannot be made here: {error.cause}")
     if other := [p for p in ("version", "fields", "provenance") if ours[p] != said[p]]:
-        return Unchecked(f"the {other[0]} of judge {found.name} is another here than in the run")
-    judging: Judge = made.value
-    return judging
+        return Unchecked(
+            f"the {other[0]} of {found.kind} {found.name} is another here than in the run"
+        )
+    return made
 
 
 def _component(
@@ -67,6 +98,8 @@ def _component(
 ) -> Component | Unchecked:
     """Return what a bundle names, if it is here, and may be given the settings that the bundle states."""
     name, version = said["name"], shown(said["version"])
+    if kind == "control":  # lm_eval:TASK
+        name = name.partition(":")[0].replace("_", "-")
     try:
         found = plugins.find(kind, name)
     except PluginError:

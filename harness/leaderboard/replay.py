@@ -16,22 +16,27 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
-from edit_harness import assembly, baselines, plan, runner
+from edit_harness import assembly, baselines, control, effects, runner
 from edit_harness.cases import Answer, Case, Visit
 from edit_harness.components import source_of
 from edit_harness.encoding import decode_answer
 from edit_harness.leaderboard import rebuilding
-from edit_harness.leaderboard.agreement import distance, reconciled, same_value
+from edit_harness.leaderboard.agreement import (
+    distance,
+    graded_alike,
+    reconciled,
+    same_value,
+    tolerance_of,
+)
 from edit_harness.leaderboard.checks import REPLAY
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Check, Finding, Flag, Remark, Unchecked, shown
+from edit_harness.leaderboard.stated import foreign
 from edit_harness.outcome import values
 from edit_harness.plan import Step
 from edit_harness.plugins import Plugins
 from edit_harness.records import INVALID, Record
 
-LOOSER = 10
-"""How many times the tolerance of a baseline an answer may be off: an edit adds to what machines differ by."""
 SHARE = 0.95
 """How many of the probes of each role, and of the values of each name, have to agree."""
 INVALIDITY = "told as invalid"
@@ -51,6 +56,8 @@ class Tally:
     of: int
     more: Sequence[str] = ()
     """Cases that were run again undrawn: the rows call them invalid."""
+    controls: Sequence[str] = ()
+    """Answers of controls that were drawn as cases are: their names, with the states of the model."""
     groups: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
     """Whether each probe agrees, by its role, and each value, by its name."""
     others: set[str] = field(default_factory=set)
@@ -76,6 +83,7 @@ class Tally:
             "asked": self.asked,
             "drawn": list(self.drawn),
             "more": list(self.more),
+            "controls": list(self.controls),
             "cases": len(self.drawn),
             "of": self.of,
             "agree": len({*self.drawn} - self.others),
@@ -116,20 +124,25 @@ def _again(
     model = assembly.load(plugins, name, dtype=evidence.identity["model"]["dtype"])
     if model.digest != evidence.identity["model"]["digest"]:
         return [Unchecked(f"{name} has other weights than the run: --model NAME")], None
+    if other := foreign(plugins, evidence.identity["editor"]):
+        return [other], None
     editor = rebuilding.editor(evidence, plugins, model)
     if isinstance(editor, Unchecked):
         return [editor], None
     judge = rebuilding.judge(evidence, plugins)
-    lacking = [judge] if isinstance(judge, Unchecked) else []
-    ids, doubted = _drawable(evidence)
-    chosen = drawn(beacon, evidence.digests["SHA256SUMS"], ids, number)
-    more = [] if lacking else doubted
-    tally = Tally(beacon, number, chosen, len(ids), more)
-    comparison = Comparison(evidence, tally, judged=not lacking)
-    planned = [case for case in evidence.cases if not case.problem]
-    steps = list(plan.steps(planned, evidence.regime))
-    steps = thinned(steps, {*chosen, *more}, evidence.regime.mode)
+    asked = rebuilding.controls(evidence, plugins, model)
+    lacking = [each for each in (judge, asked) if isinstance(each, Unchecked)]
     judging = None if isinstance(judge, Unchecked) else judge
+    controls = [] if isinstance(asked, Unchecked) else asked
+    ids, doubted = _drawable(evidence)
+    visits = {_label(visit): visit for visit in evidence.controls if controls}
+    digest = evidence.digests["SHA256SUMS"]
+    chosen, besides = (drawn(beacon, digest, names, number) for names in (ids, [*visits]))
+    more = [] if isinstance(judge, Unchecked) else doubted
+    tally = Tally(beacon, number, chosen, len(ids), more, besides)
+    comparison = Comparison(evidence, tally, judged=not isinstance(judge, Unchecked))
+    wanted: set[str | Visit] = {*chosen, *more, *(visits[name] for name in besides)}
+    steps = thinned(evidence.steps(controls), wanted, evidence.regime.mode)
     for record in runner.run(model, editor.value, steps, {}, judge=judging):
         comparison.add(record)
     code = rebuilding.other_code(evidence, editor)
@@ -154,21 +167,23 @@ def _bundled(evidence: Evidence, plugins: Plugins) -> str:
     return ""
 
 
-def thinned(steps: Sequence[Step], chosen: Collection[str], mode: str) -> list[Step]:
-    """Return the steps that the chosen cases depend on, in which only they are measured."""
+def _label(visit: Visit) -> str:
+    return "{} {}".format(*visit)
 
-    def concerns(cases: Sequence[Case]) -> bool:
-        return any(case.id in chosen for case in cases)
 
+def thinned(steps: Sequence[Step], wanted: Collection[str | Visit], mode: str) -> list[Step]:
+    """Return the steps that wanted cases, and visits of controls, depend on; only these are measured."""
+
+    def measured(step: Step) -> tuple[Case, ...]:
+        return tuple(c for c in step.measure if c.id in wanted or (c.id, step.state) in wanted)
+
+    kept = [replace(step, measure=measured(step)) for step in steps]
     if mode == "sequential":
-        last = max((i for i, step in enumerate(steps) if concerns(step.measure)), default=-1)
-        needed = list(steps[: last + 1])
-    else:
-        needed = [step for step in steps if concerns(step.edit)]
-    return [
-        replace(step, measure=tuple(case for case in step.measure if case.id in chosen))
-        for step in needed
-    ]
+        return kept[: max((i for i, step in enumerate(kept, 1) if step.measure), default=0)]
+    # Requests in turn are several steps of one state, of which the last measures.
+    states = {each[1] for each in wanted if not isinstance(each, str)}
+    edits = [not step.again and any(case.id in wanted for case in step.edit) for step in kept]
+    return [step for step, own in zip(kept, edits, strict=True) if own or step.state in states]
 
 
 @dataclass
@@ -182,22 +197,36 @@ class Comparison:
 
     @cached_property
     def _claimed(self) -> dict[Visit, Record]:
-        return {record.visit: record for record in self.evidence.records}
+        return {record.visit: record for record in self.evidence.everything}
 
     @property
     def _tolerance(self) -> float:
-        dtype = self.evidence.identity["model"]["dtype"]
-        return LOOSER * baselines.TOLERANCE.get(dtype, 0.0)
+        return tolerance_of(self.evidence.identity["model"]["dtype"])
 
     def add(self, again: Record) -> None:
         """Compare the answers of a record, and the values that follow from them."""
         claimed = self._claimed[again.visit]
+        if control.is_control(again.case):
+            self._control(claimed, again)
+            return
         if INVALID in (claimed.status, again.status):
             self.tally.note(INVALIDITY, again.case, claimed.status == again.status)
             return
         sides = (self._side(claimed, again, "before"), self._side(claimed, again, "after"))
         self._answers(claimed, again, sides[1])
         self._values(claimed, again, (sides[0], sides[1]))
+
+    def _control(self, claimed: Record, again: Record) -> None:
+        """Compare what a control's documents came to: there are no metrics of it."""
+        label = _label(again.visit)
+        self.tally.note(f"{again.case}, status", label, claimed.status == again.status)
+        for side in effects.SIDES:
+            theirs, ours = getattr(claimed, side), getattr(again, side)
+            self.tally.note(f"{again.case}, {side}", label, len(theirs) == len(ours))
+            for pair in zip(theirs, ours, strict=False):
+                one, two = map(effects.graded, pair)
+                for name, agrees in graded_alike(one, two, self._tolerance):
+                    self.tally.note(f"{again.case}, {name} {side}", label, agrees)
 
     def _side(self, claimed: Record, again: Record, name: str) -> list[Answer | None]:
         """Return the answers of a side, as they were measured here, with what rounding decides as claimed."""
@@ -236,8 +265,9 @@ def _said(tally: Tally) -> Iterator[Remark]:
         if sum(found) < SHARE * len(found):
             yield f"{shown(name)}: {sum(found)} of {len(found)} come out as submitted"
     if tally.others:
-        run = len(tally.drawn) + len(tally.more)
+        run = len(tally.drawn) + len(tally.more) + len(tally.controls)
+        what = "cases and controls" if tally.controls else "cases"
         yield Flag(
-            f"{len(tally.others)} of {run} cases do not come out as submitted, such as "
+            f"{len(tally.others)} of {run} {what} do not come out as submitted, such as "
             f"{shown(min(tally.others))!r}"
         )

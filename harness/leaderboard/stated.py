@@ -11,7 +11,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from edit_harness import fields
+from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.leaderboard.findings import shown
+from edit_harness.plugins import Plugins
 
 PLAIN = (bool, int, float, NoneType)
 """The types of values that lead nowhere."""
@@ -26,6 +28,23 @@ def strange(factory: type, settings: Mapping[str, Any]) -> str:
         known = [usual[name], *(p.values.get(name) for p in _presets(factory))]
         if not (_is_one(value, known) or _is_plain(value, hints[name])):
             return f"its {name} is {shown(value)}, which is none of its own values: nothing is opened for it"
+    return ""
+
+
+def foreign(plugins: Plugins, said: Mapping[str, Any]) -> str:
+    """Return why an editor that is bundled here in a run's version is not the run's; empty if it may be.
+
+    It imports the editor, and so torch, which the limits on reading a bundle have no room for.
+    """
+    for found in plugins.of_kind("editor"):
+        if (found.name, found.distribution, found.origin) == (
+            said["name"], DISTRIBUTION, said["version"],
+        ):  # fmt: skip
+            own = fields.field_types(found.load()).keys()
+            if other := sorted(own ^ said["fields"].keys()):
+                has = "has" if other[0] in own else "has no"
+                what = f"field {shown(other[0])}{', not stated' if other[0] in own else ''}"
+                return f"editor {found.name} of {found.origin} {has} {what}"
     return ""
 
 

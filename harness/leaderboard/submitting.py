@@ -14,7 +14,7 @@ from edit_harness import durable
 from edit_harness.console import err, out
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
 from edit_harness.leaderboard import bundle, verifying
-from edit_harness.leaderboard.data import NO_BASELINE
+from edit_harness.leaderboard.data import NO_BASELINE, kept_quiet
 from edit_harness.leaderboard.findings import Report
 from edit_harness.leaderboard.inspecting import inspect
 from edit_harness.outcome import Run, asked_of
@@ -56,6 +56,11 @@ def submit(plugins: Plugins, flags: Flags) -> int:
     folder = RunFolder.at(flags.run)
     run = Run.read(folder, own_metrics(plugins, folder))
     check(run)
+    if tuned := kept_quiet(run.manifest, flags.tuned_on):
+        raise UsageError(
+            f"--tuned-on none is not what the run says of its settings: {tuned}",
+            "say on which data they were chosen: --tuned-on TEXT",
+        )
     content = members(run, flags)
     if found := [(name, KEYS.search(data)) for name, data in content.items() if KEYS.search(data)]:
         raise UsageError(

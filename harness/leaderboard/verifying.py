@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edit_harness.console import out
 from edit_harness.errors import UsageError
+from edit_harness.escapes import one_line
 from edit_harness.leaderboard.checks import HIGHEST
 from edit_harness.leaderboard.evidence import Evidence
 from edit_harness.leaderboard.findings import Report, shown
@@ -17,6 +18,7 @@ from edit_harness.leaderboard.inspecting import inspect
 from edit_harness.leaderboard.limits import SUMS, Limits
 from edit_harness.leaderboard.replaying import Draw, replay
 from edit_harness.plugins import Plugins
+from edit_harness.wording import counted
 
 GOOD, REJECTED = 0, 6
 
@@ -97,13 +99,12 @@ def unpacked(
 
 def show(report: Report) -> None:
     """Print a report: what each check came to, and what that means."""
-    out.print(f"bundle   {report.bundle}", markup=False, highlight=False, soft_wrap=True)
+    lines = [f"bundle   {report.bundle}"]
     for finding in report.findings:
         said = f": {finding.text}" if finding.text else ""
-        line = f"  {finding.check:<5}{finding.name:<12}{finding.outcome}{said}"
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
-    for line in _conclusion(report):
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        lines.append(f"  {finding.check:<5}{finding.name:<12}{finding.outcome}{said}")
+    for line in (*lines, *_conclusion(report)):
+        out.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _conclusion(report: Report) -> list[str]:
@@ -120,6 +121,9 @@ def _conclusion(report: Report) -> list[str]:
         )
         if tally["more"]:
             lines.append(f"         and {len(tally['more'])} that the rows call invalid")
+        if tally["controls"]:
+            answers = counted(len(tally["controls"]), "answer")
+            lines.append(f"         and {answers} of controls")
         for share, chance in tally["detection"].items():
             sure = 1.0 if tally["cases"] >= tally["of"] else chance
             lines.append(
@@ -133,5 +137,5 @@ def _conclusion(report: Report) -> list[str]:
             *lines,
             f"not rejected; level {report.reached} of {report.level} could be checked in full",
         ]
-    flags = f", {len(report.flags)} flags to look at" if report.flags else ""
+    flags = f", {counted(len(report.flags), 'flag')} to look at" if report.flags else ""
     return [*lines, f"level {report.level} is passed{flags}"]

@@ -14,7 +14,7 @@ from typing import Any
 from edit_harness import report
 from edit_harness.interfaces import Measure
 from edit_harness.outcome import Run
-from edit_harness.pages.facts import statuses, unedited
+from edit_harness.pages.facts import statuses
 from edit_harness.records import INVALID, OK
 from edit_harness.report import DIRECTION, Line
 from edit_harness.stats import Estimate
@@ -66,6 +66,8 @@ class Entrant:
     href: str
     """Where its own page is; a fragment on the same page."""
     badge: str = ""
+    rival: str = ""
+    """What is said beside its name if another run claims to be the same, and is not."""
 
     @property
     def rank(self) -> int:
@@ -151,7 +153,7 @@ def _place(entrant: Entrant) -> tuple[str, str, bool, str, str]:
     """Return what rows are sorted by at first: model, the unedited one first, editor."""
     run = entrant.run
     name, mark = model_of(run), str(run.manifest.get("fingerprint", ""))
-    return name, weights_of(run), not unedited(run), run.label, mark
+    return name, weights_of(run), not run.unedited, run.label, mark
 
 
 def _best(
@@ -172,7 +174,7 @@ def _best(
 
 
 def _competes(entrant: Entrant) -> bool:
-    return entrant.trusted and not unedited(entrant.run)
+    return entrant.trusted and not entrant.run.unedited
 
 
 def _row(
@@ -211,7 +213,7 @@ class Point:
     x: Estimate
     y: Estimate
     before: tuple[Estimate, Estimate] | None
-    """The unedited model's place; None if it was not measured."""
+    """The unedited model's place; None if it was not measured, or of other cases."""
     front: bool
     """Whether no other run of the model is at least as good in both and better in one."""
 
@@ -248,7 +250,10 @@ def plane(board: Board) -> Plane | None:
 
 def _both(run: Run, names: Sequence[str]) -> tuple[Estimate, Estimate] | None:
     x, y = (run.estimates.get(name) for name in names)
-    return (x, y) if x and y and math.isfinite(x.value + y.value) else None
+    if not (x and y and math.isfinite(x.value + y.value)):
+        return None
+    same = (x.n, y.n) == tuple(run[name.removeprefix("pre_")].n for name in names)
+    return (x, y) if same else None
 
 
 def _axis(board: Board, roles: Sequence[str]) -> tuple[str, Measure] | None:

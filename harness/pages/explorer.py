@@ -92,7 +92,7 @@ def _shown(run: Run, data: Mapping[str, Any]) -> dict[str, Any]:
         "details": [_line(line) for line in lines if line not in main],
         "effects": [_effect(each) for each in run.effects],
         "besides": report.besides_heads(LEVEL),
-        "dumbbells": plots.dumbbells(main),
+        "dumbbells": plots.dumbbells([x for x in run.matched if x.name in {y.name for y in main}]),
         "scatter": alone["plot"],
         "curve": plots.curves(run.curve, main) or "",
         "tables": list(_tables(run)),

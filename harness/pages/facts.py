@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edit_harness import remarks as about
+from edit_harness.manifests import segments
 from edit_harness.outcome import Run
 from edit_harness.records import INVALID, OK
 
@@ -49,7 +50,10 @@ def provenance(run: Run) -> Iterator[tuple[str, list[str]]]:
     if run.judge:
         yield "Judge", [f"{run.judge['name']} {run.judge['version']}", *run.served]
     yield "Code", [_code(part) for part in manifest.get("distributions", ())]
-    yield "Machine", _pairs(manifest.get("environment", {}))
+    made = segments(manifest)
+    for segment in made:
+        rows = f"rows {segment['from']} to {segment['to'] or 'the end'}" if len(made) > 1 else ""
+        yield f"Machine {rows}".rstrip(), _pairs(segment["environment"])
     yield "Fingerprint", [str(manifest.get("fingerprint", ""))[:DIGEST]]
 
 
@@ -94,8 +98,3 @@ def _counted(status: str) -> str:
 def _reasons(run: Run, status: str) -> list[tuple[str, int]]:
     told = (r.message for r in run.records if r.status == status and r.message)
     return Counter(told).most_common(REASONS)
-
-
-def unedited(run: Run) -> bool:
-    """Tell whether no edit changed any answer, as of the editor that is there to compare with."""
-    return bool(run.records) and all(record.noop for record in run.records)

@@ -15,6 +15,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,19 @@ class Entry:
     """What the checks found odd, a line each."""
     bundle: str = ""
     """Where it came from, to name it if it cannot be shown."""
+    rival: str = ""
+    """What is said beside its name if other entries claim the same run, and have other answers."""
+
+    @cached_property
+    def answers(self) -> str:
+        """A digest of all that was answered, whatever time it took."""
+        rows = [(*r.visit, r.status, [*r.before], [*r.after]) for r in self.run.everything]
+        return hashlib.sha256(dumps(rows).encode()).hexdigest()
+
+    @property
+    def entrant(self) -> Entrant:
+        """Its place on a board."""
+        return Entrant(self.run, _page_name(self), self.badge, self.rival)
 
 
 def write(
@@ -109,9 +123,8 @@ def _files(
     entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], title: str
 ) -> Iterator[tuple[str, str]]:
     """Yield the files of the site, a name and a text each."""
-    named = {_page_name(entry): entry for entry in entries}
-    ordered = sorted(named.items())
-    entrants = [Entrant(entry.run, name, entry.badge) for name, entry in ordered]
+    ordered = sorted({entry.entrant.href: entry for entry in entries}.items())
+    entrants = [entry.entrant for _, entry in ordered]
     refused = sorted(rejected)
     shared = {"policy": Markup(SHARED), "style": None, "script": None}
     yield (
@@ -136,7 +149,6 @@ def _files(
 
 
 def _run_page(entry: Entry, site: str, shared: Mapping[str, Any]) -> str:
-    (entrant,) = [Entrant(entry.run, "", entry.badge)]
     return page(
         "run.jinja",
         **shared,
@@ -144,7 +156,7 @@ def _run_page(entry: Entry, site: str, shared: Mapping[str, Any]) -> str:
         site=site,
         title=f"{entry.run.label} · {entry.run.manifest['identity']['task']['name']}",
         badge=entry.badge,
-        rank=entrant.rank,
+        rank=entry.entrant.rank,
         submission=[(str(k), _said(v)) for k, v in entry.submission.items()],
         notes=entry.notes,
         boards=[],
@@ -157,8 +169,9 @@ def _said(value: Any) -> str:
 
 
 def _page_name(entry: Entry) -> str:
-    """Return a name made of a digest and of plain letters; the same bundle twice is one page."""
-    identity = [entry.run.manifest.get("fingerprint"), entry.submission, entry.badge, entry.notes]
+    """Return a name made of a digest and of plain letters; the same entry twice is one page."""
+    claim = [entry.run.manifest.get("fingerprint"), entry.answers]
+    identity = [*claim, entry.submission, entry.badge, entry.notes]
     digest = hashlib.sha256(dumps(identity).encode()).hexdigest()[:16]
     words = re.sub(r"[^a-z0-9]+", "-", f"{entry.run.label}".lower()).strip("-")[:32].strip("-")
     return f"runs/{words or 'run'}-{digest}.html"
@@ -200,6 +213,7 @@ def _about(name: str, entry: Entry) -> dict[str, Any]:
         "editor": entry.run.label,
         "badge": entry.badge,
         "fingerprint": str(entry.run.manifest.get("fingerprint", "")),
+        "rival": entry.rival,
         "page": name,
     }
 

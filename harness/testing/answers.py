@@ -86,10 +86,15 @@ def _judged(answer: Answer, probe: Probe, rng: random.Random) -> Answer:
     return Text(answer.text, verdict)
 
 
+def _tokens(text: str) -> tuple[int, ...]:
+    """Return made-up tokens, which are a text's own: the same before an edit and after it."""
+    rng = random.Random(text)
+    return tuple(rng.randrange(100) for _ in range(rng.randint(1, 3)))
+
+
 def _invent(query: Query, rng: random.Random) -> Answer:
     if isinstance(query, Choose):
-        lengths = [rng.randint(1, 3) for _ in query.candidates]
-        tokens = tuple(tuple(rng.randrange(100) for _ in range(n)) for n in lengths)
+        tokens = tuple(map(_tokens, query.candidates))
         return Scores(
             tokens=tokens,
             logprobs=tuple(tuple(-rng.expovariate(0.5) for _ in part) for part in tokens),

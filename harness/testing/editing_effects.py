@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 
+from edit_harness.batch import padded
 from edit_harness.cases import Choose, Request, is_finite
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError
@@ -94,6 +97,19 @@ class EffectChecks(EditorSuite):
                 (alone,) = model.answer([(edit.without_weights(), query)])
             assert_close(answer, alone, rtol=1e-4, atol=2e-5)
 
+    def test_padding_changes_no_answer(self, model: Model) -> None:
+        """A text is answered beside a longer one as it is alone, on whichever side the padding is."""
+        edit = self.ready(model).edit(model, FACTS)
+        prompts = FACTS[0].text, " ".join(fact.statement for fact in FACTS)
+        texts = [model.tokens.encode(edit.prefix + prompt).ids for prompt in prompts]
+        for left in (True, False) if model.takes_positions else (model.padding == "left",):
+            alone, beside = (after(model, edit, texts[:n], left=left) for n in (1, 2))
+            apart = float((beside - alone).abs().max())
+            assert not apart > 1e-3, (
+                f"padding on the {'left' if left else 'right'} moved a log-probability by {apart:.2g} "
+                "nats: where an adaptor looks at whole rows, leave out what rows.mask leaves out"
+            )
+
     def test_bears_odd_texts(self, model: Model) -> None:
         """Braces, accents, other scripts, a long target, no true object: data have them all."""
         editor = self.ready(model)
@@ -111,3 +127,15 @@ def assert_written(model: Model, edit: Edit, fact: Request) -> None:
         f"{fact.statement!r} gained {found:.3g} nats where it should have become likelier; set "
         "trains = False if a random model cannot show the effect"
     )
+
+
+@torch.no_grad()
+def after(
+    model: Model, edit: Edit, texts: Sequence[tuple[int, ...]], *, left: bool
+) -> torch.Tensor:
+    """Return the log-probabilities of what follows the first of some texts, all in one batch."""
+    batch = padded(texts, left=left, device=model.device)
+    lengths = [len(text) for text in texts]
+    edits = [edit.without_weights()] * len(texts)
+    with model.applied(edit), model.edited_rows(batch, edits, lengths):
+        return model.logits(batch, batch.places([0], [lengths[0] - 1])).log_softmax(-1)

@@ -117,7 +117,7 @@ class MetricTests(TraceChecks):
             assert same, f"{size} cases at a time have other values: keep nothing between cases"
 
     def test_leaves_the_process_as_it_was(self, cases: list[Case]) -> None:
-        """Measuring and summing up change no random state, no handling of errors, no warnings."""
+        """Summing up changes no random state, environment or working directory."""
         with process.left_alone():
             self.metric.summarize(self.columns(cases))
 

@@ -24,6 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from edit_harness import FROM_PRESET, DataError, ModelShape, Preset, Request
+from edit_harness.digests import of_tensors
 from edit_harness.edits import Edit
 from edit_harness.fields import Positive
 from edit_harness.files import replacing
@@ -129,6 +130,12 @@ class AlphaEdit(Spreading):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._spaces: dict[int, NullSpace] = {}
+        self._stored: dict[str, str] = {}
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Digests of the second moments and of the null spaces that were stored, by layer."""
+        return super().provenance | self._stored
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return MEMIT's guess, and the rest as published."""
@@ -154,7 +161,7 @@ class AlphaEdit(Spreading):
         The null space of a layer no wider than `QUICK` is computed here if it is not stored.
         Raises `DataError` that names the command for what is not there.
         """
-        self._spaces = {}
+        self._spaces, self._stored = {}, {}
         super().prepare(model)
 
     def solver(self, model: Model, layer: int, moment: Moment) -> Solver:
@@ -165,7 +172,9 @@ class AlphaEdit(Spreading):
     def _space(self, model: Model, layer: int, moment: Moment) -> NullSpace:
         path = model.cache("editors") / self._file(layer, moment)
         if path.exists():
-            return NullSpace.load(path)
+            space = NullSpace.load(path)
+            self._stored[f"null_space.{layer}"] = of_tensors([("used", space.used)])
+            return space
         if len(moment.matrix) <= QUICK:
             return NullSpace.of(moment.matrix, self.threshold)
         raise DataError(

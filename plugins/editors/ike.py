@@ -19,9 +19,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from edit_harness import DataError, Editor, PluginError, Request, join
+from edit_harness.digests import of_tensors
 from edit_harness.edits import Edit
 from edit_harness.fields import Count, Natural
-from edit_harness.files import known_sha256
+from edit_harness.files import sha256_of
 from edit_harness.model import Model
 from edit_harness.tfidf import Weights
 from edit_harness.tokens import TooLongError
@@ -49,8 +50,7 @@ class Shared:
     likeness: Retriever
     count: int
     """How many demonstrations an edit gets."""
-    digest: str
-    """Of the file of example edits."""
+    provenance: dict[str, str]
 
 
 @dataclass
@@ -82,8 +82,8 @@ class Ike(Editor):
 
     @property
     def provenance(self) -> dict[str, str]:
-        """Digest of the example edits."""
-        return {"lessons": self._shared.digest} if self._shared else {}
+        """Digests of the example edits, and of the model that finds those alike."""
+        return self._shared.provenance if self._shared else {}
 
     @property
     def found(self) -> dict[str, Any]:
@@ -112,9 +112,15 @@ class Ike(Editor):
                 f"beside {self.room} tokens for facts and questions",
                 "leave less room (--editor-args room=100), or use the editor prompt",
             )
-        likeness = (minilm if self.retriever == "minilm" else tfidf)(texts)
+        made_of = {"lessons": sha256_of(path)}
+        if self.retriever == "minilm":
+            encoder = sentence_encoder()
+            made_of["retriever"] = of_tensors(sorted(encoder.state_dict().items()))
+            likeness = embedded(encoder, texts)
+        else:
+            likeness = tfidf(texts)
         prompts = tuple(own.prompt for _, own in each)
-        self._shared = Shared(model, texts, prompts, likeness, count, known_sha256(path))
+        self._shared = Shared(model, texts, prompts, likeness, count, made_of)
 
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
         """Return a prefix of the demonstrations nearest to the first fact, and of all facts."""
@@ -191,17 +197,21 @@ def tfidf(texts: Sequence[str]) -> Retriever:
     return lambda text: store @ weights.vectors(weights.counts([text])).toarray()[0]
 
 
-def minilm(texts: Sequence[str]) -> Retriever:
-    """Return the cosine of sentence embeddings. Raises `DataError` if the model is out of reach."""
+def embedded(encoder: Any, texts: Sequence[str]) -> Retriever:
+    """Return the cosine of sentence embeddings."""
+    store = encoder.encode(list(texts), normalize_embeddings=True)
+    return lambda text: store @ encoder.encode([text], normalize_embeddings=True)[0]
+
+
+def sentence_encoder() -> Any:
+    """Return MiniLM. Raises `DataError` if it is out of reach."""
     try:
-        encoder = sentence_transformers().SentenceTransformer(MINILM)
+        return sentence_transformers().SentenceTransformer(MINILM)
     except OSError as error:
         raise DataError(
             f"{MINILM} cannot be loaded: {error}",
             "fetch it while online, or go without: --editor-args retriever=tfidf",
         ) from None
-    store = encoder.encode(list(texts), normalize_embeddings=True)
-    return lambda text: store @ encoder.encode([text], normalize_embeddings=True)[0]
 
 
 def sentence_transformers() -> Any:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import email.utils
 import json
+import socket
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 import openai
@@ -81,7 +84,7 @@ class Answer:
 class Wire:
     """A connection to one server, for any number of threads.
 
-    ``url`` is empty for OpenAI's own server, ``seconds`` the longest time of an answer. Of what the
+    ``url`` is empty for OpenAI's own server, ``seconds`` the longest time of an exchange. Of what the
     server says, nothing but `Answer.text` leaves this class with the key in it.
     """
 
@@ -92,10 +95,13 @@ class Wire:
             base_url=url or None,
             max_retries=0,
             timeout=seconds,
-            http_client=openai.DefaultHttpxClient(
+            http_client=_Client(
+                seconds,
                 follow_redirects=False,
                 headers={"Accept-Encoding": "identity"},
-                event_hooks={"response": [lambda response: _bound(response, seconds)]},
+                event_hooks={"response": [_bound]},
+                # The connection of each exchange is its own, so that it can be ended.
+                limits=httpx2.Limits(max_keepalive_connections=0),
             ),
         )
 
@@ -177,41 +183,88 @@ class Wire:
         return plain.replace(self._key, "[key]") if len(self._key) >= LEAST_KEY else plain
 
 
-def _bound(response: httpx2.Response, seconds: float) -> None:
-    """See to it that a response ends, in bytes and in time, before any of it is read."""
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise _Coded
-    assert isinstance(response.stream, httpx2.SyncByteStream)
-    response.stream = _Bounded(response.stream, seconds)
-
-
-class _Bounded(httpx2.SyncByteStream):
-    """A response's bytes, as long as they are within the bounds.
+class _Client(openai.DefaultHttpxClient):
+    """Ends an exchange that has taken its time, whatever of it the server keeps up.
 
     A timeout of the library is of one read: a server that sends byte after byte would never end.
     """
 
-    def __init__(
-        self,
-        stream: httpx2.SyncByteStream,
-        seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._stream, self._clock = stream, clock
-        self._end = clock() + seconds
+    def __init__(self, seconds: float, **options: Any) -> None:
+        super().__init__(**options)
+        self._seconds = seconds
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request, and read the whole answer."""
+        with _Deadline(self._seconds) as deadline:
+            request.extensions["trace"] = deadline.trace
+            try:
+                response = super().send(request, **options)
+            except httpx2.HTTPError:
+                if not deadline.over:
+                    raise
+            else:
+                if not deadline.over:  # or else its end may be ours
+                    return response
+        raise httpx2.ReadTimeout("the exchange takes too long")
+
+
+class _Deadline:
+    """Shuts the connection of one exchange down once its time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.over = False
+        self._connection: socket.socket | None = None
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if self._connection:
+            self._connection.close()
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of the connection; a copy of it, since TLS takes the socket over."""
+        if event == "connection.connect_tcp.complete":
+            self._connection = info["return_value"].get_extra_info("socket").dup()
+            if self.over:
+                self._end()
+
+    def _end(self) -> None:
+        self.over = True
+        with suppress(OSError):  # the server was faster
+            if self._connection:
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+
+def _bound(response: httpx2.Response) -> None:
+    """See to it that a response ends before any of it is read."""
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise _Coded
+    assert isinstance(response.stream, httpx2.SyncByteStream)
+    response.stream = _Bounded(response.stream)
+
+
+@dataclass(frozen=True)
+class _Bounded(httpx2.SyncByteStream):
+    """A response's bytes, as long as they are not too many."""
+
+    stream: httpx2.SyncByteStream
 
     def __iter__(self) -> Iterator[bytes]:
         size = 0
-        for part in self._stream:
+        for part in self.stream:
             size += len(part)
             if size > MOST_BYTES:
                 raise _Oversize
-            if self._clock() > self._end:
-                raise httpx2.ReadTimeout("the answer takes too long")
             yield part
 
     def close(self) -> None:
-        self._stream.close()
+        self.stream.close()
 
 
 def _message(error: openai.APIStatusError) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Measure, Metric
-from edit_harness.references import find
+from edit_harness.references import digest, find
 from edit_harness_plugins.metrics.sources import ROME
 from edit_harness_plugins.metrics.texts import ROLE, written
 
@@ -31,6 +31,11 @@ class Consistency(Metric):
             probes=(ROLE,),
         )
     }
+
+    def provenance(self, cases: Sequence[Case]) -> dict[str, str]:
+        """Digests of the reference texts, as they are in the cache."""
+        names = {case.tags["library"] for case in cases if case.tags.get("library")}
+        return {name: digest(name) for name in sorted(names)}
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]

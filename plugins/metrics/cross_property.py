@@ -40,6 +40,7 @@ class CrossProperty(Metric):
             "share of cases whose likeliest candidate, by the sum of log-probabilities, is true",
             source=f"{PAPER}; ours is that a candidate is the whole of a true label",
             probes=(ROLE,),
+            known=True,
         ),
         "CP-norm": Measure(
             "the same by the mean of log-probabilities, since labels differ in length",

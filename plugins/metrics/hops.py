@@ -45,7 +45,7 @@ class MultiHop(Metric):
         ),
         "MH-old": Measure(
             "share of instances with the old answer to one of the questions at least", "lower",
-            source=f"{PAPER}, multi-hop accuracy before the edit", probes=(QUESTION,),
+            source=f"{PAPER}, multi-hop accuracy before the edit", probes=(QUESTION,), known=True,
         ),
         "EW": Measure(
             "share of edits whose new object is argmax after the cloze prompt, over the edits of all "

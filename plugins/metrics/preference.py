@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -169,6 +170,7 @@ class Success(Combined):
     citation = f"{ROME}. {COUNTERFACT_PLUS}"
     measures: ClassVar[Mapping[str, Measure]] = {
         **{name: measure for name, measure in _success.items() if name != "AS"},
+        "NS": replace(_success["NS"], known=True),
         "S": Measure(
             "harmonic mean of ES, PS and NS",
             source="Meng et al. (2022), section 3.4; MEMIT's code takes it of rounded percentages, "

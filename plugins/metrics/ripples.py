@@ -100,7 +100,7 @@ class Ripple(Metric):
         "Executed": Measure(
             "mean over all cases of the share of tests whose conditions the unedited model meets; it "
             "has no value after the edit",
-            source=SOURCE, probes=(CONDITION,),
+            source=SOURCE, probes=(CONDITION,), known=True,
         ),
         "Excluded": Measure(
             "share of cases whose edited fact is not generated after the edit; no axis counts them, and "

@@ -8,6 +8,7 @@ so an answer can be half right here and fail as a whole, which is what `Accuracy
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import ClassVar
 
@@ -49,6 +50,7 @@ class TokenAccuracy(Combined):
     compares = False
     measures: ClassVar[Mapping[str, Measure]] = {
         **{name: measure for name, measure in _shares.items() if name != "AT"},
+        "NT": replace(_shares["NT"], known=True),
         "ST": Measure(
             "harmonic mean of ET, PT and NT",
             source="the zsRE tables of Meng et al. (2023); it is in ROME's code, and commented out "

@@ -190,7 +190,9 @@ class CounterFactPlus(CounterFact):
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
         yield from super()._probes(record, request)
-        prompts = [f"{request.statement}. {prompt}" for prompt in record["neighborhood_prompts"]]
+        prompts = [
+            f"{request.statement}. {prompt.strip()}" for prompt in record["neighborhood_prompts"]
+        ]
         yield from _choices("neighborhood-plus", prompts, request)
         yield from _drifts("neighborhood-plus", prompts)
 

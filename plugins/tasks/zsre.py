@@ -82,7 +82,7 @@ class ZsRE(FileTask):
         yield from texts
         yield from wrong_list("answers", record.get("answers"))
         if not texts:
-            yield from _wrong_question(record["src"], record["subject"])
+            yield from _wrong_question(record["src"], record["subject"].strip())
 
 
 @dataclass
@@ -132,17 +132,13 @@ class ZsREAlternative(ZsRE):
 
 
 def _case(position: int, record: Record, target_new: str, target_true: str) -> Case:
-    """Make the case that writes an answer. The published prompts are kept, "?" and all.
-
-    Some published answers have a space in front; one joins them to the prompt already.
-    """
-    target_new, target_true = target_new.strip(), target_true.strip()
-    subject = record["subject"]
+    """Make the case that writes an answer. The published prompts are kept, "?" and all."""
+    subject = record["subject"].strip()  # as it is cut out, it leaves the spaces beside it
     prompt = record["src"].replace(subject, SUBJECT, 1)
     probes = (
         _probe("efficacy", record["src"], target_new),
         _probe("paraphrase", record["rephrase"], target_new),
-        _probe("neighborhood", f"{record['loc']}?", record["loc_ans"].strip()),
+        _probe("neighborhood", f"{record['loc'].strip()}?", record["loc_ans"]),
     )
     return Case(str(position), (Request(prompt, subject, target_new, target_true),), probes)
 

@@ -176,7 +176,11 @@ def lookups(rows=6, columns=5, entries=40, width=48, seed=0):
     keys = 100 * torch.randn(entries, width, generator=noise)
     offsets = torch.arange(columns) - torch.arange(rows)[:, None]
     values = torch.randn(entries, 7, generator=noise)
-    return inputs, outputs, keys, values, Rows(offsets, {})
+    return inputs, outputs, keys, values, rows_at(offsets)
+
+
+def rows_at(offsets):
+    return Rows(offsets, torch.ones_like(offsets).bool(), torch.zeros_like(offsets), {}, {})
 
 
 def test_only_the_end_of_a_prompt_is_looked_up():
@@ -188,7 +192,7 @@ def test_only_the_end_of_a_prompt_is_looked_up():
     expected = outputs.clone()
     expected[2, 2], expected[4, 4] = values[3], values[8]
     assert torch.equal(found, expected)
-    later = Rows(rows.offsets + 10, {})
+    later = rows_at(rows.offsets + 10)
     assert torch.equal(Codebook(keys, values, torch.ones(40))(inputs, outputs, later), outputs)
 
 

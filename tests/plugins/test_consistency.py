@@ -70,3 +70,17 @@ def test_without_references_there_is_no_number():
 def test_references_that_have_gone():
     with pytest.raises(DataError, match="not there"):
         Consistency().measure(asked(name_of("gone"), "P1/Q1", "a"), told("b"), told("b"))
+
+
+def test_the_references_are_part_of_what_identifies_a_run(tmp_path):
+    """Item 6 of issue I: other texts under the same name in the cache are another run."""
+    name = kept({"P1/Q1": ["Rome and Oslo"]})
+    cases = [asked(name, "P1/Q1", ""), case()]
+    first = Consistency().provenance(cases)
+    assert set(first) == {name}
+    other = kept({"P1/Q1": ["Rome, Rome and Oslo"]})
+    folder = tmp_path / "references"
+    (folder / f"{other}.npz").replace(folder / f"{name}.npz")
+    find.cache_clear()
+    assert Consistency().provenance(cases) != first
+    assert Consistency().provenance([case()]) == {}

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from builders import ROOT
 
 from edit_harness import Choose, DataError, ModelSource, PluginError, Request
@@ -187,8 +188,13 @@ def test_the_likest_come_first_and_ties_in_the_order_of_the_file(data):
 class Encoder:
     """Embeds a text as its counts of two letters."""
 
+    weights = (1.0, 1.0)
+
     def __init__(self, name):
         assert name == "sentence-transformers/all-MiniLM-L6-v2"
+
+    def state_dict(self):
+        return {"letters": torch.tensor(self.weights)}
 
     def encode(self, texts, *, normalize_embeddings):
         assert normalize_embeddings
@@ -210,6 +216,21 @@ def test_sentence_embeddings_rank_by_their_cosine(data, monkeypatch):
     assert shared.likeness(query) == pytest.approx(each @ asked)
     prefix = editor.edit(model, [ADA]).prefix
     assert prefix != ready(data, model).edit(model, [ADA]).prefix
+
+
+def test_lessons_and_retriever_are_part_of_what_identifies_a_run(data, monkeypatch):
+    """Item 6 of issue I: each change of their bytes is another run."""
+    stand_in = SimpleNamespace(SentenceTransformer=Encoder)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", stand_in)
+    model = tiny_model()
+    first = ready(data, model, retriever="minilm").provenance
+    assert set(first) == {"lessons", "retriever"}
+    monkeypatch.setattr(Encoder, "weights", (1.0, 2.0))
+    second = ready(data, model, retriever="minilm").provenance
+    assert second["lessons"] == first["lessons"]
+    assert second["retriever"] != first["retriever"]
+    data.write_text(json.dumps(records()[:-1]))
+    assert ready(data, model).provenance["lessons"] != first["lessons"]
 
 
 def test_without_the_package_the_error_says_how_to_get_it(data, model, monkeypatch):

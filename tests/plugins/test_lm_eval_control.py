@@ -92,7 +92,7 @@ def test_what_its_marks_come_to_is_what_it_says(own, model):
     expected = theirs(loaded("own_facts", own, model)._lm, own)["results"]
     for task, documents in (("own_facts", len(FACTS)), ("own_tales", len(TALES))):
         stored = encode_answer(loaded(task, own, model).examine())
-        found = list(effects(task, [Seen(1, stored, stored)], last=False, level=0.99, seed=0))
+        found = list(effects(task, [Seen(1, stored, stored)], last=False, level=0.99))
         assert len(found) == 2
         for effect in found:
             assert effect.before == pytest.approx(expected[task][f"{effect.name},none"])

@@ -52,9 +52,19 @@ def broken_rules(folder, formula, count):
     (folder / "rules.json").write_text(json.dumps(broken + RECORDS[count:]))
 
 
+def test_a_model_that_cannot_do_the_task_is_told(tell):
+    """Item 11 of issue I: by the keys' old answers, role by role."""
+    said = " ".join(run(tell, "-t", "rule-edit", "--metrics", "rule-answers").output.split())
+    assert "the unedited model answers 0 of 2 efficacy, 0 of 4 paraphrase, 0 of 8 instance" in said
+    assert "it cannot do the task before any edit (efficacy, " in said
+    assert "under 20%), so the numbers say little about the editor" in said
+
+
 @pytest.mark.parametrize("task", FORMS)
 def test_every_form_runs(tell, tmp_path, task):
+    """And what the judge does is nothing to be told: item 16 of issue I."""
     result = run(tell, "-t", task)
+    assert "a metric or a judge changed" not in result.stderr.replace("\n", " ")
     names = {line.split()[0] for line in result.stdout.splitlines()}
     expected = {
         "rule-edit": {"Rel", "Gen", "IP", "RU", "Rev", "Loc", "Loc-exact", "Loc-sem"},
@@ -187,6 +197,7 @@ def test_a_run_that_was_interrupted_has_no_numbers(tell, tmp_path):
     (folder,) = tmp_path.glob("out/*")
     assert tell("score", folder).exit_code == 0
     lines = (folder / "samples.jsonl").read_text().splitlines(keepends=True)
+    (folder / "results.json").unlink()
     for kept, missing in ((-2, 2), (0, len(lines))):
         (folder / "samples.jsonl").write_text("".join(lines[:kept]))
         result = tell("score", folder)
@@ -236,13 +247,13 @@ def test_a_key_that_the_judge_cannot_read_is_the_affair_of_its_case(tell, tmp_pa
     assert {row[-1] for row in rows} == {"1"}
 
 
-def test_cases_beyond_the_limit_are_left_alone(tell, tmp_path):
+def test_a_smaller_limit_leaves_all_cases_to_be_scored(tell, tmp_path):
     run(tell, "-t", "rule-edit", "--judge", "none", code=1)
     run(tell, "-t", "rule-edit", "--judge", "none", "--limit", 1, code=1)
     (folder,) = tmp_path.glob("out/*")
     result = tell("score", folder, "--judge", "symbolic")
     assert result.exit_code == 0, result.output
-    assert {line.split()[-1] for line in result.stdout.splitlines()[1:]} == {"1"}
+    assert {line.split()[-1] for line in result.stdout.splitlines()[1:]} == {"2"}
 
 
 def test_other_metrics_are_scored_without_touching_the_results(tell, tmp_path):
@@ -385,6 +396,8 @@ def test_runs_are_listed_with_what_they_have(tell, tmp_path):
     assert "2/2" in tell("ls", "runs", "-o", "out").stdout
     lines = (folder / "samples.jsonl").read_text().splitlines(keepends=True)
     (folder / "samples.jsonl").write_text("".join(lines[:-1]))
+    assert "BROKEN: rows that results.json counts" in tell("ls", "runs", "-o", "out").stdout
+    (folder / "results.json").unlink()
     assert "1/2" in tell("ls", "runs", "-o", "out").stdout
 
 

@@ -356,6 +356,27 @@ def test_a_wide_layers_null_space_is_made_by_the_command(tmp_path, monkeypatch):
         editor.prepare(model)
 
 
+def test_a_stored_null_space_is_part_of_what_identifies_a_run(tmp_path, monkeypatch):
+    """Item 6 of issue I: valid noise in its place is another run."""
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
+    model = deep()
+    editor = with_moments(model, tmp_path, EDITORS["alphaedit"])
+    editor.prepare(model)
+    assert set(editor.provenance) == {"moments.0", "moments.1"}, "which say what is computed"
+    editor.make(model, Making(model.cache("editors")))
+    editor.prepare(model)
+    stored = dict(editor.provenance)
+    assert set(stored) == {"moments.0", "moments.1", "null_space.0", "null_space.1"}
+    editor.prepare(model)
+    assert editor.provenance == stored
+    file = next(model.cache("editors").glob("*-l1-*"))
+    used = NullSpace.load(file).used
+    NullSpace(torch.linalg.qr(torch.randn(used.shape).double()).Q).save(file, {})
+    editor.prepare(model)
+    changed = {name for name, value in editor.provenance.items() if stored[name] != value}
+    assert changed == {"null_space.1"}
+
+
 # What is refused, and what is recorded.
 
 

@@ -44,6 +44,11 @@ def drawn(count=3, width=8):
     return Patches(*(torch.randn(size, generator=noise) for size in sizes))
 
 
+def rows(*shape):
+    ids = torch.zeros(shape, dtype=torch.long)
+    return Rows(ids, ids == 0, ids, {}, {})
+
+
 def nll(model: Model, edit: Edit, fact: Request):
     (answer,) = model.answer([(edit, Choose(fact.text, (fact.target_new,)))])
     return answer.nll(0)
@@ -52,7 +57,7 @@ def nll(model: Model, edit: Edit, fact: Request):
 def test_outputs_are_those_of_a_loop_over_neurons():
     patches, noise = drawn(), torch.Generator().manual_seed(1)
     inputs, outputs = (torch.randn(2, 5, 8, generator=noise) for _ in range(2))
-    found = patches(inputs, outputs, Rows(torch.zeros(2, 5), {}))
+    found = patches(inputs, outputs, rows(2, 5))
     for row in range(2):
         for token in range(5):
             wanted = outputs[row, token].clone()
@@ -65,7 +70,7 @@ def test_outputs_are_those_of_a_loop_over_neurons():
 
 def test_outputs_keep_their_precision():
     inputs = torch.ones(1, 1, 8, dtype=torch.bfloat16)
-    assert drawn()(inputs, inputs, Rows(torch.zeros(1, 1), {})).dtype == torch.bfloat16
+    assert drawn()(inputs, inputs, rows(1, 1)).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("biases, values", [((2,), (3, 8)), ((3,), (3, 7)), ((3, 1), (3, 8))])

@@ -259,7 +259,7 @@ def _request(record: Record, prompt: str, target: str) -> Request:
 
 
 def _with_place(prompt: str, subject: str) -> str:
-    return prompt.replace(subject, SUBJECT, 1)
+    return prompt.replace(subject.strip(), SUBJECT, 1)
 
 
 def _asked(form: str, record: Record) -> Iterator[Probe]:

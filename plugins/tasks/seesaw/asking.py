@@ -149,12 +149,9 @@ class Asking:
 
 
 def request_of(record: Record) -> Request:
-    """Return what a record writes.
-
-    Some of the authors' values have a space at their end, which would be a token to predict.
-    """
+    """Return what a record writes."""
     rewrite = record["requested_rewrite"]
-    new, true = (rewrite[field]["str"].strip() for field in ("target_new", "target_true"))
+    new, true = (rewrite[field]["str"] for field in ("target_new", "target_true"))
     return Request(rewrite["prompt"], rewrite["subject"], new, true)
 
 
