@@ -115,13 +115,14 @@ def influences(
         return _left_out(columns, summarize, units)
     found = {}
     for name, own in slopes.items():
-        moves, there = np.zeros(cases), np.zeros(cases, bool)
-        # In one order, so that rows that were read back give the last bit that they gave when made.
-        for column, slope in sorted(own.items()):
+        terms, there = np.zeros((len(own), cases)), np.zeros(cases, bool)
+        for term, (column, slope) in zip(terms, own.items(), strict=True):
             if (present := ~np.isnan(columns[column])).any():
                 values = columns[column][present]
-                moves[present] += slope / len(values) * (values - values.mean())
+                term[present] = slope / len(values) * (values - values.mean())
                 there |= present
+        # Exact sums: whatever the order of the columns, and nothing is left of what cancels out.
+        moves = np.array([math.fsum(of_case) for of_case in terms.T.tolist()])
         has = there if groups is None else np.bincount(units, there) > 0
         own_moves = moves if groups is None else np.bincount(units, moves)
         found[name] = own_moves[has] * has.sum()
