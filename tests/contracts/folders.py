@@ -32,6 +32,7 @@ FLEETING = {
 }  # fmt: skip
 """Keys of what differs without another answer: times, digests that cover the code, machines, paths."""
 DIGEST = re.compile(r"\b[0-9a-f]{8,64}\b")
+VERSION = re.compile(r"edit-harness \d[\d.]*")
 FILES = ("manifest.json", "cases.jsonl", "samples.jsonl", "results.json", "events.jsonl")
 
 
@@ -60,4 +61,6 @@ def steady(value: Any) -> Any:
         return {key: steady(each) for key, each in value.items() if key not in FLEETING}
     if isinstance(value, list):
         return [steady(each) for each in value]
-    return DIGEST.sub("<digest>", value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return VERSION.sub("edit-harness", DIGEST.sub("<digest>", value))
+    return value

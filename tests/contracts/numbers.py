@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -33,7 +34,10 @@ def cast() -> dict[str, Any]:
 
 
 def of(task: str, editors: tuple[str, ...] = tuple(EDITORS), limit: int = LIMIT) -> dict[str, Any]:
-    """Return a task's numbers: by regime and editor, values with intervals and counts, and statuses."""
+    """Return a task's numbers by regime and editor: value, interval and count of each measure.
+
+    With them stand the counts of cases by what became of them, and the run's identity but for the code.
+    """
     torch.set_num_threads(1)
     model, found = eh.load_model("pocket"), {}
     with TemporaryDirectory() as folder:
@@ -41,11 +45,32 @@ def of(task: str, editors: tuple[str, ...] = tuple(EDITORS), limit: int = LIMIT)
             run = eh.evaluate(
                 editor, task, model, limit=limit, regime=REGIMES[regime], output=folder
             )
-            results = run.results()
-            found[f"{task} {regime} {editor}"] = {
-                key: value for key, value in results["results"].items() if value is not None
-            } | {"failures": results["failures"]}
+            found[f"{task} {regime} {editor}"] = _told(run.results()) | {
+                "identity": _own(run.folder.manifest()["identity"])
+            }
     return found
+
+
+def _told(results: Mapping[str, Any]) -> dict[str, Any]:
+    flat, counts = results["results"], ("cases", "missing", "noop", "undecided", "unparsed")
+    ends = ("", "_low", "_high", "_n")
+    measures = {
+        key.split(",")[0]: key.split(",")[1] for key in flat if key.endswith("_n", 0, key.find(","))
+    }
+    found: dict[str, Any] = {
+        name.removesuffix("_n"): [flat[f"{name.removesuffix('_n')}{end},{mode}"] for end in ends]
+        for name, mode in measures.items()
+    }
+    return found | {name: results[name] for name in counts} | {"failed": results["failed"]}
+
+
+def _own(identity: Mapping[str, Any]) -> Any:
+    """Return what a run is, without the digests and the versions of its code."""
+    return {
+        key: _own(each) if isinstance(each, Mapping) else each
+        for key, each in identity.items()
+        if key != "code" and not str(each).startswith("edit-harness ")
+    }
 
 
 def _elsewhere(task: str) -> dict[str, Any]:
