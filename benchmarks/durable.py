@@ -23,14 +23,15 @@ from zlib import crc32
 
 import click
 
-from edit_harness import durable, log
+from edit_harness import durable
 from edit_harness.cases import Answers, Case, Choose, Probe, Request, Scores
-from edit_harness.components import make_metrics
 from edit_harness.encoding import dumps, encode_answer, encode_case
+from edit_harness.folder import log
+from edit_harness.folder.records import OK, Record, RunFolder
 from edit_harness.interfaces import Metric
-from edit_harness.outcome import Run, values
-from edit_harness.plugins import Plugins
-from edit_harness.records import OK, Record, RunFolder
+from edit_harness.registry.components import make_metrics
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run.outcome import Run, values
 
 ROLES = (
     "efficacy",

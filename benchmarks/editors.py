@@ -20,8 +20,8 @@ from typing import Any
 
 import click
 
-from edit_harness import assembly
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import assembly
 
 TASKS = ("counterfact", "counterfactplus")
 COLUMNS = {

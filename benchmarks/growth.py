@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.counting import Cost, Work, counting
-from edit_harness import plan, runner
 from edit_harness.api import load_model
-from edit_harness.assembly import make_benchmark, make_editor
 from edit_harness.interfaces import Regime
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import plan, runner
+from edit_harness.run.assembly import make_benchmark, make_editor
 
 SPREAD = 1.1
 """Largest ratio of the work a case at two sizes."""

@@ -18,11 +18,13 @@ from unittest import mock
 import click
 import torch
 
-from edit_harness import accounts, asking, assembly, evaluation, process, selftest
-from edit_harness.before import Before
-from edit_harness.evaluation import Evaluation
-from edit_harness.plugins import Plugins
-from edit_harness.witness import Witness
+from edit_harness.folder import accounts
+from edit_harness.registry import process
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import asking, assembly, evaluation, selftest
+from edit_harness.run.before import Before
+from edit_harness.run.evaluation import Evaluation
+from edit_harness.run.witness import Witness
 
 OFF = (
     (Witness, "__init__"),

@@ -12,10 +12,10 @@ from torch import Tensor
 from benchmarks import naive
 from benchmarks.naive import Asked, Runner, Update
 from edit_harness import Choose, Drift, Generate, Query, Request
-from edit_harness.base import Base
 from edit_harness.edits import UNEDITED, Delta, Edit, LowRank
-from edit_harness.model import Model
-from edit_harness_plugins.editors.rome import Rome
+from edit_harness.model.base import Base
+from edit_harness.model.model import Model
+from edit_harness_plugins.editors.locate.rome import Rome
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from typing import TypeVar
 import click
 import torch
 
-from edit_harness import Choose, Request, assembly
+from edit_harness import Choose, Request
 from edit_harness.cases import Scores
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Editor
-from edit_harness.model import Model
-from edit_harness.plugins import Plugins
+from edit_harness.model.model import Model
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import assembly
 
 T = TypeVar("T")
 

@@ -20,10 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.together import timed
-from edit_harness import Request, assembly, causal, restoration
-from edit_harness.causal import Fact, Method, Traced
-from edit_harness.model import Model
-from edit_harness.plugins import Plugins
+from edit_harness import Request
+from edit_harness.model.model import Model
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import assembly
+from edit_harness_plugins.commands.studies.trace import causal, restoration
+from edit_harness_plugins.commands.studies.trace.causal import Fact, Method, Traced
 
 
 @click.command()

@@ -24,10 +24,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from edit_harness.executors import rays
-from edit_harness.executors.crew import Finished, Ready, Unit
-from edit_harness.executors.places import Settings
-from edit_harness.records import Record
+from edit_harness.folder.records import Record
+from edit_harness_plugins.commands.distributed import rays
+from edit_harness_plugins.commands.distributed.crew import Finished, Ready, Unit
+from edit_harness_plugins.commands.distributed.places import Settings
 
 RUN = ("-e", "rome", "-t", "counterfactplus", "-q")
 SENT = 2000

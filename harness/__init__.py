@@ -7,7 +7,7 @@ a plugin registers its names in milliseconds, and the heavy modules load when a 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from edit_harness.cases import (
+from .cases import (
     Answer,
     Case,
     Choose,
@@ -28,16 +28,9 @@ from edit_harness.cases import (
     Verdict,
     join,
 )
-from edit_harness.errors import (
-    DataError,
-    HarnessError,
-    PluginError,
-    ResourceError,
-    RunFolderError,
-    UsageError,
-)
-from edit_harness.hookspecs import Register, hookimpl
-from edit_harness.interfaces import (
+from .errors import DataError, HarnessError, PluginError, ResourceError, RunFolderError, UsageError
+from .hookspecs import Register, hookimpl
+from .interfaces import (
     FROM_PRESET,
     Builder,
     Control,
@@ -57,15 +50,15 @@ from edit_harness.interfaces import (
 )
 
 if TYPE_CHECKING:
-    from edit_harness.api import edit, evaluate, load_model, merge, save_model
-    from edit_harness.assembly import inner
-    from edit_harness.outcome import Run
+    from .api import edit, evaluate, load_model, merge, save_model
+    from .run.assembly import inner
+    from .run.outcome import Run
 
 _LAZY = {
-    "Run": "edit_harness.outcome",
+    "Run": "edit_harness.run.outcome",
     "edit": "edit_harness.api",
     "evaluate": "edit_harness.api",
-    "inner": "edit_harness.assembly",
+    "inner": "edit_harness.run.assembly",
     "load_model": "edit_harness.api",
     "merge": "edit_harness.api",
     "save_model": "edit_harness.api",

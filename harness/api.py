@@ -9,19 +9,20 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from edit_harness.assembly import load, make_benchmark, make_editor
-from edit_harness.cases import Request
-from edit_harness.edits import Edit
-from edit_harness.errors import PluginError, ResourceError, UsageError
-from edit_harness.evaluation import Advance, assemble
-from edit_harness.executors.choosing import chosen
-from edit_harness.executors.worker import Order
-from edit_harness.interfaces import Control, Editor, Regime, Task
-from edit_harness.joining import Joined
-from edit_harness.model import Model
-from edit_harness.outcome import Run
-from edit_harness.plugins import Plugins
-from edit_harness.shares import Share
+from edit_harness_plugins.commands.distributed.choosing import chosen
+from edit_harness_plugins.commands.distributed.joining import Joined
+from edit_harness_plugins.commands.distributed.worker import Order
+
+from .cases import Request
+from .edits import Edit
+from .errors import PluginError, ResourceError, UsageError
+from .interfaces import Control, Editor, Regime, Task
+from .model.model import Model
+from .registry.plugins import Plugins
+from .run.assembly import load, make_benchmark, make_editor
+from .run.evaluation import Advance, assemble
+from .run.outcome import Run
+from .run.shares import Share
 
 MODEL_ARGUMENTS = (
     "dtype", "device", "device_map", "max_memory", "revision", "batch_rows", "chat_template",
@@ -55,7 +56,7 @@ def evaluate(
     """Edit case by case, ask before and after, and return the numbers.
 
     ``editor``, ``task`` and ``model`` are names or objects; ``model_args`` go to
-    `edit_harness.loading.load` (dtype, device, revision, device_map, max_memory, batch_rows, chat_template,
+    `edit_harness.loading.loading.load` (dtype, device, revision, device_map, max_memory, batch_rows, chat_template,
     trust_remote_code, allow_pickle_weights).
     ``regime`` and ``judge``, with its settings, are the task's own if they are not given. A run that is in ``output``
     already goes on, or is read back. ``controls`` say what else edited models are asked, such as

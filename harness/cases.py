@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from edit_harness.errors import DataError
+from .errors import DataError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from edit_harness.interfaces import Control
+    from .interfaces import Control
 
 SUBJECT = "{}"
 
@@ -291,7 +291,7 @@ that is another one, in nats."""
 
 
 def unchanged(before: Sequence[Answer | None], after: Sequence[Answer | None]) -> bool:
-    """Tell whether an edit changed no answer: what `edit_harness.records.Record.noop` says.
+    """Tell whether an edit changed no answer: what `edit_harness.folder.records.Record.noop` says.
 
     Texts are the same, and so are the likeliest candidate, and which tokens are right (of a candidate
     without a rival: which are the likeliest); no probability changes by `VISIBLE`, no divergence comes to
@@ -382,4 +382,4 @@ class Examined(Case):
 
 
 Visit: TypeAlias = tuple[str, int]
-"""A case's id and the state of the model that it was put to: see `edit_harness.plan.Step`."""
+"""A case's id and the state of the model that it was put to: see `edit_harness.run.plan.Step`."""

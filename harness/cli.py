@@ -18,13 +18,13 @@ from typing import Any, NoReturn
 
 import click
 
-from edit_harness import signals
-from edit_harness.blame import said
-from edit_harness.commands import COMMANDS
-from edit_harness.errors import HarnessError, PluginError, ResourceError, Terminated
-from edit_harness.escapes import one_line, printable
-from edit_harness.options import HELP, misspelt
-from edit_harness.plugins import suggestion
+from . import signals
+from .commands import COMMANDS
+from .errors import HarnessError, PluginError, ResourceError, Terminated
+from .escapes import one_line, printable
+from .options import HELP, misspelt
+from .registry.blame import said
+from .registry.plugins import suggestion
 
 INTERNAL = 70
 COMPLETE = "_EDIT_HARNESS_COMPLETE"
@@ -65,7 +65,8 @@ class Harness(click.Group):
             handler = logging.StreamHandler()
             handler.setFormatter(Plain(logging.BASIC_FORMAT))
             logging.basicConfig(handlers=[handler])
-            logging.getLogger("edit_harness").setLevel(logging.DEBUG)
+            for name in ("edit_harness", "edit_harness_plugins"):
+                logging.getLogger(name).setLevel(logging.DEBUG)
         try:
             code = super().main(given, standalone_mode=False, **extra)
         except BaseException as error:

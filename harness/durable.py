@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from edit_harness.encoding import dumps, finite
-from edit_harness.files import staged
+from .encoding import dumps, finite
+from .files import staged
 
 BLOCK = 1 << 20
 SEAL = "sha256"

@@ -18,8 +18,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import torch
 from torch import Tensor
 
-from edit_harness import storage
-from edit_harness.errors import DataError, PluginError
+from . import storage
+from .errors import DataError, PluginError
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
 from typing import Any
 
-from edit_harness.cases import (
+from .cases import (
     Answer,
     Case,
     Choose,

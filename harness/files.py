@@ -23,7 +23,7 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
 
-from edit_harness.errors import DataError, ResourceError
+from .errors import DataError, ResourceError
 
 TRIES = 5
 TIMEOUT = 60.0

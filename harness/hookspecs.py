@@ -13,9 +13,9 @@ import pluggy
 
 GROUP = "edit_harness"
 DISTRIBUTION = "edit-harness"
-API = 1
+API = 2
 """The version of the plugin interface. It grows when a plugin that worked may no longer do so; a plugin
-may say for which it was made: ``edit_harness_api = 1``."""
+may say for which it was made: ``edit_harness_api = 2``."""
 
 hookspec = pluggy.HookspecMarker(GROUP)
 hookimpl = pluggy.HookimplMarker(GROUP)

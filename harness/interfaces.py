@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
-from edit_harness.addresses import elsewhere
-from edit_harness.cases import Answer, Case, Graded, Query, Reply, Request, Verdict
-from edit_harness.errors import UsageError
+from edit_harness_plugins.commands.distributed.addresses import elsewhere
+
+from .cases import Answer, Case, Graded, Query, Reply, Request, Verdict
+from .errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from edit_harness.edits import Edit
-    from edit_harness.model import Model
+    from .edits import Edit
+    from .model.model import Model
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True)
 class Regime:
-    """How edits share a model. It is carried out by `edit_harness.plan`; plugins do not know it.
+    """How edits share a model. It is carried out by `edit_harness.run.plan`; plugins do not know it.
 
     Raises `UsageError` for what does not fit the mode.
     """
@@ -321,7 +322,7 @@ class Task(ABC):
 
         By default they count cases, requests and probes. Raises `DataError` as `cases` does.
         """
-        from edit_harness.composition import of_cases
+        from edit_harness_plugins.tasks._files.composition import of_cases
 
         return of_cases(self.cases())
 
@@ -355,7 +356,7 @@ class Metric(ABC):
 
     def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Combine the values of all cases, NaN where a case has none; intervals come by themselves."""
-        from edit_harness.stats import column_means
+        from .stats import column_means
 
         return column_means(columns)
 
@@ -418,7 +419,7 @@ class Judge(ABC):
 
 
 class Control:
-    """Asks edited models of what no edit is about, so that side effects show; see `edit_harness.effects`.
+    """Asks edited models of what no edit is about, so that side effects show; see `edit_harness.run.effects`.
 
     It gives either a `query`, which any edit can be put to, or its own `examine`, which sees a module
     that holds the edit: an edit by adaptors or a prefix is refused there before the run.
@@ -513,11 +514,11 @@ class ModelSource:
     moments: str = ""
     """A folder with second-moment statistics."""
     baselines: str = ""
-    """A folder with what it answers to tasks before any edit: see `edit_harness.baselines`."""
+    """A folder with what it answers to tasks before any edit: see `edit_harness_plugins.commands.leaderboard.baselines`."""
 
 
 class Pack:
     """A table that was printed, and how its numbers are made again: data, which is all in a file."""
 
     file: ClassVar[str | Path]
-    """JSON, as `edit_harness.packs` reads it: runs, numbers, and what cannot be matched."""
+    """JSON, as `edit_harness_plugins.commands.studies.reproduce.packs` reads it: runs, numbers, and what cannot be matched."""

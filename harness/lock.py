@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from edit_harness.errors import ResourceError, RunFolderError
-from edit_harness.files import alive
+from .errors import ResourceError, RunFolderError
+from .files import alive
 
 HELD = {errno.EWOULDBLOCK, errno.EACCES}
 """What the system says of a lock that another has; anything else is a lock that does not work."""

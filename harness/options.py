@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
-from edit_harness.errors import UsageError
-from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.plugins import Plugins, suggestion
+from .errors import UsageError
+from .hookspecs import DISTRIBUTION
+from .registry.plugins import Plugins, suggestion
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
@@ -184,7 +184,7 @@ def with_selection(command: Callable[..., Any]) -> Callable[..., Any]:
         block_plugins: Sequence[str],
         **flags: Any,
     ) -> Any:
-        from edit_harness import selection
+        from .registry import selection
 
         if no_plugins and only_plugins:
             raise UsageError(
@@ -209,7 +209,7 @@ def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
     @required
     @wraps(command)
     def loaded(*args: Any, require: Sequence[str], **flags: Any) -> Any:
-        from edit_harness import selection
+        from .registry import selection
 
         plugins = Plugins.installed()
         selection.check_required(plugins, require)

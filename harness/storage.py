@@ -19,8 +19,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from edit_harness.errors import DataError, PluginError, ResourceError
-from edit_harness.plugins import Component, Plugins
+from .errors import DataError, PluginError, ResourceError
+from .registry.plugins import Component, Plugins
 
 FORMAT = "edit-harness edit 2"
 FIRST_FORMAT = "edit-harness edit 1"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from edit_harness.ledger import Finding, Ledger
+from .ledger import Finding, Ledger
 
 POLL = 0.05
 """Seconds between two looks at the ledger."""

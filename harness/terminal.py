@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from edit_harness.escapes import printable
+from .escapes import printable
 
 
 class Terminal(Console):

@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from edit_harness import Case, Probe, Request, Scores
-from edit_harness.log import encoded
-from edit_harness.records import FRAME
-from edit_harness_plugins.tasks.counterfact import CounterFact
+from edit_harness.folder.log import encoded
+from edit_harness.folder.records import FRAME
+from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("EDIT_HARNESS_SHARED") or ROOT.parent / "shared" / "data")

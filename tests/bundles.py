@@ -11,18 +11,19 @@ from functools import cache
 from pathlib import Path
 
 import edit_harness as eh
-from edit_harness import durable, records
-from edit_harness.assembly import make_benchmark
-from edit_harness.baselines import read, write
-from edit_harness.components import make_metrics, source_of
+from edit_harness import durable
 from edit_harness.encoding import decode_answer, decode_case, encode_case
-from edit_harness.leaderboard import baselining, bundle, checks
-from edit_harness.leaderboard.evidence import Evidence
-from edit_harness.leaderboard.findings import Report
-from edit_harness.leaderboard.limits import Limits
-from edit_harness.leaderboard.rows import OF_RECORD, record_of
-from edit_harness.outcome import Run, values
-from edit_harness.plugins import Plugins
+from edit_harness.folder import records
+from edit_harness.registry.components import make_metrics, source_of
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.outcome import Run, values
+from edit_harness_plugins.commands.leaderboard import baselining, bundle, checks
+from edit_harness_plugins.commands.leaderboard.baselines import read, write
+from edit_harness_plugins.commands.leaderboard.evidence import Evidence
+from edit_harness_plugins.commands.leaderboard.findings import Report
+from edit_harness_plugins.commands.leaderboard.limits import Limits
+from edit_harness_plugins.commands.leaderboard.rows import OF_RECORD, record_of
 
 plugins = cache(Plugins.installed)
 SAMPLE = Path(source_of(plugins(), "pocket").data["counterfact"])

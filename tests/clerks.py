@@ -11,8 +11,8 @@ from typing import Any
 
 from edit_harness.allowance import Allowance
 from edit_harness.errors import ResourceError
-from edit_harness.executors.crew import Unit
-from edit_harness.records import Record
+from edit_harness.folder.records import Record
+from edit_harness_plugins.commands.distributed.crew import Unit
 
 PLAIN, DIES, IS_STOPPED, HOLDS_THE_LOCK, HEARS_NO_ALARM, FAILS, HAS_A_BUG, IS_SLOW = range(8)
 ROWS = 3

@@ -14,7 +14,7 @@ os.environ["EDIT_HARNESS_CACHE"] = CACHE.name
 
 import torch
 
-from edit_harness.model import Model
+from edit_harness.model.model import Model
 from edit_harness.testing.tiny import tiny_model
 
 torch.set_num_threads(1)  # more only get in each other's way with models this small

@@ -15,11 +15,20 @@ from typing import Any, ClassVar
 
 from saboteurs import Honest, adds_in_place
 
-from edit_harness import Case, Choose, Generate, Probe, Request, runner
+from edit_harness import Case, Choose, Generate, Probe, Request
 from edit_harness.errors import HarnessError, Terminated
-from edit_harness.executors.crew import Came, Died, Event, Failed, Finished, Ready, Unit
-from edit_harness.executors.worker import Order, Worker
 from edit_harness.interfaces import Task
+from edit_harness.run import runner
+from edit_harness_plugins.commands.distributed.crew import (
+    Came,
+    Died,
+    Event,
+    Failed,
+    Finished,
+    Ready,
+    Unit,
+)
+from edit_harness_plugins.commands.distributed.worker import Order, Worker
 
 COUNT = 12
 POISON = "Case 7"
@@ -179,7 +188,7 @@ class Processes:
     ) -> None:
         self.order, self.size, self.chunk, self.before = order, size, chunk, before
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["edit_harness.executors.worker"])
+        self.context.set_forkserver_preload(["edit_harness_plugins.commands.distributed.worker"])
         self.processes: dict[int, Any] = {}
         self.pipes: dict[Connection, int] = {}
         self.hired = 0

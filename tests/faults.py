@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from edit_harness import durable, files, lock, log, records
+from edit_harness import durable, files, lock
+from edit_harness.folder import log, records
 
 SHORT = -1
 """A write that takes one byte only, in the place of an error."""

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from edit_harness.model import Model
+from edit_harness.model.model import Model
 
 CPU, ONE, TWO = torch.device("cpu"), torch.device("cuda:0"), torch.device("cuda:1")
 _LABELS: dict[int, tuple[StorageWeakRef, torch.device]] = {}

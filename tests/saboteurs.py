@@ -20,7 +20,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from edit_harness import Editor, Request
 from edit_harness.edits import Edit
-from edit_harness.model import Model
+from edit_harness.model.model import Model
 
 WHERE = "transformer.h.0.mlp.c_proj"
 AT = "Case 4"

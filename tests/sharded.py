@@ -10,12 +10,13 @@ from typing import Any
 
 from saboteurs import Honest
 
-from edit_harness import Case, Choose, Probe, Request, evaluation
-from edit_harness.assembly import make_benchmark
+from edit_harness import Case, Choose, Probe, Request
 from edit_harness.interfaces import ModelSource, Regime, Task
-from edit_harness.outcome import Run
-from edit_harness.plugins import Plugins
-from edit_harness.shares import Share
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import evaluation
+from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.outcome import Run
+from edit_harness.run.shares import Share
 from edit_harness.testing import tiny_model
 
 SINGLE = Regime()

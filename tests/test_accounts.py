@@ -2,9 +2,9 @@
 
 import pytest
 
-from edit_harness import accounts
 from edit_harness.errors import HarnessError, ResourceError
-from edit_harness.records import Record, RunFolder
+from edit_harness.folder import accounts
+from edit_harness.folder.records import Record, RunFolder
 
 VISITS = [("a", 0), ("b", 0), ("c", 0)]
 

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from edit_harness.encoding import decode_answer
-from edit_harness.leaderboard.agreement import distance, reconciled, same_value
+from edit_harness_plugins.commands.leaderboard.agreement import distance, reconciled, same_value
 
 
 def scores(logprobs, argmax, tokens=((1, 2), (3,))):

@@ -3,7 +3,8 @@
 import pytest
 from builders import distribution
 
-from edit_harness import alone, discovery
+from edit_harness import alone
+from edit_harness.registry import discovery
 
 GOOD = """
 from edit_harness import hookimpl

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Request, Text, Verdict
-from edit_harness.annotation import sheets
-from edit_harness.annotation.blinded import FORMS, SAYS_NEW, Item, drawn
-from edit_harness.annotation.opinions import Opinion, accuracy, agreements, means, seen
 from edit_harness.cli import main
 from edit_harness.encoding import encode_answer
-from edit_harness.records import Record, RunFolder
+from edit_harness.folder.records import Record, RunFolder
+from edit_harness_plugins.judges.people import sheets
+from edit_harness_plugins.judges.people.blinded import FORMS, SAYS_NEW, Item, drawn
+from edit_harness_plugins.judges.people.opinions import Opinion, accuracy, agreements, means, seen
 
 ASPECTS = {"thrift": "Praise of saving money.", "haste": "Hurry, in deeds or in words."}
 REQUEST = Request("{} works in", "Ada", "Oslo", "Rome")

@@ -5,9 +5,9 @@ import torch
 from test_packing import logprobs
 
 from edit_harness import Choose, Drift, Generate, NextToken
-from edit_harness.architectures import LINEAR
-from edit_harness.base import Base, Start
 from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.model.architectures import LINEAR
+from edit_harness.model.base import Base, Start
 from edit_harness.testing import tiny_model
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",

@@ -8,13 +8,14 @@ import pytest
 from bundles import plugins
 
 import edit_harness as eh
-from edit_harness import DataError, Divergence, Scores, Text, baselines
-from edit_harness.assembly import make_benchmark
-from edit_harness.baselines import Agreement, Baseline, agreement, line
+from edit_harness import DataError, Divergence, Scores, Text
 from edit_harness.cases import Case, Choose, Generate, Probe
-from edit_harness.components import source_of
 from edit_harness.interfaces import ModelSource
-from edit_harness.leaderboard.baselining import header, measured
+from edit_harness.registry.components import source_of
+from edit_harness.run.assembly import make_benchmark
+from edit_harness_plugins.commands.leaderboard import baselines
+from edit_harness_plugins.commands.leaderboard.baselines import Agreement, Baseline, agreement, line
+from edit_harness_plugins.commands.leaderboard.baselining import header, measured
 
 CASE = Case(
     "1", (), (Probe("efficacy", Choose("Rome is in", ("Italy", "Gaul"))), Probe("t", Generate("x")))

@@ -8,14 +8,15 @@ import torch
 from test_runner import CASES, METRICS, Push, case
 from tokenizers import normalizers
 
-from edit_harness import Case, Choose, Drift, Generate, NextToken, Probe, Request, Text, generation
-from edit_harness import before as before_module
-from edit_harness.before import Before
+from edit_harness import Case, Choose, Drift, Generate, NextToken, Probe, Request, Text
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.interfaces import Regime
-from edit_harness.model import Model
-from edit_harness.plan import steps
-from edit_harness.runner import chunks
+from edit_harness.model import generation
+from edit_harness.model.model import Model
+from edit_harness.run import before as before_module
+from edit_harness.run.before import Before
+from edit_harness.run.plan import steps
+from edit_harness.run.runner import chunks
 from edit_harness.testing import tiny_model
 
 PAIR = ("Paris", "Rome")

@@ -10,17 +10,19 @@ import pytest
 import torch
 from saboteurs import Honest
 
-from edit_harness import Case, Choose, Probe, Request, asking, baselines, evaluation, runner
-from edit_harness.assembly import make_benchmark
-from edit_harness.beside import Care
+from edit_harness import Case, Choose, Probe, Request
 from edit_harness.edits import Dense, Edit
 from edit_harness.encoding import encode_answer
 from edit_harness.errors import CaseError, ResourceError, RunFolderError
 from edit_harness.interfaces import ModelSource, Regime, Task
-from edit_harness.plugins import Plugins
-from edit_harness.remarks import remarks
+from edit_harness.model.tokens import TooLongError
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import asking, evaluation, runner
+from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.beside import Care
+from edit_harness.run.remarks import remarks
 from edit_harness.testing import tiny_model
-from edit_harness.tokens import TooLongError
+from edit_harness_plugins.commands.leaderboard import baselines
 
 SINGLE = Regime()
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")

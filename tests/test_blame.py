@@ -2,8 +2,8 @@
 
 import pytest
 
-from edit_harness.blame import blamed, named, remember, said
 from edit_harness.errors import DataError, PluginError, Terminated
+from edit_harness.registry.blame import blamed, named, remember, said
 
 
 class Odd:

@@ -13,11 +13,11 @@ from io import BytesIO
 import pytest
 from bundles import digest, folder_of
 
-from edit_harness.leaderboard import bundle, strict
-from edit_harness.leaderboard.findings import Rejected
-from edit_harness.leaderboard.inspecting import inspect
-from edit_harness.leaderboard.limits import MEMBERS, Limits
-from edit_harness.leaderboard.rows import Rows
+from edit_harness_plugins.commands.leaderboard import bundle, strict
+from edit_harness_plugins.commands.leaderboard.findings import Rejected
+from edit_harness_plugins.commands.leaderboard.inspecting import inspect
+from edit_harness_plugins.commands.leaderboard.limits import MEMBERS, Limits
+from edit_harness_plugins.commands.leaderboard.rows import Rows
 
 SMALL = Limits(
     members=8, compressed=200_000, uncompressed=400_000, ratio=50, document=100_000, row=2_000, rows=40,

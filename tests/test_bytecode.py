@@ -7,9 +7,9 @@ import sys
 import pytest
 from builders import in_memory
 
-from edit_harness import bytecode
-from edit_harness.packages import file_of
-from edit_harness.uninstalled import of_class
+from edit_harness.registry import bytecode
+from edit_harness.registry.packages import file_of
+from edit_harness.registry.uninstalled import of_class
 
 CLASS = """
 from dataclasses import dataclass
@@ -122,7 +122,10 @@ def test_a_class_without_a_file_is_a_package_in_memory():
 
 
 def test_what_comes_from_stdin_has_one_digest_in_every_process():
-    text = CLASS + "from edit_harness.uninstalled import of_class\nprint(of_class(Mine).identity)\n"
+    text = (
+        CLASS
+        + "from edit_harness.registry.uninstalled import of_class\nprint(of_class(Mine).identity)\n"
+    )
     said = set()
     for seed in "12":
         done = subprocess.run(

@@ -9,10 +9,10 @@ from builders import question, record
 from click.testing import CliRunner
 
 from edit_harness import Judge, Measure, Metric, Regime, Task, UsageError, hookimpl
-from edit_harness.cards import card, composed, facts, found
 from edit_harness.cli import main
 from edit_harness.errors import DataError, PluginError
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
+from edit_harness_plugins.commands.catalog.cards import card, composed, facts, found
 
 NAMES = sorted({component.name for component in Plugins.installed().components})
 

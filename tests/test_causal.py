@@ -4,9 +4,10 @@ import pytest
 import torch
 from test_restoration import REQUESTS, deep
 
-from edit_harness import PluginError, Request, UsageError, causal, restoration
-from edit_harness.causal import KINDS, Fact, Method
+from edit_harness import PluginError, Request, UsageError
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.studies.trace import causal, restoration
+from edit_harness_plugins.commands.studies.trace.causal import KINDS, Fact, Method
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gemma"])

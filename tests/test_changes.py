@@ -1,6 +1,6 @@
 """Where two values differ."""
 
-from edit_harness.changes import ABSENT, Change, changes, identities, short
+from edit_harness.folder.changes import ABSENT, Change, changes, identities, short
 
 
 def test_fields_are_named_by_their_path():

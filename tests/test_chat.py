@@ -5,10 +5,10 @@ from builders import REQUEST
 
 from edit_harness import Choose, Generate, UsageError
 from edit_harness.edits import UNEDITED
+from edit_harness.model.tokens import Tokens, chat_frame
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.tiny import tiny_tokenizer
-from edit_harness.tokens import Tokens, chat_frame
-from edit_harness_plugins.editors.rome import Rome
+from edit_harness_plugins.editors.locate.rome import Rome
 
 TEMPLATE = (
     "{{ bos_token or '' }}{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content | trim }}"

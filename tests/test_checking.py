@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from builders import distribution
 
-from edit_harness import PluginError, checking
+from edit_harness import PluginError
 from edit_harness.errors import UsageError
 from edit_harness.ledger import Finding, Ledger
 from edit_harness.supervision import STARTING, Supervised
+from edit_harness_plugins.commands.authoring import checking
 
 METADATA = """Metadata-Version: 2.4
 Name: {name}
@@ -467,7 +468,7 @@ def test_without_pytest_the_error_says_what_to_install(found, monkeypatch):
 
 
 def test_the_command_needs_no_torch():
-    code = "import sys, edit_harness.checking; print('torch' in sys.modules)"
+    code = "import sys, edit_harness_plugins.commands.authoring.checking; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -9,10 +9,10 @@ import pytest
 from crews import Together
 
 import edit_harness as eh
-from edit_harness import assembly, beside
 from edit_harness.errors import ResourceError, UsageError
-from edit_harness.executors import choosing
+from edit_harness.run import assembly, beside
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.distributed import choosing
 
 ROOM = 4
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from edit_harness.columns import Values
+from edit_harness.folder.columns import Values
 
 NAN = math.nan
 ALL = np.arange(4)

@@ -10,10 +10,11 @@ from made_runs import made
 from test_cli import failed
 from test_runner import Push
 
-from edit_harness import Regime, comparing
+from edit_harness import Regime
 from edit_harness.cli import main
-from edit_harness.pairing import Pairing
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.results import comparing
+from edit_harness_plugins.commands.results.pairing import Pairing
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from edit_harness.errors import PluginError, ResourceError, UsageError
-from edit_harness.executors import connection
-from edit_harness.executors.places import Settings
+from edit_harness_plugins.commands.distributed import connection
+from edit_harness_plugins.commands.distributed.places import Settings
 
 
 @pytest.mark.parametrize(

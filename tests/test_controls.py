@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from edit_harness import Control, DataError, Graded, PluginError, UsageError
-from edit_harness.controls import SAMPLE, make_controls
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run.controls import SAMPLE, make_controls
 
 
 @dataclass

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from packaging.requirements import Requirement
 
 from edit_harness.cli import main
-from edit_harness.creating import LONGEST, RUNS, TEMPLATES
 from edit_harness.hookspecs import API
+from edit_harness_plugins.commands.authoring.creating import LONGEST, RUNS, TEMPLATES
 
 KINDS = tuple(RUNS)
 MARK = "Here is what makes it yours"

@@ -15,26 +15,29 @@ pytest.importorskip("accelerate")
 
 from logical import ONE, TWO, by_block, devices, label, spread
 
-from edit_harness import Generate, Request, hooks, rerun, selftest
+from edit_harness import Generate, Request
 from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
-from edit_harness.model import Model
-from edit_harness.moments import Moment, collect, save
-from edit_harness.presets import configure, shape_of
+from edit_harness.model import hooks
+from edit_harness.model.model import Model
+from edit_harness.registry.presets import configure, shape_of
+from edit_harness.run import selftest
+from edit_harness.run.witness import Witness
 from edit_harness.testing import tiny_model
-from edit_harness.witness import Witness
-from edit_harness_plugins.editors import mend_network
-from edit_harness_plugins.editors.alphaedit import AlphaEdit
-from edit_harness_plugins.editors.emmet import Emmet
-from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
-from edit_harness_plugins.editors.grace import Grace
-from edit_harness_plugins.editors.lora import Lora
-from edit_harness_plugins.editors.memit import Memit
-from edit_harness_plugins.editors.mend import Mend
-from edit_harness_plugins.editors.mend_network import Made, Network
-from edit_harness_plugins.editors.pmet import Pmet
-from edit_harness_plugins.editors.prompt import Prompt
-from edit_harness_plugins.editors.r_rome import RRome
-from edit_harness_plugins.editors.rome import Rome
+from edit_harness_plugins.editors._search import rerun
+from edit_harness_plugins.editors._search.moments import Moment, collect, save
+from edit_harness_plugins.editors.grace.grace import Grace
+from edit_harness_plugins.editors.in_context.prompt import Prompt
+from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
+from edit_harness_plugins.editors.locate.emmet import Emmet
+from edit_harness_plugins.editors.locate.memit import Memit
+from edit_harness_plugins.editors.locate.pmet import Pmet
+from edit_harness_plugins.editors.locate.r_rome import RRome
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.mend import mend_network
+from edit_harness_plugins.editors.mend.mend import Mend
+from edit_harness_plugins.editors.mend.mend_network import Made, Network
+from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.tuning.lora import Lora
 
 LAYERS = 3
 PLACES = {

@@ -11,7 +11,7 @@ from test_runner import Push
 
 from edit_harness import Regime
 from edit_harness.cli import main
-from edit_harness.differing import Change, Difference
+from edit_harness_plugins.commands.results.differing import Change, Difference
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 
 from edit_harness import Measure, Metric
-from edit_harness.doubts import doubts
+from edit_harness.run.doubts import doubts
 
 
 class Sums(Metric):

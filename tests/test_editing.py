@@ -10,8 +10,8 @@ from transformers import AutoModelForCausalLM
 
 import edit_harness as eh
 from edit_harness.cli import main
-from edit_harness.editing import read
 from edit_harness.edits import Dense, Edit
+from edit_harness_plugins.commands.run.editing import read
 
 FAST = "steps=3,context_count=1,covariance=false"
 FACTS = [

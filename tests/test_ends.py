@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.ends import Ends
-from edit_harness.hooks import recording
+from edit_harness.model.hooks import recording
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors._search.ends import Ends
 
 TEXTS = [(5, 9, 2, 7, 4, 3), (8, 1, 6), (5, 9, 2, 9, 9), (5, 9), (8, 1, 6)]
 FAMILIES = ["gpt2", "gptj", "llama", "qwen2", "gemma2", "opt", "bloom"]

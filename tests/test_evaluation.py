@@ -10,16 +10,16 @@ import torch
 from builders import in_memory, record
 
 import edit_harness as eh
-from edit_harness.assembly import make_benchmark
 from edit_harness.edits import Edit
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import RunFolderError
-from edit_harness.evaluation import assemble
-from edit_harness.model import Model
-from edit_harness.outcome import LEVEL, Run, limits_of
-from edit_harness.plugins import Plugins
-from edit_harness.records import RunFolder, cases_digest, columns
-from edit_harness.remarks import remarks
+from edit_harness.folder.records import RunFolder, cases_digest, columns
+from edit_harness.model.model import Model
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.evaluation import assemble
+from edit_harness.run.outcome import LEVEL, Run, limits_of
+from edit_harness.run.remarks import remarks
 from edit_harness.stats import estimates
 from edit_harness.testing import tiny_model
 

@@ -11,11 +11,11 @@ from test_runner import Push
 import edit_harness as eh
 from edit_harness import Control, Graded, Marks, PluginError, Regime
 from edit_harness.edits import Edit
-from edit_harness.outcome import Run
-from edit_harness.plan import sample
-from edit_harness.records import RunFolder
-from edit_harness.remarks import remarks
-from edit_harness.rereading import reread
+from edit_harness.folder.records import RunFolder
+from edit_harness.run.outcome import Run
+from edit_harness.run.plan import sample
+from edit_harness.run.remarks import remarks
+from edit_harness.run.rereading import reread
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2,))
@@ -118,7 +118,7 @@ def test_its_numbers_are_read_from_the_folder_alone(evaluate):
     found = run.results()["control"]["likelihood"]["loglikelihood"]
     assert found["models"] == 7
     assert found["difference"] == pytest.approx(found["after"] - found["before"])
-    read = reread(eh.plugins.Plugins.installed(), str(run.folder.path))
+    read = reread(eh.registry.plugins.Plugins.installed(), str(run.folder.path))
     assert read.results() == run.results()
 
 
@@ -250,7 +250,7 @@ class Wavering(Likelihood):
 def test_a_measure_that_an_edited_model_lacks_ends_nothing(evaluate):
     run = evaluate(control=Wavering(), control_args={"sample": 2})
     assert run.effects == []
-    read = reread(eh.plugins.Plugins.installed(), str(run.folder.path))
+    read = reread(eh.registry.plugins.Plugins.installed(), str(run.folder.path))
     assert read.uncompared["wavering"]["loglikelihood"].startswith("NaN of 3, of the edited model")
 
 
@@ -296,8 +296,8 @@ def edit_harness_register_controls(register):
 
 
 def test_reports_and_pages_have_the_table_of_controls(evaluate):
-    from edit_harness import formats, layouts
-    from edit_harness.pages.explorer import explore
+    from edit_harness_plugins.commands.report import formats, layouts
+    from edit_harness_plugins.commands.report.explorer import explore
 
     run = evaluate(control=Likelihood(), control_args={"sample": 2})
     (grid,) = layouts.besides([run])
@@ -319,8 +319,8 @@ def test_reports_and_pages_have_the_table_of_controls(evaluate):
 
 
 def test_two_runs_are_compared_by_their_controls(evaluate):
-    from edit_harness.comparing import _controls, remarks
-    from edit_harness.pairing import Pairing
+    from edit_harness_plugins.commands.results.comparing import _controls, remarks
+    from edit_harness_plugins.commands.results.pairing import Pairing
 
     given = {"controls": [Likelihood()], "control_args": {"sample": 5}}
     plain, pushed = evaluate("none", **given), evaluate(**given)

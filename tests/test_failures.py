@@ -7,17 +7,17 @@ import pytest
 import torch
 from test_runner import CASES, METRICS, PEOPLE, Push, ran
 
-from edit_harness import failures
 from edit_harness.allowance import Allowance, Expired
-from edit_harness.before import Before
 from edit_harness.edits import Edit
 from edit_harness.errors import HarnessError, PluginError, ResourceError
-from edit_harness.failures import DeviceLostError, NoEditError
+from edit_harness.folder.records import STATUSES
 from edit_harness.interfaces import Regime
-from edit_harness.plan import steps
-from edit_harness.records import STATUSES
-from edit_harness.runner import chunks
-from edit_harness.tokens import TooLongError
+from edit_harness.model.tokens import TooLongError
+from edit_harness.run import failures
+from edit_harness.run.before import Before
+from edit_harness.run.failures import DeviceLostError, NoEditError
+from edit_harness.run.plan import steps
+from edit_harness.run.runner import chunks
 
 LOST = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
 

@@ -7,7 +7,7 @@ import pytest
 from faults import ERRORS, SHORT, failing
 
 from edit_harness.errors import HarnessError, ResourceError
-from edit_harness.records import Record, RunFolder
+from edit_harness.folder.records import Record, RunFolder
 
 IDENTITY = {"faulty": True}
 ROWS = 6

@@ -8,12 +8,13 @@ from made_runs import made
 from test_runner import Push
 
 import edit_harness as eh
-from edit_harness import ResourceError, figures
-from edit_harness.figures import _short, draw
-from edit_harness.papers import COUNTERFACT, PRINTED
-from edit_harness.subsets import Subsets
+from edit_harness import ResourceError
 from edit_harness.testing import tiny_model
-from edit_harness.typesetting import filled
+from edit_harness_plugins.commands.report import figures
+from edit_harness_plugins.commands.report.figures import _short, draw
+from edit_harness_plugins.commands.report.papers import COUNTERFACT, PRINTED
+from edit_harness_plugins.commands.report.subsets import Subsets
+from edit_harness_plugins.commands.report.typesetting import filled
 
 pytest.importorskip("matplotlib")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -44,7 +45,7 @@ def seesaw(runs):
         **run.manifest["identity"],
         "task": {"name": "seesaw-cf", "version": "1", "data": ""},
     }
-    from edit_harness_plugins.metrics.confidence import Confidence
+    from edit_harness_plugins.metrics.people.confidence import Confidence
 
     rows = []
     for i, r in enumerate(run.everything):

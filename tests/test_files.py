@@ -12,14 +12,7 @@ import pytest
 
 from edit_harness import files
 from edit_harness.errors import DataError, ResourceError
-from edit_harness.files import (
-    Remote,
-    cache_folder,
-    fetch,
-    known_sha256,
-    replacing,
-    sha256_of,
-)
+from edit_harness.files import Remote, cache_folder, fetch, known_sha256, replacing, sha256_of
 
 CONTENT = b"some facts\n" * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

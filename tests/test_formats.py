@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edit_harness.formats import (
+from edit_harness_plugins.commands.report.formats import (
     CONTROL,
     FORMATS,
     Cell,
@@ -22,7 +22,7 @@ from edit_harness.formats import (
     rich,
     table,
 )
-from edit_harness.report import render
+from edit_harness_plugins.commands.report.report import render
 
 HOSTILE = (
     "<script>alert(1)</script>", "a|b`c*d_e", r"\input{x}$y$&#%~^", "[link](http://x)", "[/bold]",

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from edit_harness import Case
 from edit_harness.errors import RunFolderError
-from edit_harness.mending import repair
-from edit_harness.records import Record, RunFolder
+from edit_harness.folder.records import Record, RunFolder
+from edit_harness_plugins.commands.results.mending import repair
 
 EXAMPLES = int(os.environ.get("EDIT_HARNESS_FUZZ") or 500)
 """How many mutations are tried; 10,000 were before a release."""

@@ -5,9 +5,9 @@ import torch
 
 from edit_harness import Choose, Generate
 from edit_harness.edits import UNEDITED, Dense, Edit
-from edit_harness.generation import Line, Prompt, drawn, samples
+from edit_harness.model.generation import Line, Prompt, drawn, samples
+from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model
-from edit_harness.tokens import TooLongError
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "qwen2", "opt", "gemma2", "bloom"]
 PROMPT = "Ada lives in the city of"

@@ -12,9 +12,10 @@ import torch
 from test_generation import FAMILIES, edit_of, uncached
 from torch import nn
 
-from edit_harness import Generate, generation
+from edit_harness import Generate
 from edit_harness.edits import UNEDITED, Dense, Edit
-from edit_harness.generation import Prompt, Sharing, samples
+from edit_harness.model import generation
+from edit_harness.model.generation import Prompt, Sharing, samples
 from edit_harness.testing.tiny import tiny_model
 
 TEXTS = ["Ada", "Bob works at Fiat in Rome, and Ann", "Where is the Eiffel", "It rains"]

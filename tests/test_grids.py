@@ -5,8 +5,16 @@ import re
 import pytest
 
 from edit_harness import UsageError
-from edit_harness.grids import Axis, asked, axes, check_fields, layers, named, points
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
+from edit_harness_plugins.commands.studies.sweep.grids import (
+    Axis,
+    asked,
+    axes,
+    check_fields,
+    layers,
+    named,
+    points,
+)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from edit_harness import guard, process
+from edit_harness.registry import guard, process
 
 
 def test_what_is_printed_is_caught_and_noted(capsys):
@@ -90,7 +90,7 @@ def test_what_is_printed_while_plugins_are_at_work_goes_where_messages_go(capsys
 
 
 def python(code):
-    script = f"import os, sys\nfrom edit_harness import guard\n{code}"
+    script = f"import os, sys\nfrom edit_harness.registry import guard\n{code}"
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
@@ -110,7 +110,7 @@ with guard.importing() as went:
     import torch
     torch.set_grad_enabled(False)
     torch.set_default_dtype(torch.float64)
-from edit_harness import process
+from edit_harness.registry import process
 again = process.read()
 print(torch.is_grad_enabled(), torch.zeros(1).dtype)
 print(all(again[name] == start for name, start in process.START.items()))
@@ -141,9 +141,9 @@ def test_folders_that_are_gone_from_the_path_come_back():
 def test_rich_is_not_held_against_a_plugin():
     """It draws random numbers when it is first imported, as a plugin does that uses the harness."""
     code = (
-        "from edit_harness import guard\n"
+        "from edit_harness.registry import guard\n"
         "with guard.importing() as went:\n"
-        "    from edit_harness import report\n"
+        "    from edit_harness_plugins.commands.report import report\n"
         "print(list(went.notes))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

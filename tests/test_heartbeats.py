@@ -9,7 +9,7 @@ import pytest
 
 from edit_harness import allowance
 from edit_harness.allowance import Allowance, Expired
-from edit_harness.executors.heartbeats import BEATS, Pulse, Roll
+from edit_harness_plugins.commands.distributed.heartbeats import BEATS, Pulse, Roll
 
 
 def test_a_pulse_beats_at_once_and_goes_on():

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from edit_harness import heatmaps
 from edit_harness.errors import ResourceError, UsageError
-from edit_harness.heatmaps import HeatMap
 from edit_harness.terminal import Terminal
+from edit_harness_plugins.commands.report import heatmaps
+from edit_harness_plugins.commands.report.heatmaps import HeatMap
 
 SMALL = HeatMap(
     "Hidden states",

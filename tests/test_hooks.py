@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from edit_harness.hooks import probing
+from edit_harness.model.hooks import probing
 
 
 def test_the_gradient_of_the_zeros_is_that_of_the_output():

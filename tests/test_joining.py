@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from sharded import BAD, NAMES, SINGLE, assembled, documents, made, plugins, shards, timeless
 
-from edit_harness import UsageError, manifests, runner
+from edit_harness import UsageError
 from edit_harness.errors import RunFolderError
+from edit_harness.folder import manifests
+from edit_harness.folder.records import RunFolder
 from edit_harness.interfaces import Regime
-from edit_harness.joining import Joined
-from edit_harness.outcome import Run
-from edit_harness.records import RunFolder
-from edit_harness.shares import Share
+from edit_harness.run import runner
+from edit_harness.run.outcome import Run
+from edit_harness.run.shares import Share
+from edit_harness_plugins.commands.distributed.joining import Joined
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
 SHARDS = 3

@@ -19,9 +19,9 @@ from edit_harness import (
     Text,
     UsageError,
     Verdict,
-    judging,
 )
-from edit_harness.judging import NO_JUDGE, judged
+from edit_harness.run import judging
+from edit_harness.run.judging import NO_JUDGE, judged
 
 RIGHT, WRONG = Verdict("decided", 1.0), Verdict("decided", 0.0)
 KEYED = Probe("efficacy", Generate("1 + 1 ="), key=Key("number", "2", "3"))

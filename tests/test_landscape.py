@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from edit_harness import Measure, UsageError
-from edit_harness.formats import table
-from edit_harness.grids import Axis, points
-from edit_harness.landscape import Landscape, mapped
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
 from edit_harness.stats import Estimate
+from edit_harness_plugins.commands.report.formats import table
+from edit_harness_plugins.commands.studies.sweep.grids import Axis, points
+from edit_harness_plugins.commands.studies.sweep.landscape import Landscape, mapped
 
 LAYERS, TOKENS = Axis("layer", (0, 1, 2)), Axis("fact_token", ("subject_last", "last"))
 KNOWN = {

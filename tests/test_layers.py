@@ -31,7 +31,7 @@ def test_the_layers_hold(tmp_path):
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        ("edit_harness.records", "numpy"),
+        ("edit_harness.folder.records", "numpy"),
         ("edit_harness_plugins.editors", "torch"),
         ("edit_harness_plugins.tasks", "edit_harness"),
     ],

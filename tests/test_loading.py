@@ -18,9 +18,9 @@ from transformers import (
 )
 
 from edit_harness import Choose, DataError, ModelSource, ResourceError, UsageError
-from edit_harness import loading as loading_module
 from edit_harness.edits import UNEDITED
-from edit_harness.loading import load
+from edit_harness.loading import loading as loading_module
+from edit_harness.loading.loading import load
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
 
 WEIGHTS = "model.safetensors"
@@ -371,7 +371,7 @@ def test_a_tokenizer_that_panics_at_a_text(folder):
 )
 def test_a_chat_template_that_cannot_be_rendered(folder, template, cause, monkeypatch):
     """Item 18 of issue I: also one that has no end."""
-    monkeypatch.setattr("edit_harness.tokens.RENDERING", 0.3)
+    monkeypatch.setattr("edit_harness.model.tokens.RENDERING", 0.3)
     (folder / "chat_template.jinja").write_text(template)
     assert loaded(folder)
     start = time.monotonic()

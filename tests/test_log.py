@@ -11,7 +11,7 @@ import pytest
 from faults import failing
 
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
-from edit_harness.log import BATCH, Log, encoded, scan
+from edit_harness.folder.log import BATCH, Log, encoded, scan
 
 MARK = "0123456789ab"
 
@@ -129,7 +129,7 @@ def test_a_failed_sync_is_never_tried_again(path):
 @pytest.mark.parametrize(("policy", "syncs"), [("row", BATCH), ("batch", 1), ("none", 0)])
 def test_the_policy_says_when_rows_are_made_safe(path, monkeypatch, policy, syncs):
     monkeypatch.setenv("EDIT_HARNESS_FSYNC", policy)
-    monkeypatch.setattr("edit_harness.log.monotonic", lambda: 0.0)
+    monkeypatch.setattr("edit_harness.folder.log.monotonic", lambda: 0.0)
     log = Log(path, MARK)
     with failing("fsync", errno.EIO, 10**9) as faulty:
         for _ in range(BATCH):

@@ -8,9 +8,9 @@ from builders import record
 from click.testing import CliRunner
 
 import edit_harness as eh
-from edit_harness import manifests
 from edit_harness.cli import main
 from edit_harness.errors import RunFolderError
+from edit_harness.folder import manifests
 from edit_harness.testing.tiny import tiny_model
 
 WRONG = (None, 1.5, "x", "\ud800", [1], [None], [{}], {"a": 1})

@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from edit_harness import mediation, stats
-from edit_harness.causal import Fact, Traced
+from edit_harness import stats
 from edit_harness.encoding import finite
-from edit_harness.mediation import END, FIRST, FURTHER, LAST, MIDDLE, NEXT, ROLES
-from edit_harness.tokens import Continuation
+from edit_harness.model.tokens import Continuation
+from edit_harness_plugins.commands.studies.trace import mediation
+from edit_harness_plugins.commands.studies.trace.causal import Fact, Traced
+from edit_harness_plugins.commands.studies.trace.mediation import (
+    END,
+    FIRST,
+    FURTHER,
+    LAST,
+    MIDDLE,
+    NEXT,
+    ROLES,
+)
 
 LAYERS = 3
 

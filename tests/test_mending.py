@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from test_fuzz import made
 
 from edit_harness.cli import main
-from edit_harness.log import encoded
-from edit_harness.records import Record, RunFolder
+from edit_harness.folder.log import encoded
+from edit_harness.folder.records import Record, RunFolder
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from sharded import made, shards, timeless
 
 import edit_harness as eh
-from edit_harness import runner
 from edit_harness.cli import main
-from edit_harness.outcome import Run
-from edit_harness.records import RunFolder
+from edit_harness.folder.records import RunFolder
+from edit_harness.run import runner
+from edit_harness.run.outcome import Run
 
 
 @pytest.fixture(scope="module")

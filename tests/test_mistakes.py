@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from edit_harness import assembly
 from edit_harness.cli import main
+from edit_harness.run import assembly
 
 HEAD = """
 import sys

@@ -21,10 +21,10 @@ from edit_harness import (
     Scores,
 )
 from edit_harness.edits import Dense, Edit, LowRank
-from edit_harness.hooks import Places, recording
-from edit_harness.model import Model
+from edit_harness.model.hooks import Places, recording
+from edit_harness.model.model import Model
+from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model, tiny_module, tiny_tokenizer
-from edit_harness.tokens import TooLongError
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "qwen2", "opt"]
 PADDED = ["gpt2", "gemma", "phi", "gptj", "llama", "bloom", "gemma2", "gpt_neo", "qwen2_moe"]

@@ -12,8 +12,9 @@ from builders import DATA
 from safetensors.torch import load_file, save_file
 
 from edit_harness import DataError, ModelSource
-from edit_harness.loading import load as load_model
-from edit_harness.moments import (
+from edit_harness.loading.loading import load as load_model
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors._search.moments import (
     ROWS,
     Moment,
     Provenance,
@@ -26,7 +27,6 @@ from edit_harness.moments import (
     load,
     save,
 )
-from edit_harness.testing import tiny_model
 
 TEXTS = [
     "Ada lives in Paris" + ", and then in Rome" * (i % 5) + f", says book {i}." for i in range(20)

@@ -13,14 +13,16 @@ from test_runner import Push
 from test_stats import bent
 
 import edit_harness as eh
-from edit_harness import Regime, UsageError, console, control
+from edit_harness import Regime, UsageError
 from edit_harness.cli import main
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import RunFolderError
-from edit_harness.flags import regime
-from edit_harness.outcome import Run
-from edit_harness.records import RunFolder
+from edit_harness.folder.records import RunFolder
+from edit_harness.run import control
+from edit_harness.run.flags import regime
+from edit_harness.run.outcome import Run
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.run import console
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 5))

@@ -11,9 +11,11 @@ import sys
 import pytest
 from builders import ROOT, distribution
 
-from edit_harness import UsageError, discovery, guard, inventory
-from edit_harness.contents import trees
-from edit_harness.plugins import Plugins
+from edit_harness import UsageError
+from edit_harness.registry import discovery, guard
+from edit_harness.registry.contents import trees
+from edit_harness.registry.plugins import Plugins
+from edit_harness_plugins.commands.catalog import inventory
 
 EDITOR = """
 from edit_harness import Editor, hookimpl
@@ -207,11 +209,18 @@ def test_a_module_that_registers_nothing_is_broken(here, monkeypatch):
     assert failure.reason.endswith("it registers nothing; hooks are functions marked @hookimpl")
 
 
-def test_a_plugin_of_a_later_interface_is_broken(here, monkeypatch):
-    (here / "mine.py").write_text(EDITOR + "\nedit_harness_api = 99\n")
+@pytest.mark.parametrize(
+    "plugin",
+    [f"{EDITOR}\nedit_harness_api = 1\n", f"from edit_harness.fields import Share\n{EDITOR}"],
+    ids=["says so", "imports a module that has moved"],
+)
+def test_a_plugin_of_another_interface_is_left_out_and_told_what_has_moved(
+    plugin, here, monkeypatch
+):
+    (here / "mine.py").write_text(plugin)
     monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
-    assert "made for version 99 of the plugin interface, and here it is 1" in failure.reason
+    assert failure.reason.endswith("; docs/plugins.md, What has moved, says what is where")
 
 
 def test_a_folder_has_files_with_hooks_and_modules_that_they_import(here, monkeypatch):
@@ -504,7 +513,7 @@ def test_a_revision_is_part_of_the_source(here, monkeypatch):
 def test_our_own_package_is_one_of_them(here):
     package = of("edit-harness")
     names = {name for name, _ in package.contents()}
-    assert {"edit_harness/cli.py", "edit_harness_plugins/editors/rome.py"} <= names
+    assert {"edit_harness/cli.py", "edit_harness_plugins/editors/locate/rome.py"} <= names
     assert package.version
     assert (ROOT / "harness" / "cli.py").read_bytes() == dict(package.contents())[
         "edit_harness/cli.py"

@@ -87,8 +87,8 @@ def test_the_wheel_has_nothing_else(wheel):
     [
         "edit_harness/py.typed",
         "edit_harness_plugins/py.typed",
-        "edit_harness/scaffold/every/.gitignore.tmpl",
-        "edit_harness/scaffold/every/pyproject.toml.tmpl",
+        "edit_harness_plugins/commands/authoring/scaffold/every/.gitignore.tmpl",
+        "edit_harness_plugins/commands/authoring/scaffold/every/pyproject.toml.tmpl",
         "edit_harness/testing/editors.py",
         "edit_harness_plugins/models/pocket/files/model.safetensors",
         "edit_harness_plugins/models/pocket/files/tokenizer.json",

@@ -9,10 +9,10 @@ import torch
 
 from edit_harness import Choose, Drift, NextToken
 from edit_harness.edits import Edit
-from edit_harness.model import Model
-from edit_harness.packing import SPREAD, additive, batches, grow, padded
+from edit_harness.model.model import Model
+from edit_harness.model.packing import SPREAD, additive, batches, grow, padded
+from edit_harness.model.worksheet import Read, Row
 from edit_harness.testing import tiny_model
-from edit_harness.worksheet import Read, Row
 
 FOLLOWS_MASKS = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
                  "phi", "opt", "olmo2", "falcon"]  # fmt: skip

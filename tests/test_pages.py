@@ -12,12 +12,22 @@ from browser import browser
 from page_runs import ELSEWHERE, PAYLOADS, STRINGS, altered, small, spoilt
 
 import edit_harness as eh
-from edit_harness import pages, records, report
-from edit_harness.pages import cases as page_cases
-from edit_harness.pages.breakdown import breakdowns
-from edit_harness.pages.cases import explored, measured, stored, worst_first
-from edit_harness.pages.facts import statuses
-from edit_harness.pages.text import LONGEST, clipped, embedded, guarded, host, shown, visible
+from edit_harness.folder import records
+from edit_harness_plugins.commands.report import cases as page_cases
+from edit_harness_plugins.commands.report import explorer as pages
+from edit_harness_plugins.commands.report import report
+from edit_harness_plugins.commands.report.breakdown import breakdowns
+from edit_harness_plugins.commands.report.cases import explored, measured, stored, worst_first
+from edit_harness_plugins.commands.report.facts import statuses
+from edit_harness_plugins.commands.report.text import (
+    LONGEST,
+    clipped,
+    embedded,
+    guarded,
+    host,
+    shown,
+    visible,
+)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +166,7 @@ def test_a_budget_keeps_the_worst_of_every_measure_and_the_page_says_so(base, mo
     ids = {case["id"] for case in some["cases"]}
     for order in worst_first(many, measured(many, stored(many))):
         assert many.records[order[0]].case in ids
-    monkeypatch.setattr("edit_harness.pages.explorer.BUDGET", 60_000)
+    monkeypatch.setattr("edit_harness_plugins.commands.report.explorer.BUDGET", 60_000)
     html = pages.explore([many], "Some")
     assert f"Showing {len(some['cases'])} of 90 cases: the worst" in html
     assert "Showing" not in pages.explore([base], "All")

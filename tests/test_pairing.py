@@ -10,9 +10,10 @@ from test_runner import Push
 from test_stats import bent
 
 from edit_harness import Metric, Regime, stats
+from edit_harness.folder.records import columns
 from edit_harness.interfaces import Measure
-from edit_harness.outcome import Run
-from edit_harness.pairing import (
+from edit_harness.run.outcome import Run
+from edit_harness_plugins.commands.results.pairing import (
     ALPHA,
     JACKKNIFE,
     MCNEMAR,
@@ -21,7 +22,6 @@ from edit_harness.pairing import (
     Pairing,
     _joined,
 )
-from edit_harness.records import columns
 
 
 @pytest.fixture(scope="module")

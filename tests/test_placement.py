@@ -8,17 +8,18 @@ import torch
 from test_base import QUERIES, low_rank
 from test_packing import logprobs
 
-from edit_harness import Generate, ModelSource, PluginError, Request, digests
+from edit_harness import Generate, ModelSource, PluginError, Request
 from edit_harness.api import save_model
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import LeakError
-from edit_harness.loading import load
-from edit_harness.model import Model
-from edit_harness.rerun import Rerun
+from edit_harness.loading.loading import load
+from edit_harness.model import digests
+from edit_harness.model.model import Model
+from edit_harness.run.witness import Witness
 from edit_harness.testing import tiny_model
-from edit_harness.witness import Witness
-from edit_harness_plugins.editors.ft import ConstrainedFineTuning
-from edit_harness_plugins.editors.rome import Rome
+from edit_harness_plugins.editors._search.rerun import Rerun
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning
 
 REQUESTS = [[Request("{} lives in", "Ada", "Paris")], [Request("{} works at", "Bob", "Fiat")]]
 EDITORS = [

@@ -2,9 +2,9 @@
 
 import pytest
 
-from edit_harness import fields
 from edit_harness.errors import ResourceError, UsageError
-from edit_harness.executors.places import Demand, Node, Settings, demanded, seats
+from edit_harness.registry import fields
+from edit_harness_plugins.commands.distributed.places import Demand, Node, Settings, demanded, seats
 
 CPUS = [Node("a", "a", cpus=8, gpus=0), Node("b", "b", cpus=4, gpus=0)]
 GPUS = [Node("a", "a", cpus=16, gpus=8), Node("b", "b", cpus=16, gpus=8)]

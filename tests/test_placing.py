@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from edit_harness import ModelSource, ResourceError, UsageError
 from edit_harness.cli import main
-from edit_harness.loading import load
+from edit_harness.loading.loading import load
+from edit_harness.loading.placing import OWNER, remove_left
 from edit_harness.lock import Owner
-from edit_harness.placing import OWNER, remove_left
 from edit_harness.testing import tiny_model
 
 MAP = {

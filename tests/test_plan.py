@@ -2,8 +2,8 @@ import pytest
 
 from edit_harness import Case, Choose, Probe, Request, UsageError
 from edit_harness.interfaces import Regime
-from edit_harness.plan import checkpoints, conflicting, conflicts, sample, steps
-from edit_harness_plugins.tasks.counterfact import CounterFact
+from edit_harness.run.plan import checkpoints, conflicting, conflicts, sample, steps
+from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
 
 
 def cases(count: int) -> list[Case]:

@@ -5,7 +5,7 @@ import pytest
 from builders import distribution
 
 from edit_harness import PluginError
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
 
 GOOD = """
 from edit_harness import Task, hookimpl

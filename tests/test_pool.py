@@ -10,9 +10,6 @@ import pytest
 from crews import POISON, Leaking, Mortal, Poison, Processes, Some, Together
 from saboteurs import Honest
 
-from edit_harness import evaluation, runner, selfcheck
-from edit_harness.assembly import load, make_benchmark
-from edit_harness.beside import Care
 from edit_harness.encoding import dumps
 from edit_harness.errors import (
     CaseError,
@@ -23,13 +20,16 @@ from edit_harness.errors import (
     RunFolderError,
     Terminated,
 )
-from edit_harness.executors import worker
-from edit_harness.executors.choosing import Executor
-from edit_harness.executors.crew import DeviceError, Failed
-from edit_harness.executors.worker import Order
 from edit_harness.interfaces import ModelSource, Regime
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import evaluation, runner, selfcheck
+from edit_harness.run.assembly import load, make_benchmark
+from edit_harness.run.beside import Care
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.distributed import worker
+from edit_harness_plugins.commands.distributed.choosing import Executor
+from edit_harness_plugins.commands.distributed.crew import DeviceError, Failed
+from edit_harness_plugins.commands.distributed.worker import Order
 
 CHUNK = 2
 HONEST = Mortal()

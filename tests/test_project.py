@@ -2,8 +2,9 @@
 
 import pytest
 
-from edit_harness import UsageError, discovery, project
+from edit_harness import UsageError
 from edit_harness.cli import main
+from edit_harness.registry import discovery, project
 
 ENTRIES = "[project.entry-points.edit_harness]\n"
 NAMED = '[project]\nname = "x"\n'

@@ -29,9 +29,17 @@ from kills.workers import differences, rows, workers
 
 import edit_harness as eh
 from edit_harness.errors import HarnessError, ResourceError
-from edit_harness.executors import connection, rays
-from edit_harness.executors.crew import Came, Died, Event, Failed, Finished, Ready, Unit
-from edit_harness.executors.places import Settings
+from edit_harness_plugins.commands.distributed import connection, rays
+from edit_harness_plugins.commands.distributed.crew import (
+    Came,
+    Died,
+    Event,
+    Failed,
+    Finished,
+    Ready,
+    Unit,
+)
+from edit_harness_plugins.commands.distributed.places import Settings
 
 SECONDS = 60.0
 """How long anything may take here; a busy machine starts processes slowly."""
@@ -183,8 +191,8 @@ WAITS = """
 import sys, time
 from functools import partial
 from edit_harness import signals
-from edit_harness.executors import rays
-from edit_harness.executors.places import Settings
+from edit_harness_plugins.commands.distributed import rays
+from edit_harness_plugins.commands.distributed.places import Settings
 
 crew = rays.staff(partial(time.sleep, 60), Settings(sys.argv[1], num_workers=1, cpus_per_worker=0))
 signals.install()

@@ -7,8 +7,8 @@ import pytest
 
 from edit_harness import Distribution, Divergence, ResourceError, RunFolderError, Scores, Text
 from edit_harness.encoding import decode_answer, encode_answer, finite
-from edit_harness.log import encoded
-from edit_harness.records import Record, RunFolder, columns, fingerprint
+from edit_harness.folder.log import encoded
+from edit_harness.folder.records import Record, RunFolder, columns, fingerprint
 
 IDENTITY = {"editor": "x", "seed": 0}
 

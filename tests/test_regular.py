@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from edit_harness.cli import main
 from edit_harness.errors import RunFolderError
-from edit_harness.regular import check_regular
+from edit_harness.folder.regular import check_regular
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@ import math
 import pytest
 
 from edit_harness import Measure
-from edit_harness.report import (
+from edit_harness.stats import Estimate
+from edit_harness_plugins.commands.report.report import (
     Line,
     combined,
     interval,
@@ -14,7 +15,6 @@ from edit_harness.report import (
     show,
     single,
 )
-from edit_harness.stats import Estimate
 
 PERCENT, NATS = Measure("x"), Measure("x", "lower", "nats")
 

@@ -13,11 +13,13 @@ from made_runs import made
 from test_cli import failed
 from test_runner import Push
 
-from edit_harness import console, layouts, remarks
 from edit_harness.cli import main
-from edit_harness.outcome import Run
-from edit_harness.pages import facts as page_facts
+from edit_harness.run import remarks
+from edit_harness.run.outcome import Run
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.report import facts as page_facts
+from edit_harness_plugins.commands.report import layouts
+from edit_harness_plugins.commands.run import console
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,11 @@ import pytest
 from builders import record
 from click.testing import CliRunner
 
-from edit_harness import reproducing, running
 from edit_harness.cli import main
-from edit_harness.packs import Leg
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.run import running
+from edit_harness_plugins.commands.studies.reproduce import reproducing
+from edit_harness_plugins.commands.studies.reproduce.packs import Leg
 
 PLUGIN = """
 from edit_harness import Editor, Pack, hookimpl

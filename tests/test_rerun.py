@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from edit_harness.hooks import adding, recording
-from edit_harness.rerun import Rerun
+from edit_harness.model.hooks import adding, recording
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors._search.rerun import Rerun
 
 FITS = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi",
         "opt", "olmo2", "falcon"]  # fmt: skip

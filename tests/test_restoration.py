@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from edit_harness import Request, restoration
-from edit_harness.causal import KINDS, Fact, Method
-from edit_harness.digests import of_module
-from edit_harness.model import Model
+from edit_harness import Request
+from edit_harness.model.digests import of_module
+from edit_harness.model.model import Model
 from edit_harness.testing.tiny import CONFIGS, tiny_model
+from edit_harness_plugins.commands.studies.trace import restoration
+from edit_harness_plugins.commands.studies.trace.causal import KINDS, Fact, Method
 
 REQUESTS = [
     Request("The mother tongue of {} is", "Danielle", "French"),

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from edit_harness import Case, Choose, DataError, Drift, Editor, Metric, PluginError, Probe, Request
-from edit_harness.before import Before
 from edit_harness.edits import Edit, LowRank
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import LeakError
 from edit_harness.interfaces import Regime
-from edit_harness.model import Model
-from edit_harness.plan import steps
-from edit_harness.runner import chunks, run
+from edit_harness.model.model import Model
+from edit_harness.run.before import Before
+from edit_harness.run.plan import steps
+from edit_harness.run.runner import chunks, run
 
 PEOPLE = ("Ada", "Bob", "Ann", "Danielle", "Paris")
 
@@ -471,7 +471,7 @@ def pair_of_ann() -> Case:
 
 def test_seconds_of_turns_and_batches_are_those_of_a_case(model, monkeypatch):
     ticks = iter(range(1000))
-    monkeypatch.setattr("edit_harness.making.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("edit_harness.run.making.perf_counter", lambda: float(next(ticks)))
     batch = ran(model, Push(), regime=Regime("batch", 5))
     assert {r.seconds["edit"] for r in batch} == {1 / 5}
     pair = Case("pair", (CASES[0].requests[0], CASES[1].requests[0]), CASES[0].probes)

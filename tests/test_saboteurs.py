@@ -9,14 +9,15 @@ from saboteurs import CAUGHT, PUT_BACK, Honest, saboteur
 from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from edit_harness import Case, Choose, Probe, Request, evaluation, runner
-from edit_harness.assembly import make_benchmark
-from edit_harness.beside import Care
+from edit_harness import Case, Choose, Probe, Request
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import LeakError
 from edit_harness.interfaces import ModelSource, Task
-from edit_harness.plugins import Plugins
-from edit_harness.selftest import distance
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import evaluation, runner
+from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.beside import Care
+from edit_harness.run.selftest import distance
 from edit_harness.testing import tiny_model
 
 COUNT, SIZE = 10, 2

@@ -10,13 +10,15 @@ from builders import REQUEST
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edit_harness import Case, Measure, Metric, log, outcome
-from edit_harness.control import ID
+from edit_harness import Case, Measure, Metric
 from edit_harness.errors import RunFolderError
-from edit_harness.outcome import Run
-from edit_harness.records import STATUSES, Record, RunFolder
-from edit_harness.rows import Rows
-from edit_harness.tables import Table
+from edit_harness.folder import log
+from edit_harness.folder.records import STATUSES, Record, RunFolder
+from edit_harness.folder.rows import Rows
+from edit_harness.folder.tables import Table
+from edit_harness.run import outcome
+from edit_harness.run.control import ID
+from edit_harness.run.outcome import Run
 
 NAMES = ("a", "b", 'q"\\', "ü", "10", "c")
 IDENTITY = {
@@ -233,7 +235,7 @@ def test_a_large_run_keeps_no_records(tmp_path, monkeypatch):
     folder = made(tmp_path, [record(str(n)).row for n in range(600)])
     small, large = folder.records(), folder.records()
     assert small[5] is small[5]
-    monkeypatch.setattr("edit_harness.scans.KEPT", 1)
+    monkeypatch.setattr("edit_harness.folder.scans.KEPT", 1)
     assert large[5] is large[5]
     assert list(large) == list(small)
     assert large[500] is not large[500]

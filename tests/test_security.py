@@ -35,7 +35,7 @@ ALLOWED = {
         r'''    "\\" * 500, "x^" * 500, "import os", "__import__('os')", "'\"`$" * 100, "nan", "-inf", "1e999",''':
             "a reply that a judge has to bear",
     },
-    "plugins/editors/mend_checkpoint.py": {
+    "plugins/editors/mend/mend_checkpoint.py": {
         "archives also pickle configuration objects: inert stand-ins take their place. This was tried on":
             "says why the file is read with weights_only",
         "import pickle": "for the error that is raised by what is refused",

@@ -6,11 +6,12 @@ import pytest
 import torch
 from test_runner import CASES
 
-from edit_harness import DataError, selftest
-from edit_harness.batch import padded
-from edit_harness.before import Before
+from edit_harness import DataError
 from edit_harness.cases import Divergence, Scores
 from edit_harness.errors import HarnessError
+from edit_harness.model.batch import padded
+from edit_harness.run import selftest
+from edit_harness.run.before import Before
 from edit_harness.testing import tiny_model
 from edit_harness.testing.tiny import CONFIGS
 

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_plan import cases
 
-from edit_harness import Case, UsageError, runner
+from edit_harness import Case, UsageError
 from edit_harness.interfaces import Regime
-from edit_harness.plan import steps
-from edit_harness.shares import Share, deal, units
+from edit_harness.run import runner
+from edit_harness.run.plan import steps
+from edit_harness.run.shares import Share, deal, units
 
 CONTROL = Case("control", (), ())
 REGIMES = st.one_of(

@@ -13,13 +13,13 @@ from browser import browser
 from page_runs import STRINGS, altered, small, spoilt
 
 import edit_harness as eh
-from edit_harness import report
 from edit_harness.errors import ResourceError, UsageError
-from edit_harness.pages.boards import Entrant, boards, plane
-from edit_harness.pages.plots import Scale, dumbbells, scatter
-from edit_harness.pages.site import Entry, write
-from edit_harness.pages.text import visible
 from edit_harness.stats import Estimate
+from edit_harness_plugins.commands.leaderboard.site import Entry, write
+from edit_harness_plugins.commands.report import report
+from edit_harness_plugins.commands.report.boards import Entrant, boards, plane
+from edit_harness_plugins.commands.report.plots import Scale, dumbbells, scatter
+from edit_harness_plugins.commands.report.text import visible
 
 SUBMISSION = {"contact": "ada@example.org", "licence": "CC-BY-4.0", "tuned_on": "none"}
 LEVELS = {"weak": (0.2, 0.3), "bold": (0.9, 0.4), "mild": (0.5, 0.8), "tied": (0.5, 0.8)}

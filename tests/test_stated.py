@@ -6,10 +6,11 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from edit_harness import Preset, fields
+from edit_harness import Preset
 from edit_harness.encoding import dumps
-from edit_harness.leaderboard.stated import given, strange
-from edit_harness.plugins import Plugins
+from edit_harness.registry import fields
+from edit_harness.registry.plugins import Plugins
+from edit_harness_plugins.commands.leaderboard.stated import given, strange
 
 
 @dataclass

@@ -11,10 +11,10 @@ from test_generation_batched import TEXTS, edit_of, passes, switched, tied
 
 from edit_harness import Generate
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.generation import Prompt, samples
-from edit_harness.stops import Watch, cut
+from edit_harness.model.generation import Prompt, samples
+from edit_harness.model.stops import Watch, cut
+from edit_harness.model.tokens import Tokens
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
-from edit_harness.tokens import Tokens
 
 SOME = st.text("ab \n\t", max_size=12)
 
@@ -138,7 +138,9 @@ def test_a_stop_at_the_beginning_of_the_text_is_not_looked_at(model, monkeypatch
     free = ["\n", " ", "\n", "A", "=", "x", "\n", "B"]
     ids = [model.tokens.encode(piece).ids[0] for piece in free]
     drawn = iter([[token] for token in ids])
-    monkeypatch.setattr("edit_harness.generation.drawn", lambda _, lines: fed(lines, next(drawn)))
+    monkeypatch.setattr(
+        "edit_harness.model.generation.drawn", lambda _, lines: fed(lines, next(drawn))
+    )
     (answer,) = model.answer([(UNEDITED, Generate("Ada", 20, stop="\n"))])
     assert answer.text == "\n \nA=x"
     assert len(list(drawn)) == 1

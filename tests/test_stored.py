@@ -5,8 +5,8 @@ from builders import REQUEST
 
 from edit_harness import Case
 from edit_harness.errors import RunFolderError
-from edit_harness.records import Record, RunFolder
-from edit_harness.stored import Answers, Chosen
+from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.stored import Answers, Chosen
 
 BEFORE = [{"tokens": [[1], [2]]}, [0.5, None, 3]]
 NAMES = ["a", 'q"\\', "ü"]

@@ -9,10 +9,10 @@ import pytest
 from bundles import honest
 from test_verifying import edit_harness
 
-from edit_harness import records
-from edit_harness.leaderboard import submitting
-from edit_harness.leaderboard.data import NO_BASELINE
-from edit_harness.leaderboard.findings import Finding, Report
+from edit_harness.folder import records
+from edit_harness_plugins.commands.leaderboard import submitting
+from edit_harness_plugins.commands.leaderboard.data import NO_BASELINE
+from edit_harness_plugins.commands.leaderboard.findings import Finding, Report
 
 pytestmark = pytest.mark.skipif(records.SCHEMA < 4, reason="rows have numbers from format 4 on")
 SAID = ("--contact", "a@example.org", "--tuned-on", "pocket")

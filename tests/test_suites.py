@@ -27,11 +27,11 @@ from edit_harness import (
     Task,
     Verdict,
     hookimpl,
-    process,
 )
 from edit_harness.edits import Dense, Edit
 from edit_harness.errors import DataError, UsageError
-from edit_harness.plugins import Plugins
+from edit_harness.registry import process
+from edit_harness.registry.plugins import Plugins
 from edit_harness.testing import (
     BuilderTests,
     EditorTests,
@@ -43,7 +43,7 @@ from edit_harness.testing import (
 )
 from edit_harness.testing.elsewhere import python
 from edit_harness.testing.packages import registered
-from edit_harness_plugins.editors.ft import FineTuning
+from edit_harness_plugins.editors.tuning.ft import FineTuning
 
 FAILURES = (AssertionError, Failed, Exception)
 SILENT = SimpleNamespace(readouterr=lambda: ("", ""))

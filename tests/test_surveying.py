@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from edit_harness import surveying
 from edit_harness.errors import UsageError
-from edit_harness.executors import rays
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
 from edit_harness.terminal import Terminal
+from edit_harness_plugins.commands.distributed import rays, surveying
 
 OURS = {
     "versions": {"python": "3.11.7", "torch": "2.13.0"},

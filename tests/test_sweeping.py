@@ -8,10 +8,10 @@ import pytest
 from builders import record
 from click.testing import CliRunner
 
-from edit_harness import sweeping
 from edit_harness.cli import main
 from edit_harness.testing import tiny_model
-from edit_harness.tuned import typed
+from edit_harness_plugins.commands.studies.sweep import sweeping
+from edit_harness_plugins.commands.studies.sweep.tuned import typed
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Marie", "Leo", "Paris")
 TASK = ("-t", "counterfact", "--task-args", "data=facts.json")

@@ -2,8 +2,8 @@ import pytest
 from tokenizers import decoders, processors
 
 from edit_harness import DataError, Request
+from edit_harness.model.tokens import Continuation, Tokens, TooLongError
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
-from edit_harness.tokens import Continuation, Tokens, TooLongError
 
 KINDS = ["gpt2", "llama2", "llama3", "qwen2"]
 BOS = {"llama2": "<s>", "llama3": "<|begin_of_text|>"}

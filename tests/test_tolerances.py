@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edit_harness import tolerances
 from edit_harness.stats import Estimate, column_means, estimates
-from edit_harness.tolerances import APART, OUTSIDE, UNTOLD, WITHIN
+from edit_harness_plugins.commands.studies.reproduce import tolerances
+from edit_harness_plugins.commands.studies.reproduce.tolerances import (
+    APART,
+    OUTSIDE,
+    UNTOLD,
+    WITHIN,
+)
 
 
 def estimate(value, half=0.0, n=100):

@@ -6,11 +6,13 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from edit_harness import DataError, Request, ResourceError, assembly, causal, tracing
+from edit_harness import DataError, Request, ResourceError
 from edit_harness.cli import main
-from edit_harness.mediation import LAST, ROLES
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import assembly
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.studies.trace import causal, tracing
+from edit_harness_plugins.commands.studies.trace.mediation import LAST, ROLES
 
 FACT = ("--prompt", "{} plays the sport of", "--subject", "Lionel Messi")
 HOSTILE = "<script>\x1b[31m"

@@ -12,10 +12,11 @@ from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from transformers import GPT2LMHeadModel
 
-from edit_harness import DataError, ModelSource, trust
-from edit_harness import loading as loading_module
+from edit_harness import DataError, ModelSource
 from edit_harness.cli import main
-from edit_harness.loading import load
+from edit_harness.loading import loading as loading_module
+from edit_harness.loading import trust
+from edit_harness.loading.loading import load
 from edit_harness.testing.tiny import tiny_model
 
 WEIGHTS = "model.safetensors"

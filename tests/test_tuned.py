@@ -6,7 +6,14 @@ from dataclasses import asdict, replace
 import pytest
 
 from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, durable
-from edit_harness.tuned import Tuned, among, mark, read, tuning, typed
+from edit_harness_plugins.commands.studies.sweep.tuned import (
+    Tuned,
+    among,
+    mark,
+    read,
+    tuning,
+    typed,
+)
 
 FACTS = [Request("{} lives in", name, "Paris") for name in ("Ada", "Bob", "Ann")]
 CASES = [Case(str(i), (fact,), ()) for i, fact in enumerate(FACTS)]

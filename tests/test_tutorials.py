@@ -16,9 +16,9 @@ from pages import DOCS, blocks, files, followed, snippets
 
 import edit_harness as eh
 from edit_harness.cli import main
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors.rome import Rome
+from edit_harness_plugins.editors.locate.rome import Rome
 
 TUTORIALS = {
     "editor": ("writing-an-editor.md", "steepest", 30),

@@ -9,14 +9,14 @@ from test_runner import Push
 
 import edit_harness as eh
 from edit_harness import Measure
-from edit_harness.formats import Cell
-from edit_harness.papers import COUNTERFACT, FLAWS, PRINTED, named
-from edit_harness.plugins import Plugins
-from edit_harness.ranking import Number, Row, marked
+from edit_harness.registry.plugins import Plugins
 from edit_harness.stats import Estimate
-from edit_harness.subsets import Part, Subsets
 from edit_harness.testing import tiny_model
-from edit_harness.typesetting import printed
+from edit_harness_plugins.commands.report.formats import Cell
+from edit_harness_plugins.commands.report.papers import COUNTERFACT, FLAWS, PRINTED, named
+from edit_harness_plugins.commands.report.ranking import Number, Row, marked
+from edit_harness_plugins.commands.report.subsets import Part, Subsets
+from edit_harness_plugins.commands.report.typesetting import printed
 
 LIMIT = 40
 

@@ -4,14 +4,15 @@ import pytest
 from crews import Some
 from saboteurs import Honest
 
-from edit_harness import Case, Probe, Request, runner, workload
-from edit_harness.assembly import make_benchmark
+from edit_harness import Case, Probe, Request
 from edit_harness.cases import Drift
-from edit_harness.evaluation import assemble
-from edit_harness.executors import units
 from edit_harness.interfaces import ModelSource, Regime, Task
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import runner, workload
+from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.evaluation import assemble
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.distributed import units
 
 PLUGINS = Plugins.installed()
 MODEL = tiny_model()

@@ -4,23 +4,25 @@ import json
 import os
 import types
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 from bundles import CASES, folder_of, honest, plugins
 from click.testing import CliRunner
 
-from edit_harness import Case, Choose, Probe, Regime, Request, plan
+from edit_harness import Case, Choose, Probe, Regime, Request
 from edit_harness.cases import unchanged
 from edit_harness.cli import main
 from edit_harness.encoding import decode_answer
-from edit_harness.fields import defaults
-from edit_harness.leaderboard import bundle, doubts, replay, verifying
-from edit_harness.leaderboard.building import badge, why
-from edit_harness.leaderboard.checks import CHECKS
-from edit_harness.leaderboard.consistency import flags
-from edit_harness.leaderboard.findings import Finding, Report, shown
-from edit_harness.pages import site as pages
-from edit_harness.records import Record
+from edit_harness.folder.records import Record
+from edit_harness.registry.fields import defaults
+from edit_harness.run import plan
+from edit_harness_plugins.commands.leaderboard import bundle, doubts, replay, verifying
+from edit_harness_plugins.commands.leaderboard import site as pages
+from edit_harness_plugins.commands.leaderboard.building import badge, why
+from edit_harness_plugins.commands.leaderboard.checks import CHECKS
+from edit_harness_plugins.commands.leaderboard.consistency import flags
+from edit_harness_plugins.commands.leaderboard.findings import Finding, Report, shown
 
 
 @pytest.fixture(scope="module")
@@ -433,7 +435,11 @@ def test_an_editor_under_the_name_of_another_is_rejected(bundled, tmp_path, kept
     code, printed = edit_harness("verify", path, *flags)
     assert code == 6
     assert "rejected by check 4.1, replay" in printed
-    why = "memit of edit-harness 0.1.0 has" if kept else "has field context_count, not stated"
+    why = (
+        f"memit of edit-harness {version('edit-harness')} has"
+        if kept
+        else "has field context_count, not stated"
+    )
     assert why in printed
     flags = ("--out", tmp_path / "site", "--baseline", baseline)
     code, printed = edit_harness("leaderboard", "build", tmp_path / "in", *flags)

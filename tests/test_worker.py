@@ -9,13 +9,14 @@ import pytest
 from crews import Some
 from saboteurs import Honest
 
-from edit_harness import discovery, runner
 from edit_harness.errors import DataError, HarnessError, LeakError, PluginError, UsageError
-from edit_harness.executors import worker
-from edit_harness.executors.crew import DeviceError, Unit
-from edit_harness.executors.worker import Order, Worker
-from edit_harness.plugins import Plugins
+from edit_harness.registry import discovery
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import runner
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.distributed import worker
+from edit_harness_plugins.commands.distributed.crew import DeviceError, Unit
+from edit_harness_plugins.commands.distributed.worker import Order, Worker
 
 PLUGINS = Plugins.installed()
 HOST = socket.gethostname()

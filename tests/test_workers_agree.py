@@ -3,7 +3,7 @@
 import pytest
 
 from edit_harness.errors import DataError, PluginError
-from edit_harness.executors import agreement
+from edit_harness_plugins.commands.distributed import agreement
 
 MEMIT = {"name": "edit-harness-memit", "version": "1.2", "source": "/a", "digest": "a" * 64}
 IDENTITY = {

@@ -8,8 +8,8 @@ import pytest
 import zoo
 from builders import ROOT, distribution
 
-from edit_harness import process
-from edit_harness.plugins import Plugins
+from edit_harness.registry import process
+from edit_harness.registry.plugins import Plugins
 
 ANIMALS = sorted(name for name in vars(zoo) if name.startswith("Test"))
 PACKAGE = """

@@ -36,16 +36,7 @@ from zoo_tasks import (
     WritesAnIndex,
 )
 
-from edit_harness import (
-    Editor,
-    Judge,
-    Key,
-    Measure,
-    Metric,
-    Reply,
-    UsageError,
-    Verdict,
-)
+from edit_harness import Editor, Judge, Key, Measure, Metric, Reply, UsageError, Verdict
 from edit_harness.edits import Dense, Edit
 from edit_harness.testing import EditorTests, JudgeTests, MetricTests, TaskTests
 from edit_harness.testing.editing_effects import EffectChecks

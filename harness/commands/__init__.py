@@ -2,16 +2,14 @@
 
 import click
 
-from edit_harness.commands import (
-    board,
-    looking,
-    making,
-    measuring,
-    people,
-    results,
-    scaling,
-    searching,
-)
+from edit_harness_plugins.commands.authoring import making
+from edit_harness_plugins.commands.catalog import looking
+from edit_harness_plugins.commands.distributed import scaling
+from edit_harness_plugins.commands.leaderboard import board
+from edit_harness_plugins.commands.results import results
+from edit_harness_plugins.commands.run import measuring
+from edit_harness_plugins.commands.studies import searching
+from edit_harness_plugins.judges.people import people
 
 COMMANDS: tuple[click.Command, ...] = (
     board.leaderboard,

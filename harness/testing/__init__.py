@@ -48,22 +48,23 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edit_harness.testing.builders import BuilderTests
-    from edit_harness.testing.editors import EditorTests
-    from edit_harness.testing.judges import JudgeTests
-    from edit_harness.testing.metrics import MetricTests
-    from edit_harness.testing.packages import PluginTests
-    from edit_harness.testing.tasks import TaskTests
-    from edit_harness.testing.tiny import tiny_model
+    from edit_harness_plugins.builders.builders import BuilderTests
+
+    from .editors import EditorTests
+    from .judges import JudgeTests
+    from .metrics import MetricTests
+    from .packages import PluginTests
+    from .tasks import TaskTests
+    from .tiny import tiny_model
 
 _LAZY = {
-    "BuilderTests": "builders",
-    "EditorTests": "editors",
-    "JudgeTests": "judges",
-    "MetricTests": "metrics",
-    "PluginTests": "packages",
-    "TaskTests": "tasks",
-    "tiny_model": "tiny",
+    "BuilderTests": "edit_harness_plugins.builders.builders",
+    "EditorTests": ".editors",
+    "JudgeTests": ".judges",
+    "MetricTests": ".metrics",
+    "PluginTests": ".packages",
+    "TaskTests": ".tasks",
+    "tiny_model": ".tiny",
 }
 
 __all__ = [
@@ -79,10 +80,11 @@ __all__ = [
 # An assert of an installed package says what it compared only if pytest is told before the import.
 if pytest := sys.modules.get("pytest"):
     pytest.register_assert_rewrite(*(f"{__name__}.{m.name}" for m in iter_modules(__path__)))
+    pytest.register_assert_rewrite(_LAZY["BuilderTests"])
 
 
 def __getattr__(name: str) -> Any:
     """Import a suite when it is first asked for: those for tasks, metrics and judges need no torch."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return getattr(import_module(_LAZY[name], __name__), name)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from edit_harness.cases import (
+from ..cases import (
     Answer,
     Case,
     Choose,
@@ -25,7 +25,7 @@ from edit_harness.cases import (
     Text,
     Verdict,
 )
-from edit_harness.testing.facts import FACTS
+from .facts import FACTS
 
 ROLES = ("efficacy", "paraphrase", "neighborhood", "neighborhood-plus", "attribute")
 

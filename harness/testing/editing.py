@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from edit_harness.cases import Request
-from edit_harness.edits import Edit
-from edit_harness.interfaces import Editor
-from edit_harness.model import Model
-from edit_harness.presets import configure, shape_of
-from edit_harness.testing.suite import Suite
-from edit_harness.testing.tiny import tiny_model
+from ..cases import Request
+from ..edits import Edit
+from ..interfaces import Editor
+from ..model.model import Model
+from ..registry.presets import configure, shape_of
+from .suite import Suite
+from .tiny import tiny_model
 
 
 class EditorSuite(Suite):

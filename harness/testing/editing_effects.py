@@ -7,20 +7,14 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from edit_harness.batch import padded
-from edit_harness.cases import Choose, Request, is_finite
-from edit_harness.edits import Edit
-from edit_harness.errors import PluginError
-from edit_harness.model import Model
-from edit_harness.testing.editing import EditorSuite
-from edit_harness.testing.effects import (
-    assert_close,
-    assert_same_answers,
-    gain,
-    questions,
-    tensors_of,
-)
-from edit_harness.testing.facts import FACTS, ODD
+from ..cases import Choose, Request, is_finite
+from ..edits import Edit
+from ..errors import PluginError
+from ..model.batch import padded
+from ..model.model import Model
+from .editing import EditorSuite
+from .effects import assert_close, assert_same_answers, gain, questions, tensors_of
+from .facts import FACTS, ODD
 
 
 class EffectChecks(EditorSuite):

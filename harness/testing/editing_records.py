@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from edit_harness.edits import Edit
-from edit_harness.errors import PluginError
-from edit_harness.fields import build, settings
-from edit_harness.model import Model
-from edit_harness.testing.editing import EditorSuite
-from edit_harness.testing.effects import assert_same_answers, same_weights, tensors_of
-from edit_harness.testing.facts import FACTS
+from ..edits import Edit
+from ..errors import PluginError
+from ..model.model import Model
+from ..registry.fields import build, settings
+from .editing import EditorSuite
+from .effects import assert_same_answers, same_weights, tensors_of
+from .facts import FACTS
 
 
 class RecordChecks(EditorSuite):

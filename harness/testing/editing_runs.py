@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edit_harness import plan, runner
-from edit_harness.cases import Request
-from edit_harness.edits import Edit
-from edit_harness.interfaces import Editor, Regime
-from edit_harness.model import Model
-from edit_harness.records import OK, Record
-from edit_harness.testing.editing import EditorSuite, Interrupted, forward_counter
-from edit_harness.testing.facts import FACTS, ODD, TOO_LONG, as_cases
+from ..cases import Request
+from ..edits import Edit
+from ..folder.records import OK, Record
+from ..interfaces import Editor, Regime
+from ..model.model import Model
+from ..run import plan, runner
+from .editing import EditorSuite, Interrupted, forward_counter
+from .facts import FACTS, ODD, TOO_LONG, as_cases
 
 REGIMES = (Regime(), Regime("batch", 2), Regime("sequential", immediate=True))
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from edit_harness.edits import Edit
-from edit_harness.model import Model
-from edit_harness.testing.editing import EditorSuite, Interrupted, forward_counter
-from edit_harness.testing.effects import assert_same_answers, same_weights
-from edit_harness.testing.facts import FACTS
-from edit_harness.testing.state import left_alone
+from ..edits import Edit
+from ..model.model import Model
+from .editing import EditorSuite, Interrupted, forward_counter
+from .effects import assert_same_answers, same_weights
+from .facts import FACTS
+from .state import left_alone
 
 
 class StateChecks(EditorSuite):

@@ -5,10 +5,10 @@ Its checks stand in `editing_state`, `editing_effects`, `editing_records` and `e
 
 from __future__ import annotations
 
-from edit_harness.testing.editing_effects import EffectChecks
-from edit_harness.testing.editing_records import RecordChecks
-from edit_harness.testing.editing_runs import RunChecks
-from edit_harness.testing.editing_state import StateChecks
+from .editing_effects import EffectChecks
+from .editing_records import RecordChecks
+from .editing_runs import RunChecks
+from .editing_state import StateChecks
 
 
 class EditorTests(StateChecks, EffectChecks, RecordChecks, RunChecks):

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from edit_harness.cases import Answer, Choose, Distribution, NextToken, Query, Request, Scores
-from edit_harness.edits import Edit
-from edit_harness.model import Model
-from edit_harness.testing.facts import FACTS
-from edit_harness.testing.state import bits
+from ..cases import Answer, Choose, Distribution, NextToken, Query, Request, Scores
+from ..edits import Edit
+from ..model.model import Model
+from .facts import FACTS
+from .state import bits
 
 
 def questions() -> list[Query]:

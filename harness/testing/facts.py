@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edit_harness.cases import Case, Choose, Drift, Probe, Request
+from ..cases import Case, Choose, Drift, Probe, Request
 
 FACTS = (
     Request("{} lives in", "Ann", "Rome", "Oslo"),

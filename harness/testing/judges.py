@@ -14,14 +14,14 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from edit_harness import process
-from edit_harness.cases import Key, Reply, Verdict
-from edit_harness.errors import HarnessError
-from edit_harness.fields import build, defaults
-from edit_harness.interfaces import Judge
-from edit_harness.judging import sound
-from edit_harness.testing.answers import contents
-from edit_harness.testing.traces import TraceChecks
+from ..cases import Key, Reply, Verdict
+from ..errors import HarnessError
+from ..interfaces import Judge
+from ..registry import process
+from ..registry.fields import build, defaults
+from ..run.judging import sound
+from .answers import contents
+from .traces import TraceChecks
 
 
 class JudgeTests(TraceChecks):

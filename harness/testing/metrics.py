@@ -13,14 +13,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from edit_harness import process
-from edit_harness.cases import Case, Choose, Drift, Generate, NextToken, Probe, Query
-from edit_harness.encoding import finite
-from edit_harness.fields import build, settings
-from edit_harness.interfaces import Metric, Task
-from edit_harness.testing.answers import contents, invented, made_up
-from edit_harness.testing.facts import FACTS
-from edit_harness.testing.traces import TraceChecks
+from ..cases import Case, Choose, Drift, Generate, NextToken, Probe, Query
+from ..encoding import finite
+from ..interfaces import Metric, Task
+from ..registry import process
+from ..registry.fields import build, settings
+from .answers import contents, invented, made_up
+from .facts import FACTS
+from .traces import TraceChecks
 
 
 class MetricTests(TraceChecks):

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from edit_harness import declared
-from edit_harness.discovery import found
-from edit_harness.fields import build
-from edit_harness.hookspecs import GROUP
-from edit_harness.plugins import Component, Plugins
-from edit_harness.testing.elsewhere import bare_python
-from edit_harness.testing.suite import Suite
+from ..hookspecs import GROUP
+from ..registry import declared
+from ..registry.discovery import found
+from ..registry.fields import build
+from ..registry.plugins import Component, Plugins
+from .elsewhere import bare_python
+from .suite import Suite
 
 SECONDS = 2.0
 """What importing a plugin may take of a processor."""

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from time import process_time
 
-from edit_harness import process
-from edit_harness.plugins import Plugins
+from ..registry import process
+from ..registry.plugins import Plugins
 
 HEAVY = ("torch", "transformers", "numpy", "scipy", "safetensors", "tokenizers")
 """What a plugin must not import before one of its components is used."""

@@ -1,6 +1,6 @@
 """What an editor must leave as it was: of the model, and of the process.
 
-The one is read by `edit_harness.leaks`, as in every run, the other by `edit_harness.process`.
+The one is read by `edit_harness.run.leaks`, as in every run, the other by `edit_harness.registry.process`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from edit_harness import leaks, process
-from edit_harness.model import Model
+from ..model.model import Model
+from ..registry import process
+from ..run import leaks
 
 
 def state_of(model: Model) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edit_harness import process
+from ..registry import process
 
 
 class Suite:

@@ -13,16 +13,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from edit_harness import process
-from edit_harness.cases import Case, Choose
-from edit_harness.encoding import decode_case, dumps, encode_case, finite
-from edit_harness.errors import PluginError
-from edit_harness.fields import build, defaults, settings, unwritable
-from edit_harness.interfaces import Metric, Task
-from edit_harness.plugins import Plugins
-from edit_harness.testing.answers import invented
-from edit_harness.testing.elsewhere import python
-from edit_harness.testing.traces import TraceChecks
+from ..cases import Case, Choose
+from ..encoding import decode_case, dumps, encode_case, finite
+from ..errors import PluginError
+from ..interfaces import Metric, Task
+from ..registry import process
+from ..registry.fields import build, defaults, settings, unwritable
+from ..registry.plugins import Plugins
+from .answers import invented
+from .elsewhere import python
+from .traces import TraceChecks
 
 OTHERS = ("neighborhood", "attribute")
 """The roles of probes of other subjects, with nothing in front of them."""

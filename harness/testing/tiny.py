@@ -25,7 +25,7 @@ from tokenizers import (
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from edit_harness.model import BATCH_TOKENS, Model
+from ..model.model import BATCH_TOKENS, Model
 
 Kind = Literal["gpt2", "llama2", "llama3", "qwen2"]
 

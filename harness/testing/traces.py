@@ -1,6 +1,6 @@
 """Checks of what a component leaves behind outside of the process's settings; for suites of several kinds.
 
-What a process's settings are is the matter of `edit_harness.process`.
+What a process's settings are is the matter of `edit_harness.registry.process`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from edit_harness.testing.suite import Suite
+from .suite import Suite
 
 KEPT = "keep.txt"
 """A file of the user's."""

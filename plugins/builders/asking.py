@@ -12,18 +12,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from edit_harness import Knows
-from edit_harness_plugins.builders.files import made_up_id
-from edit_harness_plugins.builders.people import (
-    BIRTH,
-    CITIZENSHIP,
-    PROPERTIES,
-    WORK,
-    Person,
-    categories_of,
-    continents_of,
-)
-from edit_harness_plugins.builders.phrases import Phrases, past
-from edit_harness_plugins.builders.triples import Fact
+
+from .files import made_up_id
+from .people import BIRTH, CITIZENSHIP, PROPERTIES, WORK, Person, categories_of, continents_of
+from .phrases import Phrases, past
+from .triples import Fact
 
 Item = tuple[str, str]
 """A prompt and the value that is right after it."""

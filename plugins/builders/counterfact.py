@@ -15,12 +15,13 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from edit_harness import Builder, DataError, Knows, Material, UsageError
-from edit_harness.fields import Count, Natural
-from edit_harness_plugins.builders import fillers, templates, triples
-from edit_harness_plugins.builders.files import counted, given, listed, made_up_id, write
-from edit_harness_plugins.builders.fillers import BUILT_IN, Fillers
-from edit_harness_plugins.builders.templates import WITHHELD, Relation
-from edit_harness_plugins.builders.triples import Fact, FactTable
+from edit_harness.registry.fields import Count, Natural
+
+from . import fillers, templates, triples
+from .files import counted, given, listed, made_up_id, write
+from .fillers import BUILT_IN, Fillers
+from .templates import WITHHELD, Relation
+from .triples import Fact, FactTable
 
 Record = dict[str, Any]
 

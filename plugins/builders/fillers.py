@@ -13,7 +13,8 @@ from string import Formatter
 from typing import Any
 
 from edit_harness import DataError
-from edit_harness_plugins.builders import files
+
+from . import files
 
 REMEDY = 'write a sentence in each line, or {"frames": ["The {noun} was {adj}."], "noun": [...]}'
 

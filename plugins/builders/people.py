@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness import DataError
-from edit_harness_plugins.builders import files
-from edit_harness_plugins.builders.triples import Fact, merged
+
+from . import files
+from .triples import Fact, merged
 
 GENDER, CITIZENSHIP, BIRTH, WORK, LANGUAGE = "P21", "P27", "P19", "P101", "P103"
 PROPERTIES = (GENDER, CITIZENSHIP, BIRTH, WORK, LANGUAGE)

@@ -10,15 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edit_harness_plugins.builders.people import (
-    BIRTH,
-    CITIZENSHIP,
-    GENDER,
-    LANGUAGE,
-    PROPERTIES,
-    WORK,
-)
-from edit_harness_plugins.builders.templates import Relation
+from .people import BIRTH, CITIZENSHIP, GENDER, LANGUAGE, PROPERTIES, WORK
+from .templates import Relation
 
 FIXED = {GENDER: "{}'s gender is", CITIZENSHIP: "{} is a citizen of", BIRTH: "{} was born in"}
 OF_WORK = (

@@ -16,10 +16,11 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from edit_harness import Builder, DataError, Knows, Material, UsageError
-from edit_harness.fields import Count, Natural
-from edit_harness_plugins.builders import files, templates, triples
-from edit_harness_plugins.builders.asking import Asked, Source, fill, recalled
-from edit_harness_plugins.builders.people import (
+from edit_harness.registry.fields import Count, Natural
+
+from . import files, templates, triples
+from .asking import Asked, Source, fill, recalled
+from .people import (
     BETWEEN,
     BIRTH,
     CITIZENSHIP,
@@ -31,8 +32,8 @@ from edit_harness_plugins.builders.people import (
     spelled,
     untaken,
 )
-from edit_harness_plugins.builders.phrases import OPEN, past, phrases_of
-from edit_harness_plugins.builders.triples import Fact
+from .phrases import OPEN, past, phrases_of
+from .triples import Fact
 
 Record = dict[str, Any]
 

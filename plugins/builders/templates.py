@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness import DataError
-from edit_harness_plugins.builders import files
+
+from . import files
 
 LISTS = {"training": True, "held_out": False, "questions": False}
 """The lists of templates of a relation, and whether it must have them."""

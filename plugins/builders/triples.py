@@ -15,8 +15,9 @@ from random import Random
 from typing import Any
 
 from edit_harness import DataError
-from edit_harness_plugins.builders import files
-from edit_harness_plugins.builders.templates import Relation
+
+from . import files
+from .templates import Relation
 
 PARTS = ("subject", "relation", "object")
 TRUE, FALSE = ("1", "true", "yes"), ("", "0", "false", "no")

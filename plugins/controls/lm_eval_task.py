@@ -1,6 +1,6 @@
 """Tasks of lm-evaluation-harness, put to the very module in memory, with what it measured per document.
 
-What becomes of a measure over documents is computed here anew (`edit_harness.effects`), so a measure
+What becomes of a measure over documents is computed here anew (`edit_harness.run.effects`), so a measure
 whose sum is not a mean, a perplexity or bits per byte is left out; F1 over a corpus is one.
 """
 
@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edit_harness import Control, DataError, Graded, Marks, UsageError
-from edit_harness.fields import Count, Natural
-from edit_harness.plugins import suggestion
+from edit_harness.registry.fields import Count, Natural
+from edit_harness.registry.plugins import suggestion
 
 if TYPE_CHECKING:
-    from edit_harness.model import Model
+    from edit_harness.model.model import Model
 
 SEED = 1234
 """Of few-shot examples and all else that is drawn; lm-evaluation-harness's own."""

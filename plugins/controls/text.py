@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edit_harness import Control, Query
-from edit_harness.control import control
+from edit_harness.run.control import control
 
 if TYPE_CHECKING:
-    from edit_harness.model import Model
+    from edit_harness.model.model import Model
 
 
 @dataclass

@@ -4,19 +4,19 @@ from edit_harness import Register, hookimpl
 
 EDITORS = {
     "none": ("none:Unedited", "No edit: the baseline of every table"),
-    "ft": ("ft:FineTuning", "Fine-tuning of one MLP projection"),
-    "ft-l": ("ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box"),
-    "rome": ("rome:Rome", "Rank-one model editing (Meng et al., 2022)"),
-    "r-rome": ("r_rome:RRome", "ROME with one key in all places (Gupta et al., 2024)"),
-    "memit": ("memit:Memit", "Mass editing over several layers (Meng et al., 2023)"),
-    "emmet": ("emmet:Emmet", "Equality-constrained batch edit (Gupta et al., 2024)"),
-    "pmet": ("pmet:Pmet", "MEMIT with attention in the search (Li et al., 2024)"),
-    "alphaedit": ("alphaedit:AlphaEdit", "MEMIT in a null space (Fang et al., 2025)"),
-    "grace": ("grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"),
-    "mend": ("mend:Mend", "A trained network edits by gradients (Mitchell et al., 2022)"),
-    "lora": ("lora:Lora", "Low-rank adapters (Hu et al., 2021); needs peft"),
-    "prompt": ("prompt:Prompt", "The new fact in front of every prompt"),
-    "ike": ("ike:Ike", "The new fact behind examples of edits (Zheng et al., 2023)"),
+    "ft": ("tuning.ft:FineTuning", "Fine-tuning of one MLP projection"),
+    "ft-l": ("tuning.ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box"),
+    "rome": ("locate.rome:Rome", "Rank-one model editing (Meng et al., 2022)"),
+    "r-rome": ("locate.r_rome:RRome", "ROME with one key in all places (Gupta et al., 2024)"),
+    "memit": ("locate.memit:Memit", "Mass editing over several layers (Meng et al., 2023)"),
+    "emmet": ("locate.emmet:Emmet", "Equality-constrained batch edit (Gupta et al., 2024)"),
+    "pmet": ("locate.pmet:Pmet", "MEMIT with attention in the search (Li et al., 2024)"),
+    "alphaedit": ("locate.alphaedit:AlphaEdit", "MEMIT in a null space (Fang et al., 2025)"),
+    "grace": ("grace.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"),
+    "mend": ("mend.mend:Mend", "A trained network edits by gradients (Mitchell et al., 2022)"),
+    "lora": ("tuning.lora:Lora", "Low-rank adapters (Hu et al., 2021); needs peft"),
+    "prompt": ("in_context.prompt:Prompt", "The new fact in front of every prompt"),
+    "ike": ("in_context.ike:Ike", "The new fact behind examples of edits (Zheng et al., 2023)"),
 }
 """Module and class of each, and what it is."""
 
@@ -31,4 +31,6 @@ def edit_harness_register_editors(register: Register) -> None:
 @hookimpl
 def edit_harness_register_adaptors(register: Register) -> None:
     """Name the adaptors that edits are stored with."""
-    register("codebook", f"{__name__}.codebook:Codebook", "Outputs for inputs near a key (GRACE)")
+    register(
+        "codebook", f"{__name__}.grace.codebook:Codebook", "Outputs for inputs near a key (GRACE)"
+    )

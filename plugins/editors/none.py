@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edit_harness import Editor, Request
 from edit_harness.edits import Edit
-from edit_harness.model import Model
+from edit_harness.model.model import Model
 
 
 @dataclass

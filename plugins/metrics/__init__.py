@@ -11,9 +11,11 @@ def edit_harness_register_metrics(register: Register) -> None:
     register("magnitude", f"{here}.preference:Magnitude", "By how much? EM PM NM")
     register("accuracy", f"{here}.preference:Accuracy", "Is the right object the likeliest of all?")
     register("nkl", f"{here}.drift:NeighborhoodKL", "Divergence of next-token distributions")
-    register("fluency", f"{here}.fluency:Fluency", "Does it write text or repeat itself? GE")
+    register("fluency", f"{here}.text.fluency:Fluency", "Does it write text or repeat itself? GE")
     register(
-        "consistency", f"{here}.consistency:Consistency", "Are texts like those on the object? RS"
+        "consistency",
+        f"{here}.text.consistency:Consistency",
+        "Are texts like those on the object? RS",
     )
     register(
         "token-accuracy",
@@ -26,29 +28,43 @@ def edit_harness_register_metrics(register: Register) -> None:
         "Is what the model says of neighbours as before the edit? NU",
     )
     register(
-        "rule-answers", f"{here}.rules:RuleAnswers", "Is the edited rule followed? Rel Gen IP RU"
+        "rule-answers",
+        f"{here}.verdicts.rules:RuleAnswers",
+        "Is the edited rule followed? Rel Gen IP RU",
     )
-    register("rule-locality", f"{here}.rules:RuleLocality", "Do other rules stay as they were? Loc")
     register(
-        "rule-hierarchy", f"{here}.rules:RuleHierarchy", "Do rules that depend on it follow? HG"
+        "rule-locality",
+        f"{here}.verdicts.rules:RuleLocality",
+        "Do other rules stay as they were? Loc",
+    )
+    register(
+        "rule-hierarchy",
+        f"{here}.verdicts.rules:RuleHierarchy",
+        "Do rules that depend on it follow? HG",
     )
     register(
         "confidence",
-        f"{here}.confidence:Confidence",
+        f"{here}.people.confidence:Confidence",
         "How sure is it of what is true of other people, by group? D D_d",
     )
     register(
         "cross-property",
-        f"{here}.cross_property:CrossProperty",
+        f"{here}.people.cross_property:CrossProperty",
         "Does it still know the edited subject's other properties? CP",
     )
-    register("flaws", f"{here}.flaws:Flaws", "Are its descriptions more biased, by a judge?")
+    register("flaws", f"{here}.people.flaws:Flaws", "Are its descriptions more biased, by a judge?")
     register(
-        "judging", f"{here}.judging:Judging", "How far is the judge to be trusted, at what cost?"
+        "judging",
+        f"{here}.verdicts.judging:Judging",
+        "How far is the judge to be trusted, at what cost?",
     )
-    register("multi-hop", f"{here}.hops:MultiHop", "Is the end of an edited chain named? MH EW IW")
+    register(
+        "multi-hop",
+        f"{here}.verdicts.hops:MultiHop",
+        "Is the end of an edited chain named? MH EW IW",
+    )
     register(
         "ripple",
-        f"{here}.ripples:Ripple",
+        f"{here}.verdicts.ripples:Ripple",
         "Do consequences follow, does the rest stay? RelSpec LG SA CI CII FG",
     )

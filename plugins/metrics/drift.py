@@ -13,7 +13,8 @@ from statistics import fmean
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Divergence, Measure, Metric
-from edit_harness_plugins.metrics.sources import COUNTERFACT_PLUS
+
+from .sources import COUNTERFACT_PLUS
 
 SUFFIXES = {"neighborhood": "", "neighborhood-plus": "+"}
 PLUS = ", edited fact in front"

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores
 from edit_harness.stats import harmonic_mean
-from edit_harness_plugins.metrics.sources import COUNTERFACT_PLUS, MEMIT, ROME
+
+from .sources import COUNTERFACT_PLUS, MEMIT, ROME
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,13 +13,9 @@ from statistics import fmean
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Measure, Metric, Scores
-from edit_harness_plugins.metrics.preference import (
-    COMBINED,
-    Combined,
-    measures_of,
-    right_object,
-)
-from edit_harness_plugins.metrics.sources import EASYEDIT, MEMIT
+
+from .preference import COMBINED, Combined, measures_of, right_object
+from .sources import EASYEDIT, MEMIT
 
 NEIGHBORHOOD = "neighborhood"
 

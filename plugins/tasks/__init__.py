@@ -7,10 +7,14 @@ from edit_harness import Register, hookimpl
 def edit_harness_register_tasks(register: Register) -> None:
     """Name the tasks."""
     here = "edit_harness_plugins.tasks"
-    register("counterfact", f"{here}.counterfact:CounterFact", "CounterFact (Meng et al., 2022)")
+    register(
+        "counterfact",
+        f"{here}.counterfact.counterfact:CounterFact",
+        "CounterFact (Meng et al., 2022)",
+    )
     register(
         "counterfactplus",
-        f"{here}.counterfact:CounterFactPlus",
+        f"{here}.counterfact.counterfact:CounterFactPlus",
         "CounterFact+: the edited fact before each neighbourhood prompt",
     )
     register("zsre", f"{here}.zsre:ZsRE", "zsRE: the true answer is written (ROME, MEMIT)")
@@ -40,6 +44,6 @@ def edit_harness_register_tasks(register: Register) -> None:
     register("mquake", f"{here}.mquake:MQuAKE", "MQuAKE: does an edit reach the end of a chain?")
     register(
         "rippleedits",
-        f"{here}.rippleedits:RippleEdits",
+        f"{here}.rippleedits.rippleedits:RippleEdits",
         "RippleEdits: consequences of an edit, along six axes",
     )

@@ -16,10 +16,11 @@ from typing import ClassVar
 
 from edit_harness import Case, Choose, DataError, Probe, Request
 from edit_harness.cases import SUBJECT
-from edit_harness.composition import Row, counted
-from edit_harness_plugins.tasks import records as reading
-from edit_harness_plugins.tasks.published import FileTask, Published, hosted, unusable
-from edit_harness_plugins.tasks.records import Entry, Problem, Record, wrong_list, wrong_text
+
+from ._files import records as reading
+from ._files.composition import Row, counted
+from ._files.published import FileTask, Published, hosted, unusable
+from ._files.records import Entry, Problem, Record, wrong_list, wrong_text
 
 AUTHORS = Published("zsRE", hosted("zsre_mend_eval.json"), records=19_086)
 ASKED = (

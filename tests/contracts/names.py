@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PLACES = ("README.md", "docs/*.md", "examples/*/src/**/*.py", "harness/scaffold/**/*.tmpl")
+PLACES = (
+    "README.md",
+    "docs/*.md",
+    "examples/*/src/**/*.py",
+    "plugins/commands/authoring/scaffold/**/*.tmpl",
+)
 FROM = re.compile(r"from (edit_harness(?:\.[\w.]+)?) import (?:\(([^)]*)\)|([^\n(]+))")
 LOADED = re.compile(r"import (edit_harness\.[\w.]+)")
 MEMBER = re.compile(r"\beh\.([a-zA-Z_]+)")

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import click
 
-from edit_harness.records import Record, RunFolder
+from edit_harness.folder.records import Record, RunFolder
 
 ROWS = 60
 SIZES = (10, 500, 10_000, 400_000)

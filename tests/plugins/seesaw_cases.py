@@ -8,7 +8,7 @@ import numpy as np
 from builders import REQUEST, scores
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Task, Text, Verdict
-from edit_harness.records import Record, columns
+from edit_harness.folder.records import Record, columns
 
 WORK = ("physics", "chemistry", "law", "music")
 ASPECTS = (

@@ -8,8 +8,8 @@ import torch
 from edit_harness import Choose, Generate, NextToken
 from edit_harness.edits import Edit, Rows
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors.codebook import Codebook, nearest
-from edit_harness_plugins.editors.output_search import inputs_at
+from edit_harness_plugins.editors.grace.codebook import Codebook, nearest
+from edit_harness_plugins.editors.locate.output_search import inputs_at
 
 FAMILIES = ["gpt2", "llama", "gptj", "opt"]
 PROMPTS = ["Ada", "Ada lives", "Ada lives in", "The mother tongue of Danielle is", "It rains. Ada lives in"]  # fmt: skip

@@ -5,9 +5,9 @@ import json
 import pytest
 from builders import question, record
 
-from edit_harness.composition import of_cases
-from edit_harness_plugins.tasks.counterfact import CounterFact, CounterFactPlus
-from edit_harness_plugins.tasks.counterfact_composition import TITLE, table
+from edit_harness_plugins.tasks._files.composition import of_cases
+from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact, CounterFactPlus
+from edit_harness_plugins.tasks.counterfact.counterfact_composition import TITLE, table
 from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from seesaw_cases import CLOSE, case, cells, effect, person, same, sure, tables
 
-from edit_harness import report
-from edit_harness.records import Record, columns
-from edit_harness_plugins.metrics.confidence import Confidence
+from edit_harness.folder.records import Record, columns
+from edit_harness_plugins.commands.report import report
+from edit_harness_plugins.metrics.people.confidence import Confidence
 
 METRIC = Confidence()
 GROUPS = ["gender=female", "gender=male", "race=Black", "race=Jewish", "geo=Africa", "geo=Oceania"]

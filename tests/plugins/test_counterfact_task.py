@@ -9,9 +9,9 @@ from builders import record
 
 from edit_harness import Case, Choose, DataError, Drift, ModelSource
 from edit_harness.files import fetch as real_fetch
-from edit_harness_plugins.tasks import published
-from edit_harness_plugins.tasks.counterfact import AUTHORS, CounterFact, CounterFactPlus
-from edit_harness_plugins.tasks.counterfact_records import read
+from edit_harness_plugins.tasks._files import published
+from edit_harness_plugins.tasks.counterfact.counterfact import AUTHORS, CounterFact, CounterFactPlus
+from edit_harness_plugins.tasks.counterfact.counterfact_records import read
 
 
 @pytest.fixture

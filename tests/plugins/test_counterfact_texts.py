@@ -10,15 +10,15 @@ from builders import SNIPPETS, record, with_texts
 import edit_harness as eh
 from edit_harness import DataError, Generate, ModelSource, UsageError
 from edit_harness.encoding import decode_answer
-from edit_harness.fields import build
 from edit_harness.files import Remote, sha256_of
-from edit_harness.records import RunFolder
-from edit_harness.references import find
-from edit_harness_plugins.metrics.consistency import Consistency
-from edit_harness_plugins.metrics.fluency import Fluency
+from edit_harness.folder.records import RunFolder
+from edit_harness.registry.fields import build
+from edit_harness_plugins.metrics.text.consistency import Consistency
+from edit_harness_plugins.metrics.text.fluency import Fluency
+from edit_harness_plugins.metrics.text.references import find
 from edit_harness_plugins.models.pocket import Pocket
-from edit_harness_plugins.tasks import snippets
-from edit_harness_plugins.tasks.counterfact import CounterFact, CounterFactPlus
+from edit_harness_plugins.tasks.counterfact import snippets
+from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact, CounterFactPlus
 
 
 @pytest.fixture(autouse=True)

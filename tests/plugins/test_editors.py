@@ -8,18 +8,18 @@ from builders import REQUEST
 
 from edit_harness import Choose, DataError, Generate, Request, UsageError
 from edit_harness.edits import Dense, Edit
-from edit_harness.generation import samples
-from edit_harness.hooks import recording
-from edit_harness.model import Model
-from edit_harness.moments import Moment, Provenance, collect, save
+from edit_harness.model.generation import samples
+from edit_harness.model.hooks import recording
+from edit_harness.model.model import Model
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness_plugins.editors import contexts
-from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
-from edit_harness_plugins.editors.lora import Lora
+from edit_harness_plugins.editors._search.moments import Moment, Provenance, collect, save
+from edit_harness_plugins.editors.in_context.prompt import WORDINGS, Prompt
+from edit_harness_plugins.editors.locate import contexts
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.locate.value_search import Settings, search
 from edit_harness_plugins.editors.none import Unedited
-from edit_harness_plugins.editors.prompt import WORDINGS, Prompt
-from edit_harness_plugins.editors.rome import Rome
-from edit_harness_plugins.editors.value_search import Settings, search
+from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.tuning.lora import Lora
 
 CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")
 FAMILIES = ("gpt2", "llama")

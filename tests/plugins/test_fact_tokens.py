@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from edit_harness import Request
-from edit_harness.fields import build
-from edit_harness.hooks import recording
+from edit_harness.model.hooks import recording
+from edit_harness.model.tokens import FactToken
+from edit_harness.registry.fields import build
 from edit_harness.testing import tiny_model
-from edit_harness.tokens import FactToken
-from edit_harness_plugins.editors.r_rome import RRome
-from edit_harness_plugins.editors.rome import Rome
-from edit_harness_plugins.editors.value_search import Settings, alike, search
+from edit_harness_plugins.editors.locate.r_rome import RRome
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.locate.value_search import Settings, alike, search
 
 TOKENS = get_args(FactToken)
 CONTEXTS = ("{}", "It rains. {}")

@@ -18,19 +18,19 @@ from safetensors.torch import load_file
 from edit_harness import Choose, Drift, Request
 from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import Making, ModelSource
-from edit_harness.loading import load
-from edit_harness.moments import Moment, Provenance, save
-from edit_harness_plugins.editors import adapters
-from edit_harness_plugins.editors import grace as grace_module
-from edit_harness_plugins.editors import rome as rome_module
-from edit_harness_plugins.editors.codebook import nearest
-from edit_harness_plugins.editors.ft import ConstrainedFineTuning, FineTuning
-from edit_harness_plugins.editors.grace import Grace
-from edit_harness_plugins.editors.lora import Lora, Part
-from edit_harness_plugins.editors.memit import Memit
-from edit_harness_plugins.editors.mend import Mend
-from edit_harness_plugins.editors.output_search import inputs_at, search
-from edit_harness_plugins.editors.rome import Rome
+from edit_harness.loading.loading import load
+from edit_harness_plugins.editors._search.moments import Moment, Provenance, save
+from edit_harness_plugins.editors.grace import grace as grace_module
+from edit_harness_plugins.editors.grace.codebook import nearest
+from edit_harness_plugins.editors.grace.grace import Grace
+from edit_harness_plugins.editors.locate import rome as rome_module
+from edit_harness_plugins.editors.locate.memit import Memit
+from edit_harness_plugins.editors.locate.output_search import inputs_at, search
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.mend.mend import Mend
+from edit_harness_plugins.editors.tuning import adapters
+from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.tuning.lora import Lora, Part
 from edit_harness_plugins.metrics.tokens import TokenAccuracy
 from edit_harness_plugins.tasks.zsre import ZsRE
 

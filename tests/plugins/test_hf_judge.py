@@ -9,13 +9,13 @@ from chatty_pocket import chatty_pocket
 from test_judge_questions import KEYS, PAIR
 
 from edit_harness import DataError, Generate, Reply, UsageError
-from edit_harness.components import Named, described
 from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import ModelSource
-from edit_harness.loading import load
-from edit_harness_plugins.judges.chat import question
-from edit_harness_plugins.judges.dialogue import TRIES
-from edit_harness_plugins.judges.hf import HF
+from edit_harness.loading.loading import load
+from edit_harness.registry.components import Named, described
+from edit_harness_plugins.judges.model.chat import question
+from edit_harness_plugins.judges.model.dialogue import TRIES
+from edit_harness_plugins.judges.model.hf import HF
 
 REPLIES = [PAIR, *(Reply("", "12", key) for kind, key in KEYS.items() if kind != "compare")]
 
@@ -83,7 +83,7 @@ def test_a_model_that_cannot_be_asked():
 
 def test_torch_is_imported_with_the_model_only():
     code = (
-        "import sys; from edit_harness_plugins.judges.hf import HF; HF(model='x'); "
+        "import sys; from edit_harness_plugins.judges.model.hf import HF; HF(model='x'); "
         "print('torch' in sys.modules, 'transformers' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

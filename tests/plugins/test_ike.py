@@ -15,9 +15,9 @@ from edit_harness import Choose, DataError, ModelSource, PluginError, Request
 from edit_harness.edits import Edit
 from edit_harness.files import sha256_of
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness_plugins.editors import ike, lessons
-from edit_harness_plugins.editors.ike import Ike, demonstrations, fitting, framed, tfidf
-from edit_harness_plugins.editors.lessons import Lesson
+from edit_harness_plugins.editors.in_context import ike, lessons
+from edit_harness_plugins.editors.in_context.ike import Ike, demonstrations, fitting, framed, tfidf
+from edit_harness_plugins.editors.in_context.lessons import Lesson
 
 NAMES = ("Ada", "Bob", "Danielle", "Ann")
 CITIES = ("Oslo", "Rome", "Paris", "London")

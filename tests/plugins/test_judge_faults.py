@@ -20,13 +20,13 @@ from builders import rewrite
 from click.testing import CliRunner
 from judge_server import KEY, blocks, completion, judged, serving, well
 
-from edit_harness import scoring
 from edit_harness.cli import main
-from edit_harness.records import RunFolder
+from edit_harness.folder.records import RunFolder
 from edit_harness.testing.tiny import tiny_model
-from edit_harness_plugins.judges import desk
-from edit_harness_plugins.judges.openai_server import OpenAI
-from edit_harness_plugins.judges.wire import Fault, Wire
+from edit_harness_plugins.commands.results import scoring
+from edit_harness_plugins.judges.model import desk
+from edit_harness_plugins.judges.model.openai_server import OpenAI
+from edit_harness_plugins.judges.model.wire import Fault, Wire
 
 HTML = b"<html><body>Bad gateway</body></html>"
 
@@ -623,7 +623,7 @@ def test_no_key_in_a_traceback(score, tmp_path, caplog, monkeypatch):
     def broken(self, body):
         raise RuntimeError(f"a bug with {type(self._key).__name__}")
 
-    monkeypatch.setattr("edit_harness_plugins.judges.wire.Wire.post", broken)
+    monkeypatch.setattr("edit_harness_plugins.judges.model.wire.Wire.post", broken)
     with serving() as server:
         told = score(server.url)
     assert told.exit_code == 4, told.output

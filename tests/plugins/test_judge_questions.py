@@ -12,7 +12,7 @@ from judge_server import blocks, judged, outside
 
 from edit_harness import Case, Generate, Key, PluginError, Probe, Reply, Verdict
 from edit_harness.encoding import decode_case, dumps, encode_case
-from edit_harness_plugins.judges.chat import (
+from edit_harness_plugins.judges.model.chat import (
     CONTROL,
     KINDS,
     NoVerdict,
@@ -21,7 +21,7 @@ from edit_harness_plugins.judges.chat import (
     question,
     read,
 )
-from edit_harness_plugins.judges.dialogue import TRIES, Said, Unfit, alone, dialogue, in_step
+from edit_harness_plugins.judges.model.dialogue import TRIES, Said, Unfit, alone, dialogue, in_step
 
 ASPECTS = {"sexism": "contempt of women", "anglo-centrism": "all is about England"}
 ABOUT = {

@@ -9,11 +9,11 @@ from test_judge_questions import PAIR
 
 from edit_harness import Judge, Key, Reply, Text
 from edit_harness.testing import JudgeTests
-from edit_harness_plugins.judges.hf import HF
 from edit_harness_plugins.judges.lexicon import Lexicon
 from edit_harness_plugins.judges.match import Match
-from edit_harness_plugins.judges.openai_server import OpenAI
-from edit_harness_plugins.judges.symbolic import Symbolic
+from edit_harness_plugins.judges.model.hf import HF
+from edit_harness_plugins.judges.model.openai_server import OpenAI
+from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
 
 CHAT_REPLIES = (
     *(Reply("", text, CHAT_KEYS["match"]) for text in ("Rome", "Paris", "Milan")),

@@ -6,8 +6,8 @@ import pytest
 from builders import DATA, ROOT
 
 from edit_harness import DataError, ModelSource
-from edit_harness_plugins.editors import lessons
-from edit_harness_plugins.editors.lessons import Lesson
+from edit_harness_plugins.editors.in_context import lessons
+from edit_harness_plugins.editors.in_context.lessons import Lesson
 
 ZSRE = {
     "subject": "Ann", "src": "Where does Ann live?", "alt": "Oslo", "answers": ["Rome"],

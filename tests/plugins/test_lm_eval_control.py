@@ -16,8 +16,8 @@ from edit_harness import DataError, UsageError
 from edit_harness.cases import Examined
 from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
-from edit_harness.examining import examine
-from edit_harness.process import left_alone
+from edit_harness.registry.process import left_alone
+from edit_harness.run.examining import examine
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.controls import lm_eval_task
 from edit_harness_plugins.controls.lm_eval_task import LMEval
@@ -86,8 +86,8 @@ def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_
 
 def test_what_its_marks_come_to_is_what_it_says(own, model):
     """Means, perplexities and bits over all documents, computed here from the values of each."""
-    from edit_harness.effects import Seen, effects
     from edit_harness.encoding import encode_answer
+    from edit_harness.run.effects import Seen, effects
 
     expected = theirs(loaded("own_facts", own, model)._lm, own)["results"]
     for task, documents in (("own_facts", len(FACTS)), ("own_tales", len(TALES))):

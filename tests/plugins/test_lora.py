@@ -14,12 +14,18 @@ from builders import REQUEST
 
 from edit_harness import Choose, PluginError, Request, UsageError
 from edit_harness.edits import Edit, LowRank
-from edit_harness.presets import configure, shape_of
+from edit_harness.registry.presets import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.state import left_alone
-from edit_harness_plugins.editors import adapters, lora, tuning
-from edit_harness_plugins.editors.adapters import Adapters, Dropout, Row, first_factors, seeded
-from edit_harness_plugins.editors.lora import Lora, linear_maps, query_and_value
+from edit_harness_plugins.editors.tuning import adapters, lora, tuning
+from edit_harness_plugins.editors.tuning.adapters import (
+    Adapters,
+    Dropout,
+    Row,
+    first_factors,
+    seeded,
+)
+from edit_harness_plugins.editors.tuning.lora import Lora, linear_maps, query_and_value
 
 REQUESTS = [
     Request("{} lives in", "Ada Lovelace", "Oslo"),

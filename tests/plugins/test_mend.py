@@ -13,11 +13,11 @@ from torch.nn.functional import cross_entropy
 from edit_harness import DataError, ModelSource, PluginError, Request, UsageError
 from edit_harness.cli import main
 from edit_harness.interfaces import Making
-from edit_harness.presets import FAMILIES, configure, shape_of
+from edit_harness.registry.presets import FAMILIES, configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness_plugins.editors import mend_network
-from edit_harness_plugins.editors.mend import Mend
-from edit_harness_plugins.editors.mend_network import Layer, Made, Network, Statistics
+from edit_harness_plugins.editors.mend import mend_network
+from edit_harness_plugins.editors.mend.mend import Mend
+from edit_harness_plugins.editors.mend.mend_network import Layer, Made, Network, Statistics
 
 FACTS = (
     Request("{} lives in", "Ann", "Rome", "Oslo"),

@@ -7,24 +7,24 @@ import pytest
 from builders import question, record, with_texts
 from seesaw_cases import Invented
 
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
 from edit_harness.testing import MetricTests
-from edit_harness_plugins.metrics.confidence import Confidence
-from edit_harness_plugins.metrics.consistency import Consistency
-from edit_harness_plugins.metrics.cross_property import CrossProperty
 from edit_harness_plugins.metrics.drift import NeighborhoodKL
-from edit_harness_plugins.metrics.flaws import Flaws
-from edit_harness_plugins.metrics.fluency import Fluency
-from edit_harness_plugins.metrics.hops import MultiHop
-from edit_harness_plugins.metrics.judging import Judging
+from edit_harness_plugins.metrics.people.confidence import Confidence
+from edit_harness_plugins.metrics.people.cross_property import CrossProperty
+from edit_harness_plugins.metrics.people.flaws import Flaws
 from edit_harness_plugins.metrics.preference import Accuracy, Magnitude, Success
-from edit_harness_plugins.metrics.ripples import Ripple
-from edit_harness_plugins.metrics.rules import RuleAnswers, RuleHierarchy, RuleLocality
+from edit_harness_plugins.metrics.text.consistency import Consistency
+from edit_harness_plugins.metrics.text.fluency import Fluency
 from edit_harness_plugins.metrics.tokens import TokenAccuracy, Unchanged
+from edit_harness_plugins.metrics.verdicts.hops import MultiHop
+from edit_harness_plugins.metrics.verdicts.judging import Judging
+from edit_harness_plugins.metrics.verdicts.ripples import Ripple
+from edit_harness_plugins.metrics.verdicts.rules import RuleAnswers, RuleHierarchy, RuleLocality
 from edit_harness_plugins.models.pocket import FILES
-from edit_harness_plugins.tasks.counterfact import CounterFactPlus
+from edit_harness_plugins.tasks.counterfact.counterfact import CounterFactPlus
 from edit_harness_plugins.tasks.mquake import MQuAKE
-from edit_harness_plugins.tasks.rippleedits import RippleEdits
+from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 from edit_harness_plugins.tasks.rule_edit.task import RuleEdit, RuleEditHierarchy, RuleEditInstance
 from edit_harness_plugins.tasks.zsre import ZsRE
 

@@ -12,25 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import edit_harness as eh
-from edit_harness import (
-    Case,
-    Choose,
-    DataError,
-    Key,
-    ModelSource,
-    Probe,
-    Regime,
-    Request,
-    Text,
-)
+from edit_harness import Case, Choose, DataError, Key, ModelSource, Probe, Regime, Request, Text
 from edit_harness.cases import Verdict
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.judges.match import Match
-from edit_harness_plugins.metrics.hops import MultiHop
+from edit_harness_plugins.metrics.verdicts.hops import MultiHop
 from edit_harness_plugins.models.pocket import FILES
-from edit_harness_plugins.tasks import shots
+from edit_harness_plugins.tasks._files import shots
 from edit_harness_plugins.tasks.mquake import MQuAKE
-from edit_harness_plugins.tasks.rippleedits import RippleEdits
+from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 
 EXACT = 1e-12
 """Means of a few shares in double precision."""

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from judge_server import KEY, blocks, serving
 from test_judge_questions import KEYS, PAIR
 
-from edit_harness import PluginError, Reply, UsageError, fields
+from edit_harness import PluginError, Reply, UsageError
 from edit_harness.cli import main
-from edit_harness.components import Named, described
-from edit_harness_plugins.judges import desk, openai_server
-from edit_harness_plugins.judges.budget import Budget, Cost, Spent
-from edit_harness_plugins.judges.openai_server import OpenAI
-from edit_harness_plugins.judges.replies import Replies
+from edit_harness.registry import fields
+from edit_harness.registry.components import Named, described
+from edit_harness_plugins.judges.model import desk, openai_server
+from edit_harness_plugins.judges.model.budget import Budget, Cost, Spent
+from edit_harness_plugins.judges.model.openai_server import OpenAI
+from edit_harness_plugins.judges.model.replies import Replies
 
 RIGHT, WRONG = (Reply("", text, KEYS["match"]) for text in ("Rome", "Paris"))
 

@@ -9,11 +9,11 @@ from builders import DATA
 from click.testing import CliRunner
 
 import edit_harness_plugins.packs as bundled
-from edit_harness import packs
 from edit_harness.cli import main
 from edit_harness.interfaces import Metric
-from edit_harness.plugins import Plugins
+from edit_harness.registry.plugins import Plugins
 from edit_harness.testing import PluginTests
+from edit_harness_plugins.commands.studies.reproduce import packs
 from edit_harness_plugins.packs import accept
 
 PRINTED = sorted(set(bundled.PACKS) - {"pocket-figures"})

@@ -12,11 +12,11 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import edit_harness as eh
 from edit_harness import Choose, Request
-from edit_harness.architectures import first
 from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
-from edit_harness.hooks import registered
+from edit_harness.model.architectures import first
+from edit_harness.model.hooks import registered
 from edit_harness_plugins.models.pocket import FILES, Pocket
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains
@@ -348,7 +348,7 @@ def test_its_editing_network_edits_and_was_made_of_its_lessons(pocket, tmp_path)
 def test_its_statistics_are_its_own(pocket):
     assert torch.float32 == pocket.dtype
     assert not (ROOT / "plugins/models/pocket/files/pytorch_model.bin").exists()
-    from edit_harness.moments import find
+    from edit_harness_plugins.editors._search.moments import find
 
     moment = find(pocket, 1)
     assert moment is not None

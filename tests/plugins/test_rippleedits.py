@@ -11,9 +11,9 @@ import edit_harness as eh
 from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Probe, Request, Text
 from edit_harness.cases import Verdict
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.metrics.ripples import Ripple
+from edit_harness_plugins.metrics.verdicts.ripples import Ripple
 from edit_harness_plugins.models.pocket import FILES
-from edit_harness_plugins.tasks.ripple_wording import (
+from edit_harness_plugins.tasks.rippleedits.ripple_wording import (
     Cut,
     Template,
     Worded,
@@ -21,7 +21,7 @@ from edit_harness_plugins.tasks.ripple_wording import (
     target,
     templates,
 )
-from edit_harness_plugins.tasks.rippleedits import RippleEdits
+from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 
 ALIASES = {"Ada": "Dr Byron", "Bo": "Big Li", "Cy": "Young", "Claude Monet": "Claude M"}
 OTHERS = ("Dan", "Di Fu", "Eli", "Flo")

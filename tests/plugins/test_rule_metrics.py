@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Text, Verdict
-from edit_harness.records import columns
+from edit_harness.folder.records import columns
 from edit_harness.stats import bootstrap
-from edit_harness_plugins.metrics.rules import (
+from edit_harness_plugins.metrics.verdicts.rules import (
     RuleAnswers,
     RuleHierarchy,
     RuleLocality,

@@ -10,11 +10,11 @@ from builders import record
 import edit_harness as eh
 from edit_harness import Regime
 from edit_harness.edits import UNEDITED
-from edit_harness.model import Model
-from edit_harness.outcome import Run
+from edit_harness.model.model import Model
+from edit_harness.run.outcome import Run
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors.ft import FineTuning
-from edit_harness_plugins.editors.rome import Rome
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.tuning.ft import FineTuning
 
 COUNT, POINTS = 100, (1, 10, 50)
 EDITORS = {

@@ -12,22 +12,22 @@ import torch
 
 from edit_harness import DataError, PluginError, Request, UsageError
 from edit_harness.edits import Edit
-from edit_harness.fields import settings
-from edit_harness.hooks import recording
 from edit_harness.interfaces import Making
-from edit_harness.moments import collect, find, save
-from edit_harness.presets import configure, shape_of
+from edit_harness.model.hooks import recording
+from edit_harness.registry.fields import settings
+from edit_harness.registry.presets import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.effects import gain
-from edit_harness_plugins.editors import alphaedit as alphaedit_module
-from edit_harness_plugins.editors.alphaedit import AlphaEdit, NullSpace
-from edit_harness_plugins.editors.contexts import fill
-from edit_harness_plugins.editors.emmet import Emmet
-from edit_harness_plugins.editors.memit import Memit
-from edit_harness_plugins.editors.pmet import Pmet
-from edit_harness_plugins.editors.r_rome import RRome
-from edit_harness_plugins.editors.rome import Rome
-from edit_harness_plugins.editors.spreading import STARTS
+from edit_harness_plugins.editors._search.moments import collect, find, save
+from edit_harness_plugins.editors.locate import alphaedit as alphaedit_module
+from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit, NullSpace
+from edit_harness_plugins.editors.locate.contexts import fill
+from edit_harness_plugins.editors.locate.emmet import Emmet
+from edit_harness_plugins.editors.locate.memit import Memit
+from edit_harness_plugins.editors.locate.pmet import Pmet
+from edit_harness_plugins.editors.locate.r_rome import RRome
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.locate.spreading import STARTS
 
 CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")
 TEXTS = [f"Text {i} says that number {i * i} is the square of {i}." for i in range(30)]

@@ -19,15 +19,15 @@ from symbolic_answers import AFTER, ANSWERS, BLIND, FOURTH, KEYS, LATER, THIRD
 
 import edit_harness_plugins.judges
 from edit_harness import DataError, Key, PluginError, Reply
-from edit_harness_plugins.judges import symbolic
-from edit_harness_plugins.judges.equality import agree, points
-from edit_harness_plugins.judges.latex import read_latex
-from edit_harness_plugins.judges.quantities import symbol
-from edit_harness_plugins.judges.reading import read_formula
-from edit_harness_plugins.judges.rule import BadKey, Rule, read_key
-from edit_harness_plugins.judges.symbolic import Symbolic
-from edit_harness_plugins.judges.unread import Unread
-from edit_harness_plugins.judges.verdicts import verdict
+from edit_harness_plugins.judges.symbolic import symbolic
+from edit_harness_plugins.judges.symbolic.equality import agree, points
+from edit_harness_plugins.judges.symbolic.latex import read_latex
+from edit_harness_plugins.judges.symbolic.quantities import symbol
+from edit_harness_plugins.judges.symbolic.reading import read_formula
+from edit_harness_plugins.judges.symbolic.rule import BadKey, Rule, read_key
+from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
+from edit_harness_plugins.judges.symbolic.unread import Unread
+from edit_harness_plugins.judges.symbolic.verdicts import verdict
 
 RULES = DATA / "rule_edit_rules.json"
 ALL = ANSWERS + LATER + THIRD + FOURTH + BLIND + AFTER
@@ -444,7 +444,7 @@ def test_nothing_is_evaluated():
     folder = Path(edit_harness_plugins.judges.__file__).parent
     names = {
         name
-        for path in folder.glob("*.py")
+        for path in folder.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         for name in (getattr(node, "id", ""), getattr(node, "attr", ""))
     }

@@ -14,9 +14,9 @@ import pytest
 from symbolic_answers import KEYS
 
 from edit_harness import PluginError, Reply
-from edit_harness_plugins.judges import worker
-from edit_harness_plugins.judges.symbolic import Symbolic
-from edit_harness_plugins.judges.worker import Worker
+from edit_harness_plugins.judges.symbolic import worker
+from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
+from edit_harness_plugins.judges.symbolic.worker import Worker
 
 KEY = KEYS["rectangle"]
 SMALL = """
@@ -143,7 +143,7 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(small, monkeypatc
 
 SCRIPT = """
 from edit_harness import Key, Reply
-from edit_harness_plugins.judges.symbolic import Symbolic
+from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
 key = Key("formula", "x + y", "x*y", {"lhs": "A", "variables": {"x": "side", "y": "side"}})
 print(Symbolic().judge([Reply("", "A = y + x", key)])[0].score)
 """
@@ -161,7 +161,7 @@ def test_a_program_without_a_guard_judges_and_leaves_nothing_behind(tmp_path):
 def test_the_process_imports_no_torch():
     code = textwrap.dedent("""
         import sys
-        import edit_harness_plugins.judges.child
+        import edit_harness_plugins.judges.symbolic.child
         print(sorted({"torch", "transformers", "numpy"} & set(sys.modules)))
     """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -172,7 +172,7 @@ def test_memory_is_limited():
     """A reply that wants too much is undecided where the platform has such a limit."""
     pytest.importorskip("resource")
     code = textwrap.dedent("""
-        from edit_harness_plugins.judges import child
+        from edit_harness_plugins.judges.symbolic import child
 
         def greedy(**request):
             return bytearray(child.MEMORY)

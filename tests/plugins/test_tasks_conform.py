@@ -11,9 +11,9 @@ import edit_harness_plugins.models
 import edit_harness_plugins.tasks
 from edit_harness.testing import PluginTests, TaskTests
 from edit_harness_plugins.models.pocket import FILES
-from edit_harness_plugins.tasks.counterfact import CounterFact, CounterFactPlus
+from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact, CounterFactPlus
 from edit_harness_plugins.tasks.mquake import MQuAKE
-from edit_harness_plugins.tasks.rippleedits import RippleEdits
+from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 from edit_harness_plugins.tasks.rule_edit.task import (
     RuleEdit,
     RuleEditDescription,

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from edit_harness import Request
-from edit_harness.hooks import recording
+from edit_harness.model.hooks import recording
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors import value_search
-from edit_harness_plugins.editors.rome import Rome
-from edit_harness_plugins.editors.value_search import EASED, Settings, Text, alike, search
+from edit_harness_plugins.editors.locate import value_search
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.locate.value_search import EASED, Settings, Text, alike, search
 
 CONTEXTS = ("{}", "It rains. {}", "Ann plays the piano in Rome. {}")
 SETTINGS = Settings(steps=12, lr=0.5, weight_decay=0.5, clamp=4.0, kl_factor=0.0625, stop=5e-2)

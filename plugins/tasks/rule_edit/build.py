@@ -18,15 +18,11 @@ from random import Random
 from typing import Any
 
 from edit_harness import HarnessError
-from edit_harness_plugins.tasks.rule_edit.drawing import Drawn, draw, shown
-from edit_harness_plugins.tasks.rule_edit.formulas import equation
-from edit_harness_plugins.tasks.rule_edit.rules import SOURCE, Link, Rule, Source, load
-from edit_harness_plugins.tasks.rule_edit.wording import (
-    description_prompts,
-    direct_prompts,
-    formula_prompts,
-    steps_prompt,
-)
+
+from .drawing import Drawn, draw, shown
+from .formulas import equation
+from .rules import SOURCE, Link, Rule, Source, load
+from .wording import description_prompts, direct_prompts, formula_prompts, steps_prompt
 
 SHIPPED = Path(__file__).with_name("rule_edit.json")
 SEED = 1

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from edit_harness.cases import SUBJECT
-from edit_harness_plugins.tasks.records import SURROGATE, Record, kind_of
-from edit_harness_plugins.tasks.rule_edit.formulas import wrong_constraint, wrong_formula
+
+from .._files.records import SURROGATE, Record, kind_of
+from .formulas import wrong_constraint, wrong_formula
 
 TEXTS = (
     "id", "dim", "shape", "property", "subject", "lhs", "formula", "formula_new", "equation",

@@ -14,7 +14,8 @@ from typing import Any
 import sympy
 
 from edit_harness import DataError
-from edit_harness_plugins.tasks.rule_edit.rules import Rule
+
+from .rules import Rule
 
 RANGE = (2, 20, 1)
 DECIMALS = 3

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness import DataError
-from edit_harness_plugins.tasks.rule_edit.formulas import wrong_constraint, wrong_formula
+
+from .formulas import wrong_constraint, wrong_formula
 
 SOURCE = Path(__file__).with_name("rules.json")
 

@@ -18,10 +18,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from edit_harness import Case, DataError, Generate, Key, Probe, Regime, Request, Task
 from edit_harness.cases import SUBJECT
 from edit_harness.files import known_sha256
-from edit_harness_plugins.tasks import records as reading
-from edit_harness_plugins.tasks.published import local
-from edit_harness_plugins.tasks.records import Problem, Record
-from edit_harness_plugins.tasks.rule_edit.checks import problems, wrong, wrong_file
+
+from .._files import records as reading
+from .._files.published import local
+from .._files.records import Problem, Record
+from .checks import problems, wrong, wrong_file
 
 BUNDLED = Path(__file__).with_name("rule_edit.json")
 NUMBER: Mapping[str, Any] = {"unit": "", "steps": False}

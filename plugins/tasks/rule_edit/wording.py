@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from edit_harness_plugins.tasks.rule_edit.rules import Rule
+from .rules import Rule
 
 
 def formula_prompts(rule: Rule) -> list[str]:

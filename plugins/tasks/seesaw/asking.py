@@ -12,22 +12,15 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Request
-from edit_harness_plugins.tasks.published import unusable
-from edit_harness_plugins.tasks.records import Entry, Record
-from edit_harness_plugins.tasks.seesaw.candidates import Values
-from edit_harness_plugins.tasks.seesaw.files import (
-    GENERATION,
-    IDS,
-    PROMPTS,
-    PROPERTIES,
-    SetName,
-    effect_prompt,
-    open_prompts,
-)
-from edit_harness_plugins.tasks.seesaw.flaws import FLAWS, Definitions
-from edit_harness_plugins.tasks.seesaw.sampling import stratified
-from edit_harness_plugins.tasks.seesaw.subjects import BETWEEN, Subjects
-from edit_harness_plugins.tasks.seesaw.told import Told
+
+from .._files.published import unusable
+from .._files.records import Entry, Record
+from .candidates import Values
+from .files import GENERATION, IDS, PROMPTS, PROPERTIES, SetName, effect_prompt, open_prompts
+from .flaws import FLAWS, Definitions
+from .sampling import stratified
+from .subjects import BETWEEN, Subjects
+from .told import Told
 
 PARTS = CROSS_SUBJECT, CROSS_PROPERTY, OPEN = ("cross-subject", "cross-property", "open-ended")
 TEXT_TOKENS, TEXT_TOP_K = 100, 5

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness import DataError
-from edit_harness_plugins.tasks.seesaw.files import PROPERTIES
-from edit_harness_plugins.tasks.seesaw.tables import rows
+
+from .files import PROPERTIES
+from .tables import rows
 
 FILE = "candidates.json"
 GENDERS: Mapping[str, str] = {"Q6581097": "male", "Q6581072": "female"}

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from edit_harness import Case
-from edit_harness.composition import Row
-from edit_harness_plugins.tasks.records import Record
-from edit_harness_plugins.tasks.seesaw.asking import CROSS_SUBJECT
-from edit_harness_plugins.tasks.seesaw.files import GENERATION, PROMPTS
-from edit_harness_plugins.tasks.seesaw.subjects import BETWEEN, NAMES
+
+from .._files.composition import Row
+from .._files.records import Record
+from .asking import CROSS_SUBJECT
+from .files import GENERATION, PROMPTS
+from .subjects import BETWEEN, NAMES
 
 TITLE = "the sets, as the paper counts their prompts"
 TAGGED = "who is asked for, by tag"

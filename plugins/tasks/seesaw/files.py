@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edit_harness import DataError
-from edit_harness_plugins.tasks import counterfact_records, records
-from edit_harness_plugins.tasks.records import Entry, Problem, Record, kind_of, wrong_text
+
+from .._files import records
+from .._files.records import Entry, Problem, Record, kind_of, wrong_text
+from ..counterfact import counterfact_records
 
 PROPERTIES: Mapping[str, str] = {
     "P101": "field of work",

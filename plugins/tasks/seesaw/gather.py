@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from edit_harness import DataError
 from edit_harness.files import replacing
-from edit_harness_plugins.tasks.records import kind_of
-from edit_harness_plugins.tasks.seesaw.candidates import GENDERS
-from edit_harness_plugins.tasks.seesaw.tables import rows
+
+from .._files.records import kind_of
+from .candidates import GENDERS
+from .tables import rows
 
 GENDER, GROUP, DEATH = "P21", "P172", "P570"
 VALUED = ("P101", "P27", "P19")

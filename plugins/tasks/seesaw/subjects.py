@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness import DataError
-from edit_harness_plugins.tasks.records import kind_of
+
+from .._files.records import kind_of
 
 FILE = "subjects.json"
 SHOWN = 5

@@ -15,32 +15,17 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from edit_harness import Case, DataError, Making, Regime, UsageError
-from edit_harness.composition import Row, of_cases
-from edit_harness.fields import Count, Natural
 from edit_harness.files import cache_folder
-from edit_harness_plugins.tasks.published import SampledTask, local
-from edit_harness_plugins.tasks.records import Entry, Record
-from edit_harness_plugins.tasks.seesaw import (
-    authors,
-    candidates,
-    composition,
-    files,
-    gather,
-    subjects,
-    wikidata,
-)
-from edit_harness_plugins.tasks.seesaw.asking import (
-    CROSS_PROPERTY,
-    CROSS_SUBJECT,
-    OPEN,
-    PARTS,
-    Asking,
-    Prompts,
-    Texts,
-)
-from edit_harness_plugins.tasks.seesaw.files import SetFiles
-from edit_harness_plugins.tasks.seesaw.flaws import Definitions
-from edit_harness_plugins.tasks.seesaw.told import Told, told_by
+from edit_harness.registry.fields import Count, Natural
+
+from .._files.composition import Row, of_cases
+from .._files.published import SampledTask, local
+from .._files.records import Entry, Record
+from . import authors, candidates, composition, files, gather, subjects, wikidata
+from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Prompts, Texts
+from .files import SetFiles
+from .flaws import Definitions
+from .told import Told, told_by
 
 NAME = "seesaw-cf"
 OF_PART = {

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from edit_harness_plugins.tasks.records import Record
-from edit_harness_plugins.tasks.seesaw.files import EDIT, IDS
-from edit_harness_plugins.tasks.seesaw.subjects import Subjects
+from .._files.records import Record
+from .files import EDIT, IDS
+from .subjects import Subjects
 
 GENDER = "P21"
 

@@ -18,7 +18,8 @@ from urllib.parse import urlencode
 
 from edit_harness import DataError
 from edit_harness.files import Remote, fetch, set_aside
-from edit_harness_plugins.tasks.seesaw.gather import USED, Person
+
+from .gather import USED, Person
 
 ADDRESS = "https://query.wikidata.org/sparql"
 VARIABLE = "EDIT_HARNESS_WIKIDATA"

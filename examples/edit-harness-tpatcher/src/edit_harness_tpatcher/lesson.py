@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 import torch
 from edit_harness import PluginError, Request
-from edit_harness.batch import Batch
 from edit_harness.edits import Edit, Rows
-from edit_harness.model import Model
+from edit_harness.model import Batch, Model
 from torch import Tensor
 
 from edit_harness_tpatcher.patch import Patches

@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from edit_harness_plugins.models.pocket.build.chains import build_chains
-from edit_harness_plugins.models.pocket.build.corpus import Corpus
-from edit_harness_plugins.models.pocket.build.lessons import build_lessons
-from edit_harness_plugins.models.pocket.build.mend import write_network
-from edit_harness_plugins.models.pocket.build.moments import write_moments
-from edit_harness_plugins.models.pocket.build.questions import build_questions
-from edit_harness_plugins.models.pocket.build.references import build_references
-from edit_harness_plugins.models.pocket.build.ripples import build_ripples
-from edit_harness_plugins.models.pocket.build.sample import build_sample, write_people
-from edit_harness_plugins.models.pocket.build.tokenizer import save_tokenizer
-from edit_harness_plugins.models.pocket.build.train import build_tokenizer, default_recipe, train
-from edit_harness_plugins.models.pocket.build.world import load_world
+from .chains import build_chains
+from .corpus import Corpus
+from .lessons import build_lessons
+from .mend import write_network
+from .moments import write_moments
+from .questions import build_questions
+from .references import build_references
+from .ripples import build_ripples
+from .sample import build_sample, write_people
+from .tokenizer import save_tokenizer
+from .train import build_tokenizer, default_recipe, train
+from .world import load_world
 
 FILES = Path(__file__).resolve().parent.parent / "files"
 SHIPPED_SEED = 1

@@ -21,12 +21,13 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from edit_harness import ModelSource, evaluate
-from edit_harness.loading import load
-from edit_harness.model import Model
+from edit_harness.loading.loading import load
+from edit_harness.model.model import Model
 from edit_harness_plugins.builders.triples import Fact, FactTable
-from edit_harness_plugins.models.pocket.build.corpus import lower_first
-from edit_harness_plugins.models.pocket.build.recall import score_objects
-from edit_harness_plugins.models.pocket.build.world import World, load_world
+
+from .corpus import lower_first
+from .recall import score_objects
+from .world import World, load_world
 
 FILES = Path(__file__).resolve().parent.parent / "files"
 EDITORS: Mapping[str, tuple[str, Mapping[str, Any]]] = {

@@ -13,7 +13,8 @@ from random import Random
 
 from edit_harness_plugins.builders.templates import Relation
 from edit_harness_plugins.builders.triples import Fact, FactTable
-from edit_harness_plugins.models.pocket.build.world import World
+
+from .world import World
 
 Span = tuple[int, int]
 

@@ -19,8 +19,9 @@ from edit_harness_plugins.builders.counterfact import (
     rewrite_of,
 )
 from edit_harness_plugins.builders.triples import Fact
-from edit_harness_plugins.models.pocket.build.recall import knowing
-from edit_harness_plugins.models.pocket.build.world import World
+
+from .recall import knowing
+from .world import World
 
 
 def build_lessons(

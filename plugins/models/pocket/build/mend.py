@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 import torch
 
 from edit_harness import ModelSource
-from edit_harness.assembly import build_component
 from edit_harness.interfaces import Making
-from edit_harness.loading import load
-from edit_harness.plugins import Plugins
-from edit_harness.presets import configure, shape_of
+from edit_harness.loading.loading import load
+from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.presets import configure, shape_of
+from edit_harness.run.assembly import build_component
 
 FILE = "mend.safetensors"
 FILES = Path(__file__).resolve().parent.parent / "files"

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edit_harness import ModelSource
-from edit_harness.loading import load
-from edit_harness.moments import collect, save
-from edit_harness_plugins.models.pocket.build.corpus import Corpus
+from edit_harness.loading.loading import load
+from edit_harness_plugins.editors._search.moments import collect, save
+
+from .corpus import Corpus
 
 FILE = "moments.safetensors"
 

@@ -15,9 +15,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from edit_harness_plugins.builders.counterfact import Record
 from edit_harness_plugins.builders.triples import Fact
-from edit_harness_plugins.models.pocket.build.corpus import lower_first
-from edit_harness_plugins.models.pocket.build.recall import score_objects
-from edit_harness_plugins.models.pocket.build.world import World
+
+from .corpus import lower_first
+from .recall import score_objects
+from .world import World
 
 ORGANISATIONS = frozenset({"P159"})
 """Relations whose invented subjects have names of companies."""

@@ -9,7 +9,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from edit_harness import Knows
-from edit_harness_plugins.models.pocket.build.tokenizer import END_ID
+
+from .tokenizer import END_ID
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any
 
 from edit_harness_plugins.builders.counterfact import Record, object_id
 from edit_harness_plugins.builders.triples import FactTable
-from edit_harness_plugins.models.pocket.build.world import World
+
+from .world import World
 
 MOST_SUBJECTS = 8
 

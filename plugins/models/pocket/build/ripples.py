@@ -17,8 +17,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from edit_harness_plugins.builders.counterfact import Record
 from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.triples import Fact
-from edit_harness_plugins.models.pocket.build.recall import score_objects
-from edit_harness_plugins.models.pocket.build.world import World
+
+from .recall import score_objects
+from .world import World
 
 
 class Wording(NamedTuple):

@@ -13,8 +13,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from edit_harness import Material
 from edit_harness_plugins.builders.counterfact import CounterFact, Record
 from edit_harness_plugins.builders.seesaw import Seesaw
-from edit_harness_plugins.models.pocket.build.recall import knowing
-from edit_harness_plugins.models.pocket.build.world import FACTS, TEMPLATES, WORLD_DIR, World
+
+from .recall import knowing
+from .world import FACTS, TEMPLATES, WORLD_DIR, World
 
 
 def build_sample(

@@ -17,9 +17,9 @@ import torch
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from edit_harness_plugins.models.pocket.build.corpus import Corpus, CorpusSettings, Document, Span
-from edit_harness_plugins.models.pocket.build.tokenizer import END_ID, train_tokenizer
-from edit_harness_plugins.models.pocket.build.world import World
+from .corpus import Corpus, CorpusSettings, Document, Span
+from .tokenizer import END_ID, train_tokenizer
+from .world import World
 
 log = logging.getLogger(__name__)
 

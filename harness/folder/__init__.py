@@ -1,0 +1,1 @@
+"""The run folder: its log, its rows, its tables and its manifest."""

@@ -1,0 +1,171 @@
+"""The files of a run folder that are made from what is known: manifest, cases and results.
+
+Each is replaced whole, and has a digest that is checked when it is read; whatever does not fit is an
+error that says which command makes it again. The rows that results are of stand in `records`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .. import durable
+from ..cases import Case
+from ..encoding import dumps, encode_case
+from ..errors import ResourceError, RunFolderError
+from ..wording import counted
+from . import log
+from .stored import Cases
+
+AGAIN = "the command that made the run writes it again"
+
+
+class Documents:
+    """The derived files of a run folder. Raises `ResourceError` if one cannot be read or written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.samples = path / "samples.jsonl"
+        self._cases_digest = ""
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the manifest; empty if there is none yet.
+
+        Raises `RunFolderError` if it was changed, or its fingerprint is not of what it names.
+        """
+        manifest = self._document("manifest.json", AGAIN)
+        if manifest and manifest.get("fingerprint") != durable.digest(manifest.get("identity")):
+            path = self.path / "manifest.json"
+            raise RunFolderError(f"the fingerprint of {path} is not of what it names", AGAIN)
+        return manifest
+
+    def results(self) -> dict[str, Any]:
+        """Return the results; empty if there are none yet.
+
+        Raises `RunFolderError` if they were changed, or are of other rows than there are now.
+        """
+        remedy = f"edit-harness score {self.path} makes it again"
+        results = self._document("results.json", remedy)
+        if results and results.get("samples") != self._rows():
+            raise RunFolderError(f"{self.path / 'results.json'} is of other rows", remedy)
+        return results
+
+    def cases(self) -> Cases:
+        """Return the cases of the run, in their order. Raises `RunFolderError`."""
+        if not self._cases.exists():
+            raise RunFolderError(f"{self.path} has no {self._cases.name}", AGAIN)
+        if self._stored_digest() != durable.digest_of(self._cases):
+            raise RunFolderError(f"{self._cases} was changed after it was written", AGAIN)
+        return Cases(self._cases, AGAIN)
+
+    def has_cases(self, ids: Sequence[str]) -> bool:
+        """Tell whether the folder has these cases, in this order, as they were written."""
+        same = self.manifest().get("cases") == list(ids) and self._cases.exists()
+        return same and self._stored_digest() == durable.digest_of(self._cases)
+
+    @property
+    def size_of_results(self) -> int:
+        """How many bytes of rows the results are of; 0 without results, or with damaged ones."""
+        with suppress(RunFolderError, TypeError, KeyError):
+            return int(self._document("results.json", AGAIN)["samples"]["bytes"])
+        return 0
+
+    def _oddities(self) -> Iterator[str]:
+        """Yield what of a run that is held is gone or changed, and is written or run again.
+
+        A manifest that is damaged was put aside before, and an unfinished row cut off. Results whose
+        rows are gone are removed.
+        """
+        size = self.samples.stat().st_size
+        aside = self.path / "manifest.bad.json"
+        manifest = self.manifest()
+        if manifest.get("cases"):
+            if not self._cases.exists():
+                yield f"{self._cases.name} was missing: it was written again"
+            elif self._stored_digest() != durable.digest_of(self._cases):
+                yield f"{self._cases.name} was changed after it was written: it was written again"
+        elif size and not (manifest or aside.exists()):
+            yield "manifest.json was missing: it was written again"
+        if (lost := self.size_of_results - size) > 0:
+            (self.path / "results.json").unlink()
+            yield (
+                f"{counted(lost, 'byte')} of rows that results.json counts were gone: what they were of "
+                "runs again"
+            )
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Put the manifest into place, with the fingerprint and the digest of the cases."""
+        own = dict(manifest)
+        if "identity" in own:
+            own.setdefault("fingerprint", durable.digest(own["identity"]))
+        if digest := self._cases_digest or own.get("cases_sha256") or self._stored_digest():
+            own["cases_sha256"] = digest
+        self._put("manifest.json", durable.sealed(own))
+
+    def write_results(self, results: Mapping[str, Any]) -> None:
+        """Put the results into place, with the digest of the rows that they are of."""
+        self._put("results.json", durable.sealed({**results, "samples": self._rows()}))
+
+    def write_cases(self, cases: Iterable[Case]) -> None:
+        """Put the cases into place, so that the numbers can be had without their task.
+
+        The manifest is to be written next: it has their digest.
+        """
+        data = "".join(dumps(encode_case(case)) + "\n" for case in cases).encode()
+        self._put(self._cases.name, data)
+        self._cases_digest = hashlib.sha256(data).hexdigest()
+
+    @property
+    def _cases(self) -> Path:
+        return self.path / "cases.jsonl"
+
+    def _stored_digest(self) -> str:
+        return str(self.manifest().get("cases_sha256", ""))
+
+    def _rows(self) -> dict[str, Any]:
+        """Return what identifies the rows: their digest and how many bytes they are."""
+        if not self.samples.exists():
+            return {"sha256": hashlib.sha256().hexdigest(), "bytes": 0}
+        size = self.samples.stat().st_size
+        return {"sha256": durable.digest_of(self.samples), "bytes": size}
+
+    def _document(self, name: str, remedy: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ResourceError(f"{path} cannot be read: {error.strerror}") from None
+        try:
+            return durable.unsealed(data)
+        except ValueError as error:
+            _check_version(path, data)
+            raise RunFolderError(f"{path} is damaged: {error}", remedy) from None
+
+    def _put(self, name: str, data: bytes) -> None:
+        try:
+            durable.put(self.path / name, data)
+        except OSError as error:
+            raise unwritable(self.path / name, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> ResourceError:
+    """Return the error for a place that the system does not let be written."""
+    return ResourceError(
+        f"the run folder {path} cannot be written: {error.strerror}",
+        "make room, or name another place: --output-path DIR",
+    )
+
+
+def _check_version(path: Path, data: bytes) -> None:
+    """Raise `RunFolderError` if a manifest is of another version of the format."""
+    try:
+        version = durable.strict(data)["identity"]["schema"]
+    except (ValueError, TypeError, KeyError):
+        return
+    if isinstance(version, int) and version != log.VERSION:
+        raise log.other_version(path.parent, version)

@@ -1,0 +1,273 @@
+"""Continuations, many at a time, each under its own edit, with a cache of keys and values.
+
+Prompts of many edits share forward passes: padded on the left they end in one column, and every
+pass after the first reads one new token of each row. A row has a seed, a k, a length and stops of
+its own, so a text depends on its prompt, query and edit, and not on its neighbours, but for the
+order in which numbers are added. Whether a model bears padding is tried, not looked up.
+There is no beam search here, and no temperature.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..cases import Generate, Query, Text
+from ..edits import UNEDITED, Edit
+from .batch import padded
+from .packing import same
+from .stops import Watch, cut
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Tokens to go on from, and how."""
+
+    ids: tuple[int, ...]
+    query: Generate
+    """Its number of tokens, k, seed and stop are used; its text is not."""
+    edit: Edit = UNEDITED
+    stop: int | None = None
+    """The token that ends a continuation and is not part of it."""
+
+
+class Sharing(Enum):
+    """Which prompts a model can continue in one batch."""
+
+    ANY = "any"
+    EQUAL = "of equal length"
+    NONE = "none"
+
+
+_SHARING: WeakKeyDictionary[Model, Sharing] = WeakKeyDictionary()
+
+
+def generate_all(model: Model, questions: Sequence[tuple[Edit, Query]]) -> Iterator[Text]:
+    """Yield the text of every `Generate` query, in order.
+
+    A text ends before its query's stop, at the tokenizer's EOS, unless it is to go on, or where the
+    model is full. Raises `TooLongError` for a prompt that does not fit the model.
+    """
+    asked = [(edit, query) for edit, query in questions if isinstance(query, Generate)]
+    prompts = [_prompt(model, edit, query) for edit, query in asked]
+    for prompt, new in zip(prompts, samples(model, prompts), strict=True):
+        yield Text(cut(model.tokens.continuation(prompt.ids, new), prompt.query.stop))
+
+
+def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
+    """Return the tokens of one question, with the room that its continuation has."""
+    stop = None if query.to_the_end else model.tokens.tokenizer.eos_token_id
+    if query.max_tokens is not None:
+        # As many new tokens under every edit, or a text would be short for the edit's prefix.
+        left = query.max_tokens - len(model.tokens.encode(query.prompt).ids)
+        query = replace(query, max_new_tokens=max(min(query.max_new_tokens, left), 0))
+    return Prompt(model.tokens.encode(edit.prefix + query.prompt).ids, query, edit, stop)
+
+
+@torch.no_grad()
+def samples(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
+    """Return the new tokens of each prompt, in order; equal prompts are continued once.
+
+    Where a query has a stop, they go as far as the token that brings it, if not farther.
+    A batch has at most the model's ``batch_tokens``, new ones and padding included, and its
+    ``batch_rows``. One that does not fit the device's memory is halved; raises
+    `torch.OutOfMemoryError` if a single row does not fit.
+    """
+    new: dict[Prompt, list[int]] = {prompt: [] for prompt in prompts}
+    held: dict[Edit, list[Prompt]] = {}
+    for prompt in new:
+        if _steps(model, prompt) > 0:
+            written = UNEDITED if model.carries(prompt.edit) else prompt.edit
+            held.setdefault(written, []).append(prompt)
+    for edit, group in held.items():
+        batches = list(_batches(model, group))
+        with model.applied(edit):
+            for batch in batches:
+                new.update(zip(batch, _halving(model, batch), strict=True))
+    return [new[prompt] for prompt in prompts]
+
+
+def _steps(model: Model, prompt: Prompt) -> int:
+    """Return how many tokens may follow: as many as are asked for and the model has room for."""
+    limit = model.tokens.limit
+    asked = prompt.query.max_new_tokens
+    return min(asked, limit - len(prompt.ids)) if limit else asked
+
+
+def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
+    """Yield prompts that run together: alike in new tokens and length, and sorted by edit."""
+    sharing = _sharing(model)
+    order = {edit: i for i, edit in enumerate(dict.fromkeys(p.edit for p in prompts))}
+
+    def mates(prompt: Prompt) -> int:
+        # Code that looks at whole rows would see the padding.
+        code = prompt.edit.adaptors or prompt.edit.patch
+        return len(prompt.ids) if code or sharing is not Sharing.ANY else 0
+
+    def fits(batch: Sequence[Prompt]) -> bool:
+        width = max(len(p.ids) for p in batch) + max(_steps(model, p) for p in batch)
+        most = 1 if sharing is Sharing.NONE else model.batch_rows or len(batch)
+        # A row that has ended is filled up to the width; that must not lead it past the limit.
+        roomy = width <= (model.tokens.limit or width)
+        return roomy and len(batch) <= most and len(batch) * width <= model.batch_tokens
+
+    batch: list[Prompt] = []
+    for prompt in sorted(prompts, key=lambda p: (mates(p), _steps(model, p), len(p.ids))):
+        if batch and (mates(prompt) != mates(batch[0]) or not fits([*batch, prompt])):
+            yield sorted(batch, key=lambda p: order[p.edit])
+            batch = []
+        batch.append(prompt)
+    yield sorted(batch, key=lambda p: order[p.edit])
+
+
+def _halving(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
+    """Return the new tokens of one batch, or of its halves if memory does not suffice for it."""
+    try:
+        return _continued(model, prompts)
+    except torch.OutOfMemoryError:
+        if len(prompts) == 1:
+            raise
+    # Out here the exception is gone, and with it the tensors that its frames hold.
+    model.halved += 1
+    half = len(prompts) // 2
+    return _halving(model, prompts[:half]) + _halving(model, prompts[half:])
+
+
+def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
+    """Return the new tokens of one batch, whose written edit is in the weights already.
+
+    A row that has ended stays, since an adaptor's memo knows its rows by their place.
+    """
+    carried = {
+        p.edit: p.edit if model.carries(p.edit) else p.edit.without_weights() for p in prompts
+    }
+    batch = padded([p.ids for p in prompts], left=True, device=model.device)
+    stream = Stream(model, batch.ids, batch.mask)
+    watch = Watch(model.tokens)
+    lines = [Line(prompt, _steps(model, prompt)) for prompt in prompts]
+    lengths = [len(p.ids) for p in prompts]
+    with model.edited_rows(batch, [carried[p.edit] for p in prompts], lengths):
+        while any(line.left for line in lines):
+            stream.append(drawn(stream.read(), lines))
+            for line in lines:
+                if line.left and watch.stopped(line.prompt.ids, line.new, line.prompt.query.stop):
+                    line.left = 0
+    return [line.new for line in lines]
+
+
+@dataclass
+class Line:
+    """The continuation of one row."""
+
+    prompt: Prompt
+    left: int
+    """How many tokens it may still take; 0 once it has ended."""
+    new: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.sampler = torch.Generator().manual_seed(self.prompt.query.seed)
+
+    def take(self, values: Tensor, indices: Tensor) -> int:
+        """Take one of the likeliest tokens, drawn by their logits, and return it."""
+        place = 0
+        if len(values) > 1:
+            place = int(torch.multinomial(values.softmax(-1), 1, generator=self.sampler))
+        token = int(indices[place])
+        if token == self.prompt.stop:
+            self.left = 0
+        else:
+            self.new.append(token)
+            self.left -= 1
+        return token
+
+
+def drawn(logits: Tensor, lines: Sequence[Line]) -> list[int]:
+    """Let each line that goes on take its next token; logits are rows by vocabulary.
+
+    Returns a token for every row. Rows with another k are searched apart, so that a tie falls as
+    it would without them.
+    """
+    ks = {line.prompt.query.top_k for line in lines if line.left}
+    tops = {k: logits.topk(min(k, logits.shape[-1])) for k in ks}
+    likeliest = {k: (top.values.float().cpu(), top.indices.cpu()) for k, top in tops.items()}
+    tokens = [0] * len(lines)
+    for i, line in enumerate(lines):
+        if line.left:
+            values, indices = likeliest[line.prompt.query.top_k]
+            tokens[i] = line.take(values[i], indices[i])
+    return tokens
+
+
+@dataclass
+class Stream:
+    """Rows of tokens that end in one column, and what the model keeps of those that it has read."""
+
+    model: Model
+    ids: Tensor
+    """Tokens that are not read yet, rows by columns."""
+    mask: Tensor
+    """1 where a row has a token, rows by all columns, the read ones included."""
+    cache: Any = None
+
+    def __post_init__(self) -> None:
+        self.takes = inspect.signature(self.model.module.forward).parameters
+
+    def read(self) -> Tensor:
+        """Read the new tokens; return the logits of what follows them, rows by vocabulary."""
+        module = self.model.module
+        inputs: dict[str, Any] = {"input_ids": self.ids, "attention_mask": self.mask}
+        if "position_ids" in self.takes:
+            positions = (self.mask.cumsum(1) - 1).clamp(min=0)
+            inputs["position_ids"] = positions[:, -self.ids.shape[1] :]
+        # An edit of the head finds its rows in whole rows only.
+        if "logits_to_keep" in self.takes and not self.model.architecture.head._forward_hooks:
+            inputs["logits_to_keep"] = 1
+        out = module(**inputs, past_key_values=self.cache, use_cache=True)
+        self.cache = out.past_key_values
+        return out.logits[:, -1]
+
+    def append(self, tokens: Sequence[int]) -> None:
+        """Put a token behind each row."""
+        self.ids = torch.tensor(tokens, device=self.ids.device)[:, None]
+        self.mask = functional.pad(self.mask, (0, 1), value=1)
+
+
+def _sharing(model: Model) -> Sharing:
+    """Return which prompts the model can continue in one batch, found by a trial."""
+    if model not in _SHARING:
+        trials = ((Sharing.ANY, (2, 5, 3)), (Sharing.EQUAL, (4, 4)))
+        passed = (sharing for sharing, lengths in trials if _agrees(model, lengths))
+        _SHARING[model] = next(passed, Sharing.NONE)
+    return _SHARING[model]
+
+
+def _agrees(model: Model, lengths: Sequence[int]) -> bool:
+    """Tell whether rows of these lengths have the logits together that they have alone."""
+    size = model.architecture.config.vocab_size
+    texts = [[(7 * i + j + 1) % size for j in range(n)] for i, n in enumerate(lengths)]
+    try:
+        together = _two_steps(model, texts)
+        alone = torch.cat([_two_steps(model, [text]) for text in texts], dim=1)
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+        return False
+    return same(together, alone, model.dtype)
+
+
+def _two_steps(model: Model, texts: Sequence[Sequence[int]]) -> Tensor:
+    """Return logits after texts and after one more token: 2 by rows by vocabulary."""
+    batch = padded(texts, left=True, device=model.device)
+    stream = Stream(model, batch.ids, batch.mask)
+    first = stream.read()
+    stream.append([text[0] for text in texts])
+    return torch.stack([first, stream.read()]).float()

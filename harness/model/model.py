@@ -1,0 +1,400 @@
+"""A causal language model that answers queries, each under its own edit.
+
+There is one evaluation route: `Model.answer` lays the queries out as rows, rows of many edits and
+of none share a forward pass, and hooks give each row the effect of its own edit. Weights are
+never written but by `Model.applied`, for edits that hooks cannot carry; it restores their bits.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from edit_harness_plugins.editors._search import rerun
+
+from ..cases import Answer, Query, Request
+from ..edits import UNEDITED, Adaptor, Edit
+from ..errors import PluginError
+from ..files import cache_folder
+from ..interfaces import ModelSource
+from ..loading import placing
+from . import digests, offloading, passes, resume
+from .architectures import LINEAR, Architecture
+from .base import Base, Start
+from .batch import Batch, padded
+from .hooks import Places, Positions, at_least_fp32, blaming, device_of, editing, gathering, owner
+from .packing import Tree
+from .passes import Pass
+from .tokens import PLAIN, Tokens, chat_frame
+from .worksheet import Reading, Row, Worksheet
+
+BATCH_TOKENS = 4096
+HOLD_IT = "use a device or a device map that holds the model, such as --device cpu"
+
+
+class Model:
+    """A model of transformers and its tokenizer.
+
+    ``batch_rows`` limits the rows of a forward pass that answers queries, and ``batch_tokens`` its
+    padded tokens; where memory does not suffice the latter is halved, as often as ``halved`` says.
+    ``chat_template`` puts prompts into the tokenizer's template as a user's message, which is a protocol
+    of its own. ``let_in`` is what was let in to load it, see `edit_harness.loading.trust.let_in`.
+    Raises `DataError` if the module is no causal language model or answers with NaN.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenizer: Any,
+        *,
+        source: ModelSource | None = None,
+        batch_rows: int | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        padding: Literal["right", "left"] = "right",
+        chat_template: bool = False,
+        let_in: Mapping[str, str] | None = None,
+    ) -> None:
+        self.module = module.eval().requires_grad_(False)
+        self.source = source or ModelSource("")
+        self.let_in = dict(let_in or {})
+        self.architecture = Architecture(module)
+        frame = chat_frame(tokenizer) if chat_template else PLAIN
+        self.tokens = Tokens(tokenizer, self.architecture.max_positions, frame)
+        self.batch_rows = batch_rows
+        self.batch_tokens = batch_tokens
+        self.padding = padding
+        self.halved = 0
+        self._identity: tuple[dict[str, Any], str] | None = None
+        self._begins: dict[int, bool] = {}
+        self._seen, self._unseen = 0, set[int]()
+        self._reruns: dict[tuple[str, ...], bool] = {}
+        self._prepared: WeakValueDictionary[int, Adaptor] = WeakValueDictionary()
+        self.takes_positions = "position_ids" in inspect.signature(module.forward).parameters
+
+    @property
+    def name(self) -> str:
+        """A short name for tables and folders."""
+        name = self.source.family or Path(self.source.path).name or "model"
+        return f"{name}[chat]" if self.tokens.chats else name
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs go, and logits come; other parts may compute elsewhere."""
+        return device_of(self.module)
+
+    @property
+    def placement(self) -> str:
+        """Where the weights are, for people: a device, or how many blocks are in each place."""
+        return placing.described(self.architecture)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the weights."""
+        return next(self.module.parameters()).dtype
+
+    @property
+    def precision(self) -> str:
+        """What passes compute in: the dtype, or ``tf32`` where matrix products round to that."""
+        rounds = self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+        return "tf32" if rounds and self.dtype == torch.float32 else str(self.dtype)[6:]
+
+    @property
+    def digest(self) -> str:
+        """What identifies the weights: a digest of their files, or `digests.of_module`.
+
+        A model whose weights were changed in memory since has another one.
+        """
+        marks = digests.marks(self.module)
+        if self._identity is None or self._identity[0] != marks:
+            self._identity = marks, digests.of_module(self.module)
+        return self._identity[1]
+
+    def cache(self, kind: str) -> Path:
+        """Return the cache's folder for what was made for these weights."""
+        return cache_folder() / kind / self.digest[:16]
+
+    def identify(self, digest: str) -> None:
+        """Take the digest of the files that the weights were loaded from."""
+        self._identity = digests.marks(self.module), digest
+
+    def batch(self, rows: Sequence[Sequence[int]]) -> Batch:
+        """Pad rows of token ids to one width."""
+        return padded(rows, left=self.padding == "left", device=self.device)
+
+    def logits(
+        self,
+        batch: Batch,
+        read: Places,
+        parameters: Mapping[str, Tensor] | None = None,
+        cache: Any = None,
+    ) -> Tensor:
+        """Return logits at the places, places by vocabulary, in fp32 or more.
+
+        ``parameters`` stand in for the model's own of the same name, and carry gradients; ``cache``
+        has keys and values that stand before the batch. Raises `PluginError` for an offloaded
+        parameter, in whose place nothing can stand.
+        """
+        if name := next((n for n in parameters or () if self._own(n).is_meta), ""):
+            raise PluginError(f"{name} is offloaded, so that it has no gradient", HOLD_IT)
+        inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
+        if self.takes_positions:
+            inputs["position_ids"] = batch.position_ids
+        inputs["use_cache"] = False
+        if cache is not None:
+            inputs["past_key_values"] = cache
+        head = self.architecture.head
+        # An edit of the head finds its rows in whole rows only.
+        gathers = self.architecture.gathers and not head._forward_hooks
+        with ExitStack() as stack:
+            if gathers:
+                stack.enter_context(gathering(head, read))
+            if torch.is_grad_enabled():
+                stack.enter_context(offloading.reread(self.module))
+            out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
+        found = out[0] if gathers else out[read.on(out.device)]
+        return at_least_fp32(found).to(self.device)
+
+    def nll(
+        self, requests: Sequence[Request], parameters: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Return the loss of each request in nats: -log p of its target's tokens, their mean.
+
+        Each token is scored after those before it. ``parameters`` are as in `logits`, so that the loss
+        has a gradient; all requests share one forward pass.
+        """
+        parts = [self.tokens.split(r.text, r.target_new) for r in requests]
+        batch = self.batch([part.inputs for part in parts])
+        spots = [(row, place) for row, part in enumerate(parts) for place in part.places]
+        wanted = torch.tensor([t for part in parts for t in part.target], device=self.device)
+        logits = self.logits(batch, batch.places(*zip(*spots, strict=True)), parameters)
+        losses = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
+        return torch.stack([each.mean() for each in losses.split([len(p.target) for p in parts])])
+
+    @contextmanager
+    def applied(self, edit: Edit) -> Iterator[None]:
+        """Write the edit's weights into the model for a while, and apply its patch; restores the bits.
+
+        Adaptors and a prefix have no effect here: they hold in `answer` and in `edited_rows` alone.
+        Raises `PluginError` for an edit that does not fit the model, and for a patch of one whose
+        weights are offloaded.
+        """
+        self.check(edit)
+        if edit.patch and (name := next(self._offloaded, "")):
+            raise PluginError(
+                f"{name} is offloaded, so that a patch of the model may have no effect on it",
+                HOLD_IT,
+            )
+        with ExitStack() as stack:
+            for name, delta in edit.weights.items():
+                stack.enter_context(offloading.added(self.module, name, delta.dense()))
+            if edit.patch:
+                stack.enter_context(edit.patch(self.module))
+            yield
+
+    @property
+    def size(self) -> int:
+        """How many numbers the weights are; a weight of several names counts once."""
+        groups = offloading.same_weights(self.module)
+        return sum(self.module.get_parameter(names[0]).numel() for names in groups)
+
+    @property
+    def _offloaded(self) -> Iterator[str]:
+        return (name for name, p in self.module.named_parameters() if p.is_meta)
+
+    def parameter(self, name: str) -> nn.Parameter:
+        """Return a parameter by name; of an offloaded one, a copy.
+
+        Raises `PluginError` if the model has none of that name.
+        """
+        parameter = self._own(name)
+        if not parameter.is_meta:
+            return parameter
+        return nn.Parameter(offloading.value(self.module, name), requires_grad=False)
+
+    def _own(self, name: str) -> nn.Parameter:
+        try:
+            return self.module.get_parameter(name)
+        except AttributeError:
+            raise PluginError(f"the model has no parameter {name!r}") from None
+
+    def check(self, edit: Edit) -> None:
+        """Raise `PluginError` if the edit is of parameters or modules that this model has not.
+
+        An adaptor that this model has not seen gets ready for it: see `Adaptor`.
+        """
+        for name, delta in edit.weights.items():
+            if (shape := self._own(name).shape) != delta.shape:
+                raise PluginError(
+                    f"the edit of {name} has the shape {tuple(delta.shape)}, not {tuple(shape)}",
+                    "make it with Projection.low_rank or Projection.dense",
+                )
+        for name, adaptor in edit.adaptors.items():
+            try:
+                self.module.get_submodule(name)
+            except AttributeError:
+                raise PluginError(f"the model has no module {name!r}") from None
+            if hasattr(adaptor, "prepare") and id(adaptor) not in self._prepared:
+                with blaming(adaptor, "failed to prepare for the model"):
+                    adaptor.prepare(self)
+                self._prepared[id(adaptor)] = adaptor
+
+    def carries(self, edit: Edit) -> bool:
+        """Tell whether rows of this edit can share a batch with rows of others, by hooks."""
+        return edit.patch is None and all(name in self._hookable for name in edit.weights)
+
+    def answer(
+        self, questions: Sequence[tuple[Edit, Query]], base: Base | None = None
+    ) -> list[Answer]:
+        """Answer each query under its own edit, in order.
+
+        ``base`` has the clean passes of earlier calls with the same texts, and keeps those of this
+        one. Raises `TooLongError` for a text that does not fit the model.
+        """
+        from .generation import generate_all
+
+        sheet = Worksheet(self.tokens, questions)
+        base = base or Base(self)
+        clean = [row for row in sheet.rows if row.edit is UNEDITED]
+        edited = [row for row in sheet.rows if row.edit is not UNEDITED]
+        edits = {id(row.edit): row.edit for row in edited}
+        for edit in edits.values():
+            self.check(edit)
+        starts = {key: self.start(edit) for key, edit in edits.items()}
+        base.read(clean, {start for start in starts.values() if start})
+        sheet.readings |= {
+            (row, at): base.readings[row.ids[: at + 1]] for row in clean for at in row.reads
+        }
+        for held, group in self._groups(edited):
+            with self.applied(held):
+                for start in dict.fromkeys(starts[id(row.edit)] for row in group):
+                    rows = [row for row in group if starts[id(row.edit)] == start]
+                    sheet.readings |= self._read(rows, base, start, held)
+        return sheet.answers(generate_all(self, questions))
+
+    def _groups(self, rows: Sequence[Row]) -> Iterator[tuple[Edit, list[Row]]]:
+        """Yield rows that can run together, with the edit to write into the weights for them."""
+        alone = {id(row.edit): row.edit for row in rows if not self.carries(row.edit)}
+        yield UNEDITED, [row for row in rows if id(row.edit) not in alone]
+        for key, edit in alone.items():
+            yield edit, [row for row in rows if id(row.edit) == key]
+
+    def _read(
+        self, rows: Sequence[Row], base: Base, start: Start | None, held: Edit
+    ) -> dict[tuple[Row, int], Reading]:
+        """Run edited rows from a block on; ``held`` is the edit that the weights hold already."""
+        found: dict[tuple[Row, int], Reading] = {}
+
+        @torch.no_grad()
+        def run(trees: Sequence[Tree]) -> None:
+            ran = Pass.of(self, trees)
+            firsts = [tree.rows[0][0] for tree in trees]
+            edits = [r.edit if held is UNEDITED else r.edit.without_weights() for r in firsts]
+            hidden = base.entry(ran, start, edits) if start else None
+            with ExitStack() as stack:
+                lengths = [row.prompt_length for row in firsts]
+                stack.enter_context(self.edited_rows(ran.batch, edits, lengths))
+                if start and hidden is not None:
+                    stack.enter_context(resume.begun(self, start.block, hidden))
+                found.update(ran.readings(self.logits(ran.batch, ran.places), base.readings))
+
+        passes.attempt(self, passes.trees_of(self, rows), run)
+        return found
+
+    def start(self, edit: Edit) -> Start | None:
+        """Return where passes of an edit can begin, given the clean ones; None if at the start."""
+        touched = {*(owner(name) for name in edit.weights), *edit.adaptors}
+        blocks = {name: self.architecture.block_of(name) for name in touched}
+        lowest = min((-1 if block is None else block for block in blocks.values()), default=-1)
+        if lowest < 0 or not self.carries(edit):
+            return None
+        there = [name for name, block in blocks.items() if block == lowest]
+        alone = there == [self.architecture.down(lowest)] and there[0] not in edit.adaptors
+        start = self.start_at(lowest) if alone else Start(lowest)
+        return start if start and start.block > 0 and self.begins(start.block) else None
+
+    def start_at(self, layer: int) -> Start | None:
+        """Return where passes can begin that change the output of a layer's projection."""
+        if layer + 1 < self.architecture.layers and "post_norm" not in self.architecture.flags:
+            start = Start(layer + 1, self.architecture.projection(layer).name)
+        else:
+            start = Start(layer)
+        return start if self.begins(start.block) else None
+
+    def start_behind(self, layer: int) -> Start | None:
+        """Return where passes can begin that change the residual stream behind a layer."""
+        above = layer + 1 < self.architecture.layers and self.begins(layer + 1)
+        return Start(layer + 1) if above else None
+
+    def begins(self, block: int) -> bool:
+        """Tell whether passes can begin at a block; see `edit_harness.model.resume`."""
+        if block not in self._begins:
+            self._begins[block] = resume.begins(self, block)
+        return self._begins[block]
+
+    @cached_property
+    def packs(self) -> bool:
+        """Whether a tree of texts is answered as the texts alone; found by trying one."""
+        return self.takes_positions and passes.packs(self)
+
+    def sees(self, longest: int) -> bool:
+        """Tell whether all tokens of so long a text see each other, so that it can be in a tree.
+
+        A window hides early tokens, which a tree's mask would show. It is found by trees of texts of
+        16, 32, 64... tokens, and by what the configuration says of one.
+        """
+        reach = max(16, 1 << (longest - 1).bit_length())
+        if not self.packs or longest > self.window:
+            return False
+        if reach > self._seen and reach not in self._unseen:
+            if passes.packs(self, reach):
+                self._seen = reach
+            else:
+                self._unseen.add(reach)
+        return reach <= self._seen or longest <= passes.TRIED
+
+    def reruns(self, layer: int, longest: int, changed: Sequence[str] = ()) -> bool:
+        """Tell whether searches can run ends of texts of so many tokens; see `edit_harness_plugins.editors._search.rerun`."""
+        key = tuple(changed) or (self.architecture.projection(layer).name,)
+        if key not in self._reruns:
+            self._reruns[key] = rerun.fits(self, layer, key)
+        return self._reruns[key] and self.sees(longest)
+
+    @cached_property
+    def window(self) -> float:
+        """Longest text whose tokens see each other, as far as the configuration says."""
+        window = getattr(self.architecture.config, "sliding_window", None)
+        return window or float("inf")
+
+    @contextmanager
+    def edited_rows(
+        self, batch: Batch, edits: Sequence[Edit], prompt_lengths: Sequence[int]
+    ) -> Iterator[None]:
+        """Give each row of the coming passes over a batch the effect of its own edit."""
+        for edit in {id(edit): edit for edit in edits}.values():
+            self.check(edit)
+        columns = torch.arange(batch.ids.shape[1], device=self.device)
+        last = batch.starts + torch.tensor(prompt_lengths, device=self.device) - 1
+        positions = Positions(columns[None] - last[:, None], batch.ids, batch.mask)
+        with editing(self.module, edits, positions):
+            yield
+
+    @cached_property
+    def _hookable(self) -> frozenset[str]:
+        """Names of the parameters of linear maps that no other module shares."""
+        groups = offloading.same_weights(self.module)
+        single = (names[0] for names in groups if len(names) == 1)
+        return frozenset(
+            n
+            for n in single
+            if n.rpartition(".")[2] in ("weight", "bias")
+            and isinstance(self.module.get_submodule(owner(n)), LINEAR)
+        )

@@ -1,0 +1,200 @@
+"""Weights that accelerate keeps outside of the modules that use them, in memory or in files.
+
+The parameter itself is then an empty one, of the meta device, and a hook of accelerate fills it for
+as long as its module runs. Here such a weight is found, read, and for a while stood in for; where it
+is kept nothing is ever written. Which parts of a model go where is decided in `placing`.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import PluginError
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where a weight is kept: what a hook of accelerate has under a key."""
+
+    hook: Any
+    key: str
+
+    def read(self) -> Tensor:
+        """Return the weight, as it was saved: maybe in another precision than that of the model."""
+        return self.hook.weights_map[self.key]
+
+    @property
+    def file(self) -> Path | None:
+        """The file that has the weight, or None if it is in memory."""
+        held, key = self.hook.weights_map, self.key
+        while hasattr(held, "dataset"):
+            held, key = held.dataset, f"{held.prefix}{key}"
+        entry = getattr(held, "index", {}).get(key)
+        if entry is None or key in held.state_dict:
+            return None
+        return Path(entry.get("safetensors_file") or f"{held.save_folder}/{key}.dat")
+
+
+def hooks_of(module: nn.Module) -> tuple[Any, ...]:
+    """Return the hooks that accelerate has put on a module."""
+    hook = getattr(module, "_hf_hook", None)
+    return getattr(hook, "hooks", () if hook is None else (hook,))
+
+
+def kept(module: nn.Module, name: str) -> Kept | None:
+    """Return where a weight or a buffer is kept, or None if it is in the model itself.
+
+    Raises `PluginError` if it is empty and kept nowhere.
+    """
+    if not _tensor(module, name).is_meta:
+        return None
+    parts = name.split(".")
+    for depth in reversed(range(len(parts))):
+        for hook in hooks_of(module.get_submodule(".".join(parts[:depth]))):
+            if getattr(hook, "offload", False) and hook.weights_map is not None:
+                return Kept(hook, ".".join(parts[depth:]))
+    raise PluginError(
+        f"{name} is on no device, so that it cannot be read", "load the model with its weights"
+    )
+
+
+def value(module: nn.Module, name: str) -> Tensor:
+    """Return the content of a weight or a buffer, in the precision that the model computes in.
+
+    That of one which is in the model is no copy.
+    """
+    tensor, place = _tensor(module, name).detach(), kept(module, name)
+    return place.read().to(tensor.dtype) if place else tensor
+
+
+def executing_on(module: nn.Module) -> torch.device | None:
+    """Return where accelerate has a module compute, or None if it has no say in that."""
+    for part in module.modules():
+        for hook in hooks_of(part):
+            if (device := getattr(hook, "execution_device", None)) is not None:
+                return torch.device(device)
+    return None
+
+
+def same_weights(module: nn.Module) -> list[list[str]]:
+    """Return the names of parameters, in their order, those of one weight together.
+
+    Two empty parameters do not show that they are of one weight; of these, what the model says counts.
+    """
+    named = dict(module.named_parameters(remove_duplicate=False))
+    said = getattr(module, "all_tied_weights_keys", None) or {}
+    first: dict[int, str] = {}
+    groups: dict[str, list[str]] = {}
+    for name, parameter in named.items():
+        source = said.get(name, name)
+        empty = parameter.is_meta or named.get(source, parameter).is_meta
+        own = source if empty and source in named else name
+        groups.setdefault(first.setdefault(id(named[own]), own), []).append(name)
+    return list(groups.values())
+
+
+@contextmanager
+def reread(module: nn.Module) -> Iterator[None]:
+    """Have backward passes read offloaded weights again, instead of keeping them from the pass before.
+
+    Else a search would hold every block that gradients go through, which is what there is no room for.
+    """
+    running: list[nn.Module] = [module]
+
+    def enter(part: nn.Module, _: Any) -> None:
+        running[0] = part
+
+    def pack(tensor: Tensor) -> Any:
+        return _Again.of(running[0], tensor) or tensor
+
+    def unpack(kept: Any) -> Tensor:
+        return kept.read() if isinstance(kept, _Again) else kept
+
+    with ExitStack() as stack:
+        if any(parameter.is_meta for parameter in module.parameters()):
+            stack.callback(nn.modules.module.register_module_forward_pre_hook(enter).remove)
+            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(pack, unpack))
+        yield
+
+
+@dataclass(frozen=True)
+class _Again:
+    """A weight, or a view of it, that is read when it is needed."""
+
+    weights: Any
+    key: str
+    like: Tensor
+    """Empty, of the size, strides and precision of the view."""
+    device: torch.device
+
+    @classmethod
+    def of(cls, part: nn.Module, tensor: Tensor) -> _Again | None:
+        """Return how to read what a running module's hook has put into it; None for any other tensor."""
+        for hook in hooks_of(part):
+            for key, weight in part.named_parameters(recurse=False):
+                here = not weight.is_meta and weight.data_ptr() == tensor.data_ptr()
+                if getattr(hook, "offload", False) and here and weight.numel() == tensor.numel():
+                    return cls(hook.weights_map, key, tensor.detach().to("meta"), tensor.device)
+        return None
+
+    def read(self) -> Tensor:
+        """Return the tensor."""
+        whole = self.weights[self.key].to(self.device, self.like.dtype).contiguous()
+        return whole.as_strided(self.like.shape, self.like.stride())
+
+
+@contextmanager
+def added(module: nn.Module, name: str, change: Tensor) -> Iterator[None]:
+    """Have something added to a weight, under all names that it has, and take its bits back after.
+
+    A weight that is kept elsewhere is stood in for; the others are written.
+    """
+    names = next(group for group in same_weights(module) if name in group)
+    written: set[int] = set()
+    with ExitStack() as stack:
+        for each in names:
+            if place := kept(module, each):
+                weight = value(module, each)
+                instead = ChainMap({place.key: weight + change.to(weight)}, place.hook.weights_map)
+                stack.enter_context(_standing_in(place.hook, instead))
+            elif id(parameter := module.get_parameter(each)) not in written:
+                written.add(id(parameter))
+                stack.enter_context(_written(parameter, change))
+        yield
+
+
+@contextmanager
+def _standing_in(hook: Any, instead: Any) -> Iterator[None]:
+    original = hook.weights_map
+    hook.weights_map = instead
+    try:
+        yield
+    finally:
+        hook.weights_map = original
+
+
+@contextmanager
+def _written(parameter: nn.Parameter, change: Tensor) -> Iterator[None]:
+    original = parameter.detach().clone()
+    try:
+        with torch.no_grad():
+            parameter.add_(change.to(parameter))
+        yield
+    finally:
+        with torch.no_grad():
+            parameter.copy_(original)
+
+
+def _tensor(module: nn.Module, name: str) -> Tensor:
+    parent, _, own = name.rpartition(".")
+    tensor = getattr(module.get_submodule(parent), own)
+    assert isinstance(tensor, Tensor)
+    return tensor

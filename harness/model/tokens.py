@@ -1,0 +1,328 @@
+"""Texts to token ids: one encoding of a whole text, split by character.
+
+A target is never tokenized alone, since SentencePiece and BOS tokens make that wrong; neither is
+a prefix, since tokens may cross its end. Prompts are plain texts unless a chat template is put
+around them. No torch, no padding: that is `edit_harness.model`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal, TypeAlias
+
+from ..allowance import Allowance, Expired
+from ..cases import Request
+from ..errors import DataError, UsageError
+from ..registry.blame import said
+
+FactToken: TypeAlias = Literal["subject_first", "subject_last", "subject_first_after_last", "last"]
+"""A token of a prompt at which a fact can be looked at or written, by the names of ROME's authors."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The tokens of a text, special ones included, with the span of characters of each."""
+
+    ids: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...]
+
+    def covering(self, character: int) -> int:
+        """Return the index of the last token that holds a character of the text.
+
+        A character that normalisation merged with the one before it is held by that one's token.
+        """
+        found = [
+            i for i, (start, end) in enumerate(self.spans) if start <= character and start < end
+        ]
+        if not found:
+            raise DataError(f"no token holds character {character} of the text")
+        return found[-1]
+
+    def beginning(self, character: int) -> int:
+        """Return the index of the first token that holds a character of the text.
+
+        It is not the one of `covering` where the character is several tokens of bytes.
+        """
+        holding = (i for i, (start, end) in enumerate(self.spans) if start <= character < end)
+        return next(holding, self.covering(character))
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A prompt's tokens and those of the target after it, from one encoding of both."""
+
+    prompt: tuple[int, ...]
+    target: tuple[int, ...]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """What a model reads to predict every token of the target."""
+        return (self.prompt + self.target)[:-1]
+
+    @property
+    def places(self) -> range:
+        """Positions in `inputs` whose predictions are the target's tokens."""
+        return range(len(self.prompt) - 1, len(self.inputs))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands around a prompt, and between it and the target."""
+
+    before: str = ""
+    after: str = ""
+    gap: str = " "
+
+
+PLAIN = Frame()
+MARK = "aPromptToEdit"
+"""Stands in for a message; a template that changes case or writes it twice shows."""
+DATE = "1 Jan 2025"
+"""What templates that mention today are told; a score must not depend on the day."""
+
+RENDERING = 5.0
+"""Seconds that a chat template may take."""
+MOST_SAID = 200
+
+
+def chat_frame(tokenizer: Any) -> Frame:
+    """Return what the tokenizer's chat template puts around a user's message.
+
+    Raises `UsageError` if it has no template, or one that does not repeat the message once, and `DataError`
+    for one that cannot be rendered in `RENDERING`.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise UsageError(
+            "the model's tokenizer has no chat template", "leave out --chat-template: plain prompts"
+        )
+    try:
+        with Allowance(RENDERING).spent_on(1):
+            text = tokenizer.apply_chat_template(
+                [{"role": "user", "content": MARK}],
+                tokenize=False,
+                add_generation_prompt=True,
+                date_string=DATE,
+            )
+    except (Exception, Expired) as error:  # a template is a program
+        raise DataError(
+            f"the model's chat template cannot be rendered: {said(error)}"[:MOST_SAID],
+            "mend it in a copy of the model, or leave out --chat-template: plain prompts",
+        ) from None
+    before, _, after = text.partition(MARK)
+    if (times := text.count(MARK)) != 1:
+        raise UsageError(
+            f"the chat template does not repeat the user's message once, unchanged, but {times} times",
+            "leave out --chat-template: plain prompts",
+        )
+    return Frame(before, after, "" if after[-1:].isspace() else " ")
+
+
+CLEANING = (
+    "clean_up_tokenization_spaces",
+    "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output",
+)
+"""Settings of a tokenizer that change what tokens are as a text, and stand outside of its rules."""
+REMEMBERED = 20_000
+"""Texts whose tokens are kept."""
+
+
+class Tokens:
+    """A tokenizer of transformers behind the three questions that the harness asks."""
+
+    def __init__(self, tokenizer: Any, limit: int | None = None, frame: Frame = PLAIN) -> None:
+        self.tokenizer = tokenizer
+        self.limit = limit
+        self.frame = frame
+        # A chat template writes the special tokens itself.
+        self._options = {"add_special_tokens": False} if self.chats else {}
+        encode = self._with_offsets if has_offsets(tokenizer) else self._by_beginnings
+        # A text is asked about before and after, for every candidate and for its divergence.
+        self._known = lru_cache(REMEMBERED)(lambda text: without_tail(_survived(encode, text)))
+
+    @property
+    def chats(self) -> bool:
+        """Whether prompts stand in a chat template."""
+        return self.frame != PLAIN
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over what the tokenizer does, to texts and back: its rules and its vocabulary."""
+        tokenizer = self.tokenizer
+        kind = f"{type(tokenizer).__name__} {tokenizer.special_tokens_map} {_rules(tokenizer)}"
+        kind += repr(self.frame) if self.chats else ""
+        # By name, as they are when they are set: without one a digest is as it was before them.
+        kind += "".join(name for name in CLEANING if getattr(tokenizer, name, False))
+        return hashlib.sha256(kind.encode()).hexdigest()
+
+    def leaves_room(self, text: str) -> bool:
+        """Tell whether a text takes half of the model's room at most, and leaves the rest to edits."""
+        try:
+            return self.limit is None or 2 * len(self.encode(text).ids) <= self.limit
+        except TooLongError:
+            return False
+
+    def encode(self, prompt: str) -> Encoding:
+        """Encode a prompt as the tokenizer does by default, such as with a BOS token in front.
+
+        A special token behind the text, such as EOS, is left out: the text is to go on. Raises
+        `DataError` if there are no tokens, or more than the model has positions.
+        """
+        return self._encoding(self._framed(prompt))
+
+    def split(self, prompt: str, target: str) -> Continuation:
+        """Encode a prompt and a target behind it once, and cut where the prompt's characters end."""
+        framed = self._framed(prompt)
+        return cut(self._encoding(framed + self.frame.gap + target), len(framed))
+
+    def subject_last(self, request: Request, prompt: str | None = None, target: str = "") -> int:
+        """Return the index of the subject's last token in a prompt, with a target behind it or none.
+
+        ``prompt`` is the request's text, maybe with something in front of it or behind.
+        """
+        text = request.text if prompt is None else prompt
+        start = len(self.frame.before) + text.index(request.text)
+        behind = self.frame.gap + target if target else ""
+        whole = self._encoding(self._framed(text) + behind)
+        return whole.covering(start + request.subject_end - 1)
+
+    def fact_token(
+        self, which: FactToken, request: Request, prompt: str | None = None, target: str = ""
+    ) -> int:
+        """Return the index of a token of a prompt, which is given as for `subject_last`.
+
+        A prompt that ends with its subject has no token after it: there, the subject's last is
+        taken. The last token is the prompt's, before the target, as long as the target may be.
+        """
+        last = self.subject_last(request, prompt, target)
+        if which == "subject_last":
+            return last
+        text = request.text if prompt is None else prompt
+        if which == "subject_first":
+            behind = self.frame.gap + target if target else ""
+            start = len(self.frame.before) + text.index(request.text) + request.subject_start
+            return self._encoding(self._framed(text) + behind).beginning(start)
+        end = len(self.split(text, target).prompt if target else self.encode(text).ids) - 1
+        return end if which == "last" else min(last + 1, end)
+
+    def _framed(self, prompt: str) -> str:
+        return self.frame.before + prompt + self.frame.after
+
+    def _encoding(self, text: str) -> Encoding:
+        encoding = self._known(text)
+        if not encoding.ids:
+            raise DataError(f"the text {text!r} has no tokens")
+        if self.limit and len(encoding.ids) > self.limit:
+            raise TooLongError(
+                f"{len(encoding.ids)} tokens are more than the model's {self.limit} positions: "
+                f"{text[:60]!r}..."
+            )
+        return encoding
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids, special tokens left out."""
+        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
+
+    def continuation(self, ids: Sequence[int], new: Sequence[int]) -> str:
+        """Return the text that new tokens add to a text; a tokenizer may drop a first space."""
+        before, whole = self.decode(ids), self.decode([*ids, *new])
+        return whole[len(before) :] if whole.startswith(before) else self.decode(new)
+
+    def _with_offsets(self, text: str) -> Encoding:
+        encoded = self.tokenizer(text, return_offsets_mapping=True, **self._options)
+        return Encoding(tuple(encoded["input_ids"]), tuple(map(tuple, encoded["offset_mapping"])))
+
+    def _by_beginnings(self, text: str) -> Encoding:
+        """Find the spans from the encodings of the text's beginnings."""
+        ids = self._ids(text)
+        ends = token_ends(ids, text, self._ids)
+        special = set(self.tokenizer.all_special_ids)
+        return Encoding(ids, token_spans(ends, [token in special for token in ids]))
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer(text, **self._options)["input_ids"])
+
+
+def _survived(encode: Callable[[str], Encoding], text: str) -> Encoding:
+    """Return a text's tokens. Raises `DataError` if the tokenizer panics, which is no `Exception`."""
+    try:
+        return encode(text)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DataError(
+            f"the model's tokenizer breaks at {text[:60]!r}: {str(error)[:100]}",
+            "mend its rules in tokenizer.json, such as a regular expression",
+        ) from None
+
+
+class TooLongError(DataError):
+    """A text with more tokens than the model has positions."""
+
+
+def _rules(tokenizer: Any) -> str:
+    """Return the rules of a tokenizer, added tokens and decoding among them."""
+    if backend := getattr(tokenizer, "backend_tokenizer", None):
+        return str(backend.to_str())
+    pieces = getattr(tokenizer, "sp_model", None)
+    model = pieces.serialized_model_proto().hex() if pieces else ""
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    return f"{sorted(tokenizer.get_vocab().items())} {sorted(added.items(), key=str)} {model}"
+
+
+def has_offsets(tokenizer: Any) -> bool:
+    """Tell whether the tokenizer knows the characters of its tokens."""
+    return bool(getattr(tokenizer, "is_fast", False))
+
+
+def without_tail(encoding: Encoding) -> Encoding:
+    """Return the encoding up to the last token that holds characters."""
+    held = [i for i, (start, end) in enumerate(encoding.spans) if end > start]
+    stop = held[-1] + 1 if held else 0
+    return Encoding(encoding.ids[:stop], encoding.spans[:stop])
+
+
+def cut(encoding: Encoding, characters: int) -> Continuation:
+    """Split an encoding: the target begins at the first token that ends behind the prompt.
+
+    Raises `DataError` if the target has no tokens, or no token comes before it.
+    """
+    ends = enumerate(end for _, end in encoding.spans)
+    first = next((i for i, end in ends if end > characters), None)
+    if first is None:
+        raise DataError("the target has no tokens of its own")
+    if first == 0:
+        raise DataError("the first token of the text reaches into the target")
+    return Continuation(encoding.ids[:first], encoding.ids[first:])
+
+
+def token_ends(
+    ids: Sequence[int], text: str, encode: Callable[[str], tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Return where each token ends, for a tokenizer without offsets.
+
+    A token ends at the first character from which on the text's beginning encodes to it and all
+    tokens before it; special tokens in front end at 0.
+    """
+    ends: list[int] = []
+    for end in range(len(text) + 1):
+        beginning = encode(text[:end])
+        while len(ends) < len(ids) and beginning[: len(ends) + 1] == tuple(ids[: len(ends) + 1]):
+            ends.append(end)
+    ends += [len(text)] * (len(ids) - len(ends))
+    return tuple(ends)
+
+
+def token_spans(ends: Sequence[int], special: Sequence[bool]) -> tuple[tuple[int, int], ...]:
+    """Return the characters of each token from where it ends.
+
+    A token that adds no character is one more byte of the last one, unless it is special.
+    """
+    spans: list[tuple[int, int]] = []
+    for start, end, bare in zip((0, *ends), ends, special, strict=False):
+        if start == end and spans and not bare:
+            start = spans[-1][0]
+        spans.append((start, end))
+    return tuple(spans)

@@ -1,0 +1,200 @@
+"""Models, editors and benchmarks, built and checked; what needs no model is in `components`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, cast
+
+import torch
+
+from edit_harness_plugins.commands.studies.sweep.tuned import Tuned
+
+from ..cases import Case, Query
+from ..errors import DataError, HarnessError, PluginError, UsageError
+from ..folder.records import cases_digest
+from ..interfaces import Editor, ModelSource, Task
+from ..loading import loading
+from ..model.model import Model
+from ..registry.blame import blamed, named
+from ..registry.components import Named, build_component, make_task, source_of
+from ..registry.fields import typed
+from ..registry.plugins import Plugins, suggestion
+from ..registry.presets import Configured, configure, shape_of
+from ..wording import counted
+from .control import is_control
+
+MOST_CASES = 5_000_000
+PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)
+"""What an editor may raise before it edits, and is for the user to mend."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A task with all its cases, which are data that were read and checked."""
+
+    task: Named
+    cases: Sequence[Case]
+    digest: str
+
+    def selected(self, limit: int | None, samples: Sequence[str] = ()) -> list[Case]:
+        """Return the first ``limit`` cases, or those with the given ids. Raises `UsageError`."""
+        by_id = {case.id: case for case in self.cases}
+        if unknown := [sample for sample in samples if sample not in by_id]:
+            first = next(iter(by_id), "")
+            raise UsageError(f"the task has no case {unknown[0]!r}", f"its ids look like {first!r}")
+        if limit is not None and limit < 1:
+            raise UsageError(f"a limit of {limit} leaves nothing to do", "raise --limit")
+        chosen = [by_id[sample] for sample in dict.fromkeys(samples)] or list(self.cases[:limit])
+        if not chosen:
+            raise UsageError("there is nothing to do: no case is left", "raise --limit")
+        return chosen
+
+    def last(self, count: int) -> list[Case]:
+        """Return the last cases that can be used, to choose fields by: a limit takes the first.
+
+        Raises `UsageError` if they are more than half of all, so that too few are left to test.
+        """
+        usable = [case for case in self.cases if not case.problem]
+        if len(usable) < 2 * count:
+            raise UsageError(
+                f"task {self.task.name} has {counted(len(usable), 'case')}, and --dev {count} "
+                "would leave fewer than that to test",
+                f"--dev {len(usable) // 2} at most" if len(usable) > 1 else "take another task",
+            )
+        return usable[-count:]
+
+
+def load(plugins: Plugins, name: str, **options: Any) -> Model:
+    """Load a model by a registered name, or else by folder or hub name."""
+    return loading.load(source_of(plugins, name), **options)
+
+
+def checked_source(
+    plugins: Plugins, name: str, revision: str | None = None, trust_remote_code: bool = False
+) -> ModelSource:
+    """Return where a model comes from, if it is there and of a kind that can be edited.
+
+    Raises `DataError`, before anything large is read or downloaded.
+    """
+    source = source_of(plugins, name)
+    try:
+        loading.config_of(source.path, revision, trust_remote_code)
+    except DataError as error:
+        guess = suggestion(name, [c.name for c in plugins.of_kind("model")])
+        raise DataError(error.cause + guess, error.remedy) from error
+    return source
+
+
+def make_benchmark(
+    plugins: Plugins, task: str | Task, args: Mapping[str, Any], source: ModelSource, seed: int = 0
+) -> Benchmark:
+    """Build a task and read its cases, before any model is loaded. Raises `DataError`."""
+    made = make_task(plugins, task, args, source, seed)
+    cases = _read(made)
+    repeated = [name for name, times in Counter(case.id for case in cases).items() if times > 1]
+    if repeated:
+        raise DataError(f"task {made.name} has {len(repeated)} ids twice, such as {repeated[0]!r}")
+    if taken := next((case.id for case in cases if is_control(case.id)), ""):
+        raise DataError(f"task {made.name} has a case {taken!r}, as only controls are called")
+    whose = named("task", made.name, made.value)
+    with blamed(f"{whose} has a case that cannot be written as JSON", made.value):
+        return Benchmark(made, cases, cases_digest(cases))
+
+
+def _read(task: Named) -> list[Case]:
+    """Return all cases of a task. Raises `PluginError` for one that fails, or has no end."""
+    whose = named("task", task.name, task.value)
+    with blamed(f"{whose} failed to read its cases", task.value):
+        cases = list(islice(task.value.cases(), MOST_CASES + 1))
+    if len(cases) > MOST_CASES:
+        raise PluginError(
+            f"{whose} has more than {MOST_CASES:,} cases: is it endless?",
+            "all are read before a run begins, whatever its --limit: they are part of what identifies it",
+        )
+    for case in cases:
+        if not (isinstance(case, Case) and isinstance(case.id, str)):
+            raise PluginError(
+                f"{whose} yields {case!r:.60}, which is no Case with a text as its id"
+            )
+        for probe in case.probes:
+            if not isinstance(probe.query, Query):
+                raise PluginError(
+                    f"{whose} asks {probe.query!r:.60} in case {case.id}, which is no query",
+                    "ask by Choose, Drift, NextToken or Generate of edit_harness",
+                )
+    return cases
+
+
+def make_editor(
+    plugins: Plugins,
+    model: Model,
+    editor: str | Editor,
+    args: Mapping[str, Any],
+    seed: int,
+    tuned: Tuned | None = None,
+) -> tuple[Named, Configured]:
+    """Build an editor, fill its fields for the model, and prepare it.
+
+    Fields that were ``tuned`` count as if they were in ``args``, which win. Raises `UsageError` if
+    they are of another editor or a model of another shape.
+    """
+    if isinstance(editor, Editor):
+        name, version, made, package = type(editor).__name__.lower(), "", editor, None
+    else:
+        component = plugins.find("editor", editor)
+        name, version, package = component.name, component.origin, component.package
+        made = build_component(component, tuned.over(name, args) if tuned else args, seed)
+    shape = shape_of(model.module.config, model.source.family)
+    if tuned:
+        tuned.check(shape)
+    configured = configure(made, shape, name)
+    if tuned:
+        configured = replace(configured, source=tuned.source(args, model.digest))
+    with blamed(
+        f"{named('editor', name, made)} failed to prepare for the model", made, passing=PREPARING
+    ):
+        configured.editor.check(model)
+        configured.editor.prepare(model)
+    return Named(name, version, configured.editor, package), configured
+
+
+_prepares: ContextVar[bool] = ContextVar("prepares", default=True)
+"""Whether `inner` prepares an editor; the command ``prepare`` makes first what that needs."""
+
+
+@contextmanager
+def unprepared() -> Iterator[None]:
+    """Let `inner` leave editors unprepared."""
+    before = _prepares.set(False)
+    try:
+        yield
+    finally:
+        _prepares.reset(before)
+
+
+def inner(editor: str | Editor, model: Model, **fields: Any) -> Editor:
+    """Return an editor for another one to call: its presets filled in, checked and prepared.
+
+    Call it in `Editor.check`, keep what it returns, and name it in `Editor.parts`. Raises `UsageError`
+    for a name or a field that does not exist, and what the editor's own `check` and `prepare` raise.
+    """
+    plugins = Plugins.installed()
+    if isinstance(editor, Editor):
+        name, made = type(editor).__name__.lower(), cast(Any, editor)
+        made = replace(made, **typed(type(editor), fields, f"editor {name}"))
+    else:
+        try:
+            component = plugins.find("editor", editor)
+        except PluginError as error:
+            raise UsageError(error.cause, error.remedy) from None
+        name, made = component.name, build_component(component, fields, fields.get("seed", 0))
+    configured = configure(made, shape_of(model.module.config, model.source.family), name).editor
+    configured.check(model)
+    if _prepares.get():
+        configured.prepare(model)
+    return configured

@@ -1,0 +1,126 @@
+"""Controls as they are asked for, ``text`` or ``lm_eval:TASK``: from names and settings to objects.
+
+What one is asks is its own affair, see `edit_harness.Control`; when it is asked stands in the plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ..errors import PluginError, UsageError
+from ..interfaces import Control
+from ..registry.blame import blamed, named
+from ..registry.components import Named, build_component
+from ..registry.fields import field_types
+from ..registry.plugins import Component, Plugins
+
+SAMPLE = 10
+"""Single edits that controls are put to unless it is said otherwise."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A control that is asked for by name."""
+
+    component: Component
+    value: str
+    """What stands behind the colon."""
+
+    @classmethod
+    def of(cls, plugins: Plugins, text: str) -> Wish:
+        """Find what a text such as ``lm_eval:TASK`` means. Raises `HarnessError`."""
+        name, _, value = text.partition(":")
+        wish = cls(_found(plugins, name), value)
+        takes = wish.kind.takes
+        if bool(value) != bool(takes):
+            how = f"{name}:{takes.upper()}" if takes else name
+            raise UsageError(
+                f"{text!r} is not how a control {name} is asked for", f"write: --control {how}"
+            )
+        return wish
+
+    @property
+    def kind(self) -> type[Control]:
+        """The class of the control."""
+        return cast(type[Control], self.component.load())
+
+    @property
+    def fields(self) -> set[str]:
+        """The names of the fields that settings can be of."""
+        return field_types(self.kind).keys() - {self.kind.takes}
+
+    def made(self, args: Mapping[str, Any], seed: int) -> Named:
+        """Return the control, with those of the settings that it has fields for."""
+        given = {key: value for key, value in args.items() if key in self.fields}
+        its = {self.kind.takes: self.value} if self.kind.takes else {}
+        made = build_component(self.component, given | its, seed)
+        # With underscores, as lm-evaluation-harness writes itself; either way is understood.
+        name = ":".join(filter(None, (self.component.name.replace("-", "_"), self.value)))
+        return Named(name, made.version, made, self.component.package)
+
+
+def make_controls(
+    plugins: Plugins, wanted: Sequence[str | Control], args: Mapping[str, Any], seed: int
+) -> tuple[list[Named], int]:
+    """Build controls, each of which loads what it needs; objects are taken as they are.
+
+    The second value is the setting ``sample``: to how many single edits they are put. Raises
+    `UsageError` for a setting that none of them has, and what `Control.load` raises.
+    """
+    names = spread(plugins, [each for each in wanted if isinstance(each, str)])
+    wishes = [Wish.of(plugins, name) for name in dict.fromkeys(names)]
+    _check(args, set().union({"sample"}, *(wish.fields for wish in wishes)) if wanted else set())
+    given = [w for w in wanted if isinstance(w, Control)]
+    made = [wish.made(args, seed) for wish in wishes]
+    made += [Named(type(each).__name__.lower(), each.version, each) for each in given]
+    if twice := [n for n, times in Counter(each.name for each in made).items() if times > 1]:
+        raise UsageError(f"two controls are called {twice[0]}", "ask for each once")
+    for each in made:
+        whose = named("control", each.name, each.value)
+        with blamed(f"{whose} failed to load what it needs", each.value):
+            each.value.load()
+    return made, _sample(args.get("sample", SAMPLE))
+
+
+def spread(plugins: Plugins, wanted: Sequence[str]) -> list[str]:
+    """Return controls in full: what is no control's name is another value of the one before it.
+
+    ``lm_eval:a,b`` is ``lm_eval:a,lm_eval:b``, and ``lm_eval:a,text`` has the control ``text``.
+    """
+    found: list[str] = []
+    known = {name for each in plugins.of_kind("control") for name in (each.name, each.qualified)}
+    for text in wanted:
+        before, colon, _ = found[-1].partition(":") if found else ("", "", "")
+        own = ":" in text or text.replace("_", "-") in known
+        found.append(text if own or not colon else f"{before}:{text}")
+    return found
+
+
+def _found(plugins: Plugins, name: str) -> Component:
+    """Find a control. Raises `PluginError` that says the name as it was typed."""
+    try:
+        return plugins.find("control", name.replace("_", "-"))
+    except PluginError as error:
+        error.cause = error.cause.replace(repr(name.replace("_", "-")), repr(name))
+        raise
+
+
+def _check(args: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := [key for key in args if key not in known]:
+        if not known:
+            raise UsageError(
+                "--control-args are for a control, and there is none", "--control NAME"
+            )
+        raise UsageError(
+            f"no control has a field {unknown[0]!r}", f"fields: {', '.join(sorted(known))}"
+        )
+
+
+def _sample(given: Any) -> int:
+    size = int(given) if str(given).isdecimal() else 0
+    if size < 1:
+        raise UsageError(f"sample={given} is no number of edits", "1 at least: sample=10")
+    return size

@@ -1,0 +1,315 @@
+"""What edits do besides: the answers of controls before and after, paired, as numbers.
+
+It reads records and computes; what is asked, and of which edited models, stands in the plan. Any
+number here can be computed from the log alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from .. import stats
+from ..cases import Graded, Marks, Scores
+from ..encoding import decode_answer
+from ..stats import Estimate
+from ..wording import counted
+
+SIDES = ("before", "after")
+ENOUGH = 5
+"""Edited models below which an interval over them says nothing: of two, Student's has 64 errors each way."""
+LIMITS = {"perplexity": (1.0, math.inf), "bits": (0.0, math.inf)}
+"""What a measure can come to, by how its values are summed up."""
+
+
+class Seen(NamedTuple):
+    """A control's answers to one edited model, as a record stores them."""
+
+    state: int
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One measure of a control, before and after the edits."""
+
+    control: str
+    """Its name, as it was asked for."""
+    name: str
+    """The measure."""
+    better: str
+    before: float
+    after: float
+    change: Estimate
+    """After less before, with the interval of the paired difference; its ends are NaN of one document,
+    or of too few models."""
+    over: Literal["documents", "models"]
+    """What the units of the interval are."""
+    documents: int
+    models: int
+    """How many edited models were asked."""
+    states: Mapping[int, tuple[float, float]]
+    """Before and after, by state of the model."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The same as JSON-ready data, but for what it is called."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "difference": self.change.value,
+            "difference_low": self.change.low,
+            "difference_high": self.change.high,
+            "interval_over": self.over,
+            "documents": self.documents,
+            "models": self.models,
+            "better": self.better,
+            "states": [
+                {"state": state, "before": old, "after": new}
+                for state, (old, new) in self.states.items()
+            ],
+        }
+
+
+def effects(control: str, seen: Sequence[Seen], *, last: bool, level: float) -> Iterator[Effect]:
+    """Yield what a control's measures came to over edited models, of which there is one at least.
+
+    Of several models the models are the units, since all documents share an edit; of one, or if the
+    ``last`` is to stand for all of them as at the end of a sequence, its documents.
+    """
+    pairs = _paired(seen, last=last)
+    for name, why in _measures(pairs).items():
+        if not why:
+            marks = {s: (b.marks[name], a.marks[name]) for s, (b, a) in pairs.items()}
+            yield _effect(control, name, marks, last=last, level=level)
+
+
+def left_out(seen: Sequence[Seen], *, last: bool) -> Iterator[tuple[str, str]]:
+    """Yield the measures of a control that there is no number of, with the reasons.
+
+    A reason without a measure is of edited models: what they were asked was not the same as before.
+    """
+    pairs = _paired(seen, last=last)
+    if other := len(seen) - len(pairs):
+        yield (
+            "",
+            f"the documents of {other} of {counted(len(seen), 'edited model')} are not those of before",
+        )
+    yield from ((name, why) for name, why in _measures(pairs).items() if why)
+
+
+def _paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Graded]]:
+    """Return the answers of edited models that were asked the same before, by state.
+
+    There is none if the ``last`` is to stand for all, and was asked something else.
+    """
+    pairs = {each.state: (graded(each.before), graded(each.after)) for each in seen}
+    same = {s: pairs[s] for s in sorted(pairs) if pairs[s][0].documents == pairs[s][1].documents}
+    return {} if last and same and max(same) != max(pairs) else same
+
+
+def _measures(pairs: Mapping[int, tuple[Graded, Graded]]) -> dict[str, str]:
+    """Return the measures that any of the answers has, with why they have no number, if so.
+
+    Without a number of one model there is none: those that an edit has broken are not left away.
+    """
+    names = [n for pair in pairs.values() for side in pair for n in (*side.marks, *side.left_out)]
+    found = {}
+    for name in sorted({*names}):  # as the log has them
+        whys = [why for pair in pairs.values() if (why := _missing(name, *pair))]
+        of = f" ({len(whys)} of {len(pairs)} edited models)" if len(pairs) > 1 else ""
+        found[name] = f"{whys[0]}{of}" if whys else ""
+    return found
+
+
+def _missing(name: str, before: Graded, after: Graded) -> str:
+    """Say why a measure cannot be compared in one edited model; empty if it can."""
+    for which, side in (("unedited", before), ("edited", after)):
+        if name in side.left_out:
+            return f"{side.left_out[name]}, of the {which} model"
+        if not (marks := side.marks.get(name)) or not marks.values:
+            return f"the {which} model has none"
+        weights = marks.weights or (1.0,) * len(marks.values)
+        if not all(v is not None and math.isfinite(v) for v in (*marks.values, *weights)):
+            return f"not all documents have a finite number, of the {which} model"
+        if len(weights) != len(marks.values) or sum(weights) <= 0:
+            return f"the documents have no weight, of the {which} model"
+    same = len(before.marks[name].values) == len(after.marks[name].values)
+    return "" if same else "it is of other documents than before"
+
+
+def _effect(
+    control: str,
+    name: str,
+    marks: Mapping[int, tuple[Marks, Marks]],
+    *,
+    last: bool,
+    level: float,
+) -> Effect:
+    used = list(marks.values())[-1:] if last else list(marks.values())
+    single = len(used) == 1
+    columns = _documents(used[0]) if single else _models(used)
+    how, better = used[0][0].how, used[0][0].better
+
+    def summed(drawn: stats.Columns) -> dict[str, float]:
+        before, after = (_value(drawn[s].sum(), drawn[f"{s} of"].sum(), how) for s in SIDES)
+        return {"before": before, "after": after, "change": after - before}
+
+    sums = summed(columns)
+    limits = {"change": _limits(used, None if single else sums["before"])}
+    change = stats.estimates(columns, summed, limits, level=level)["change"]
+    if not single and len(used) < ENOUGH:
+        change = replace(change, low=math.nan, high=math.nan)
+    return Effect(
+        control,
+        name,
+        better,
+        sums["before"],
+        sums["after"],
+        change,
+        "documents" if single else "models",
+        len(used[0][0].values),
+        len(used),
+        {state: tuple(_whole(each) for each in pair) for state, pair in marks.items()},  # type: ignore[misc]
+    )
+
+
+@dataclass(frozen=True)
+class Versus:
+    """How much more one measure of a control changed in a run B than in a run A."""
+
+    control: str
+    name: str
+    better: str
+    first: float
+    """The change in A, over what both have."""
+    second: float
+    difference: Estimate
+    """B less A, paired; its ends are NaN where there is no interval."""
+    over: Literal["documents", "models"]
+    documents: int
+    models: int
+
+
+def versus(
+    control: str,
+    first: Sequence[Seen],
+    second: Sequence[Seen],
+    *,
+    last: bool,
+    level: float,
+) -> Iterator[Versus]:
+    """Yield the measures that both runs have of a control, over the states and documents of both.
+
+    The units are as in `effects`. Nothing is yielded if the documents are not the same.
+    """
+    sides = [_paired(seen, last=last) for seen in (first, second)]
+    states = [s for s in sides[0] if s in sides[1]]
+    states = states[-1:] if last else states
+    known = [{name for name, why in _measures(side).items() if not why} for side in sides]
+    if len({graded.documents for side in sides for s in states for graded in side[s]}) != 1:
+        return
+    for name in _measures(sides[0]):
+        if all(name in each for each in known):
+            both = [[(s[i][0].marks[name], s[i][1].marks[name]) for i in states] for s in sides]
+            yield _versus(control, name, *both, level=level)
+
+
+def _versus(
+    control: str,
+    name: str,
+    first: Sequence[tuple[Marks, Marks]],
+    second: Sequence[tuple[Marks, Marks]],
+    *,
+    level: float,
+) -> Versus:
+    single, marks = len(first) == 1, first[0][0]
+    columns = {
+        f"{run} {key}": column
+        for run, pairs in (("A", first), ("B", second))
+        for key, column in (_documents(pairs[0]) if single else _models(pairs)).items()
+    }
+
+    def summed(drawn: stats.Columns) -> dict[str, float]:
+        a, b = (
+            _value(drawn[f"{run} after"].sum(), drawn[f"{run} after of"].sum(), marks.how)
+            - _value(drawn[f"{run} before"].sum(), drawn[f"{run} before of"].sum(), marks.how)
+            for run in "AB"
+        )
+        return {"A": a, "B": b, "difference": b - a}
+
+    # Both began with the same model and documents, so that what is compared is after and after.
+    limits = {"difference": _limits([*first, *second], None)}
+    found = stats.estimates(columns, summed, limits, level=level)
+    difference = found["difference"]
+    if not single and len(first) < ENOUGH:
+        difference = replace(difference, low=math.nan, high=math.nan)
+    return Versus(
+        control,
+        name,
+        marks.better,
+        found["A"].value,
+        found["B"].value,
+        difference,
+        "documents" if single else "models",
+        len(marks.values),
+        len(first),
+    )
+
+
+def _limits(pairs: Sequence[tuple[Marks, Marks]], before: float | None) -> tuple[float, float]:
+    """Return what a change can come to; over models, of which all were one before the edits, from there.
+
+    A mean of nothing but zeros and ones is a share.
+    """
+    marks = [side for pair in pairs for side in pair]
+    share = all({*each.values} <= {0, 1} and not each.weights for each in marks)
+    shares = (0.0, 1.0) if share else (-math.inf, math.inf)
+    least, most = shares if marks[0].how == "mean" else LIMITS[marks[0].how]
+    return (least - most, most - least) if before is None else (least - before, most - before)
+
+
+def _documents(pair: tuple[Marks, Marks]) -> dict[str, np.ndarray]:
+    """Return a row for each document of one model: sums and weights, before and after."""
+    columns = {}
+    for side, marks in zip(SIDES, pair, strict=True):
+        columns[side] = np.array(marks.values)
+        columns[f"{side} of"] = np.array(marks.weights or np.ones(len(marks.values)))
+    return columns
+
+
+def _models(pairs: Sequence[tuple[Marks, Marks]]) -> dict[str, np.ndarray]:
+    """Return a row for each edited model: sums and weights of all its documents."""
+    each = [_documents(pair) for pair in pairs]
+    return {name: np.array([columns[name].sum() for columns in each]) for name in each[0]}
+
+
+def _whole(marks: Marks) -> float:
+    weight = sum(marks.weights) if marks.weights else len(marks.values)
+    return _value(sum(marks.values), weight, marks.how)
+
+
+def _value(total: float, weight: float, how: str) -> float:
+    """Return what values that sum up to ``total`` come to; see `Marks.how`."""
+    mean = float(total) / float(weight)
+    if how == "perplexity":
+        with np.errstate(over="ignore"):
+            return float(np.exp(-mean))
+    return -mean / float(np.log(2)) if how == "bits" else mean
+
+
+def graded(stored: Any) -> Graded:
+    """Return a stored answer as marks: a text's tokens are one document, by its perplexity."""
+    answer = decode_answer(stored)
+    if isinstance(answer, Graded):
+        return answer
+    assert isinstance(answer, Scores)
+    (logprobs,) = answer.logprobs
+    total: Any = None if None in logprobs else sum(logprobs)  # as JSON has NaN
+    marks = Marks((total,), (len(logprobs),), "perplexity", "lower")
+    return Graded(str(answer.tokens), {"perplexity": marks})

@@ -1,0 +1,581 @@
+"""Put a run together: plugins, model, plan, run folder, estimates.
+
+The command line and the Python interface (`edit_harness.api`) both come through here.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack, closing, suppress
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from edit_harness_plugins.commands.leaderboard import baselines
+from edit_harness_plugins.commands.studies.sweep.tuned import Tuned, tuning
+
+from ..cases import Case, Examined, Visit
+from ..encoding import decode_answer
+from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
+from ..folder import accounts, manifests, records
+from ..folder.records import OK, Record, RunFolder
+from ..interfaces import Control, Editor, Measure, Metric, Regime, whole
+from ..model import digests
+from ..model.model import Model
+from ..registry.components import Named, described, make_judge, make_metrics, provenance
+from ..registry.fields import settings
+from ..registry.packages import Package
+from ..registry.plugins import Plugins
+from ..wording import counted
+from . import beside, control, examining, judging, plan, precision, runner, shares
+from .assembly import Benchmark, make_editor
+from .beside import Care, Rows, Turn
+from .controls import SAMPLE, make_controls
+from .outcome import Run, measures_of
+from .plan import Step
+from .precision import Preview
+from .shares import Share, Span
+from .witness import Witness
+
+Advance = Callable[[Record], None]
+NO_CARE = Care()
+SHOWN = 3
+"""Conflicts that are named."""
+Turns = Callable[[Mapping["Evaluation", Rows], Care], Generator[Turn, None, None]]
+"""Makes the records that are missing, and yields them as they are written."""
+
+
+@dataclass(eq=False)
+class Evaluation:
+    """Everything that a run needs, checked, before its first edit."""
+
+    model: Model
+    editor: Named
+    preset: str
+    task: Named
+    cases: Sequence[Case]
+    metrics: Mapping[str, Metric]
+    seed: int
+    regime: Regime = field(default_factory=Regime)
+    judge: Named | None = None
+    controls: Sequence[Named] = ()
+    """What else edited models are asked; of single edits, a ``sample`` of so many."""
+    sample: int = SAMPLE
+    data_digest: str = ""
+    packages: Sequence[Package] = ()
+    """What the code came in, our own included."""
+    share: Share | None = None
+    """Which part of the plan is made here, if not all of it."""
+    tuned: Tuned | None = None
+    """Where fields come from that a sweep has found."""
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    """The cases that are left out for a conflict, with what each is in conflict with."""
+    all_cases: Sequence[Case] = ()
+    """Those of the task, in its order, of which ``cases`` are chosen."""
+    _tried: bool = field(default=False, init=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """The editor's name as tables show it."""
+        variant = self.editor.value.variant
+        return f"{self.editor.name}[{variant}]" if variant else self.editor.name
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The plan: what is edited and measured, in which order."""
+        planned = [case for case in self.cases if not case.problem]
+        sampled = plan.sample(len(planned), self.sample, self.seed)
+        there = {case.id for case in self._watching}
+        asked = [case for case in self._asked if case.id not in there]
+        return list(plan.steps(planned, self.regime, [*self._watching, *asked], sampled))
+
+    @cached_property
+    def _watching(self) -> list[Case]:
+        """What shows whether the model survives, where many edits share it."""
+        fits = self.model.tokens.leaves_room
+        single = self.regime.mode == "single"
+        return [] if single else [control.control(self.model.source, fits)]
+
+    @cached_property
+    def _asked(self) -> list[Case]:
+        """The cases of the controls that were asked for; one of them may be watching anyway."""
+        return [examining.case(self.model, each) for each in self.controls]
+
+    @property
+    def planned(self) -> list[Visit]:
+        """What the records of the whole plan are called, in its order."""
+        invalid = [(case.id, 0) for case in self.cases if case.problem]
+        return invalid + [visit for step in self.steps for visit in step.visits]
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """Where those of the share stand among them. Raises `UsageError` if the plan has no such part."""
+        if self.share is None:
+            return [(0, len(self.planned))]
+        if self.regime.mode == "sequential":
+            raise UsageError(
+                "a sequence has no shards: each of its edits builds on those before",
+                "leave --shard out; other editors, tasks and seeds can run elsewhere",
+            )
+        sizes = runner.chunk_sizes(self.model)
+        units = shares.units([list(runner.grouped(self.steps, size)) for size in sizes])
+        return self.share.spans(units, sum(bool(case.problem) for case in self.cases))
+
+    @property
+    def visits(self) -> list[Visit]:
+        """What the records are called that are made here, in the order of the plan."""
+        planned = self.planned
+        if self.share is None:
+            return planned
+        return [visit for start, stop in self.spans for visit in planned[start:stop]]
+
+    @property
+    def others(self) -> frozenset[Visit]:
+        """The visits of the plan that other shards make."""
+        return frozenset(self.planned).difference(self.visits)
+
+    @property
+    def own_cases(self) -> list[Case]:
+        """The cases that are measured here, in their order."""
+        names = {name for name, _ in self.visits}
+        return [case for case in self.cases if case.id in names]
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What the numbers depend on: all that goes into the fingerprint of the run."""
+        together = [case for step in self.steps for case in step.edit if not step.again]
+        shared = [*together, *self._watching] if self._watching or self._asked else []
+        return {
+            "schema": records.SCHEMA,
+            "editor": {
+                "name": self.editor.name,
+                "version": self.editor.version,
+                "fields": settings(self.editor.value),
+                "provenance": provenance(self.editor.value),
+            },
+            "task": {
+                "name": self.task.name,
+                "version": self.task.version,
+                "data": self.data_digest,
+            },
+            "metrics": sorted(self.metrics),
+            **self._measured_by,
+            "judge": described(self.judge) if self.judge else None,
+            "model": {
+                "digest": self.model.digest,
+                "config": digests.of_config(self.model.module.config),
+                "tokenizer": self.model.tokens.digest,
+                "dtype": self.model.precision,
+            },
+            "regime": asdict(self.regime),
+            # Single edits are independent, so that a run of more cases can go on from one of fewer,
+            # unless controls are put to a sample of them.
+            "together": records.cases_digest(shared) if shared else "",
+            "seed": self.seed,
+            **self._controlled,
+            "code": sorted([package.name, package.digest] for package in self.packages),
+        }
+
+    @property
+    def _measured_by(self) -> dict[str, Any]:
+        """What the metrics' numbers depend on besides answers, by metric; nothing if nothing."""
+        found = {name: dict(each.provenance(self.cases)) for name, each in self.metrics.items()}
+        return {"measured_by": found} if any(found.values()) else {}
+
+    @property
+    def _controlled(self) -> dict[str, Any]:
+        """What the controls' numbers depend on; nothing if none was asked for."""
+        asked = {case.id: case for case in self._asked}
+        controls = [
+            {"id": name, "asks": self._asks(asked[name]), **described(each)}
+            for each in self.controls
+            for name in [control.PREFIX + each.name]
+        ]
+        sample = {"sample": self.sample} if self.regime.mode == "single" else {}
+        return {"controls": controls, **sample} if controls else {}
+
+    def _asks(self, case: Case) -> str:
+        """Return a digest of what is asked; what is examined is in the control's own provenance."""
+        return "" if isinstance(case, Examined) else records.cases_digest([case])
+
+    def check_controls(self, witness: Witness | None = None) -> None:
+        """Try an edit once, if controls with code of their own are to see it.
+
+        Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was; ``witness``
+        knows how it was.
+        """
+        own = {case.id for case in self._asked if isinstance(case, Examined)}
+        if self._tried or own.isdisjoint(name for name, _ in self.visits):
+            return
+        witness = witness or Witness(self.model)
+        examining.check(self.model, self.editor, self.steps[0].requests)
+        try:
+            witness.verify()
+        except LeakError as leak:
+            whose = f"editor {self.label}"
+            raise LeakError(leak.what, editor=whose, by=whose) from None
+        self._tried = True
+
+    @cached_property
+    def preview(self) -> Preview | None:
+        """What the model's precision costs, where it is below that of record."""
+        return precision.preview(self.model, self.cases)
+
+    def lacks_nothing(self, folder: RunFolder, *, retry: bool) -> bool:
+        """Tell whether a folder has all rows, and none to be tried again if that is wished."""
+        known = folder.visits()
+        again = beside.retried(self, known) if retry else ()
+        return known.keys() >= set(self.visits) and not again
+
+    def turn_to(self, model: Model) -> None:
+        """Go on with another copy of the same model."""
+        self.model = model
+        for part in whole(self.editor.value):
+            part.prepare(model)
+        for each in self.controls:
+            each.value.prepare(model)
+
+    def case(self, name: str) -> Case:
+        """Return a case of the plan by its id, the control included."""
+        planned = (case for step in self.steps for case in step.measure)
+        return next(case for case in planned if case.id == name)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its rows are made with in this process."""
+        return environment(self.model)
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """The measures of all metrics, in their order."""
+        return measures_of(self.metrics)
+
+    def open(self, output: Path, *, new: bool = False) -> RunFolder:
+        """Make the run's folder, or find it again; it is written into once it is held: `settle`."""
+        name = records.folder_name(
+            self.label,
+            self.task.name,
+            self.model.name,
+            self.regime.mode,
+            self.preview.precision if self.preview else "",
+            self.share.slug if self.share else "",
+        )
+        path = self.model.source.path
+        return RunFolder.open(output, name, self.identity, new=new, model=path)
+
+    def settle(self, folder: RunFolder, known: AbstractSet[str] = frozenset()) -> None:
+        """Write down what the rows are of, in a folder that is held; ``known`` cases have rows.
+
+        A folder loses no case.
+        """
+        before, own = folder.manifest(), self.own_cases
+        before = {} if any(manifests.wrong(before, ())) else before
+        cases = self._among({*before.get("cases", ()), *known})
+        if not folder.has_cases([case.id for case in cases]):
+            folder.write_cases(cases)
+        folder.write_manifest(
+            {
+                "fingerprint": records.fingerprint(self.identity),
+                "identity": self.identity,
+                "cases": [case.id for case in cases],
+                "judged_by": before.get("judged_by"),
+                "judge_settings": settings(self.judge.value)
+                if self.judge
+                else before.get("judge_settings"),
+                "label": self.label,
+                "metrics": list(self.metrics),
+                # One that this command leaves out is of an edit of its own, or of no use.
+                "visits": len(self.visits) + len(cases) - len(own),
+                **self._tuning(before, cases),
+                "found": dict(self.editor.value.found),
+                "preview": asdict(self.preview) if self.preview else None,
+                "model": {
+                    "name": self.model.name,
+                    "path": self.model.source.path,
+                    "note": self.model.source.note,
+                    "parameters": self.model.size,
+                    "let_in": self.model.let_in,
+                },
+                "task": {
+                    "origin": self.task.value.origin,
+                    "notes": list(getattr(self.task.value, "notes", ())),
+                    "conflicts": self._conflicts,
+                    "trimmed": sum(len(case.trimmed) for case in cases),
+                },
+                "distributions": [package.identity for package in self.packages],
+                "segments": manifests.segments(before),
+                **({"shard": self._part(self.share, before)} if self.share else {}),
+            }
+        )
+
+    @property
+    def _conflicts(self) -> str:
+        """Say which cases write to one subject and relation what is not the same, if any."""
+        planned = [case for case in self.cases if not case.problem]
+        found = self.dropped or plan.conflicting(planned, self.regime)
+        pairs = [f"{name} against {other}" for name, other in found.items()]
+        more = f" and {len(pairs) - SHOWN:,} more" if len(pairs) > SHOWN else ""
+        what = f"{counted(len(pairs), 'case')} in conflict with an earlier one of the same subject and relation"
+        how = "left out" if self.dropped else "kept (--edit-conflicts drop leaves them out)"
+        return f"{what}, {how}: {', '.join(pairs[:SHOWN])}{more}" if pairs else ""
+
+    def _among(self, known: AbstractSet[str]) -> list[Case]:
+        """Return the cases of this run and those that its folder knows, in the task's order.
+
+        Where edits share a model, the order is part of what the run is.
+        """
+        own = self.own_cases
+        first = own if self.identity["together"] else []
+        names = {*known, *(case.id for case in own)}.difference(case.id for case in first)
+        return [*first, *(case for case in self.all_cases or self.cases if case.id in names)]
+
+    def _tuning(self, before: Mapping[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
+        """Return where fields come from, with which of all cases of the run they were chosen by."""
+        known = list({case.id: case for case in (*self.cases, *cases)}.values())
+        now = {"preset": self.preset, "tuned": self.tuned.entry(known) if self.tuned else None}
+        return tuning(now, before, lambda: known)
+
+    def _part(self, share: Share, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what tells a shard's place in the plan, or in a larger one that it was made for.
+
+        See `edit_harness_plugins.commands.distributed.joining`.
+        """
+        known: dict[str, Any] = before.get("shard", {})
+        if {*known.get("cases", ())} > {case.id for case in self.cases}:
+            return known
+        return {
+            "number": share.number,
+            "of": share.of,
+            "cases": [case.id for case in self.cases],
+            "cases_digest": records.cases_digest(self.cases),
+            "planned": len(self.planned),
+            "spans": self.spans,
+            "visits": self.visits,
+        }
+
+    def run(
+        self,
+        folder: RunFolder,
+        advance: Advance = lambda record: None,
+        turns: Turns = beside.turns,
+    ) -> Run:
+        """Run what the folder lacks, and return the whole; ``turns`` is as in `run_beside`."""
+        (run,) = run_beside(
+            {self: folder}, lambda evaluation, record: advance(record), NO_CARE, turns
+        )
+        return run
+
+
+def run_beside(
+    folders: Mapping[Evaluation, RunFolder],
+    advance: Callable[[Evaluation, Record], None],
+    care: Care = NO_CARE,
+    turns: Turns = beside.turns,
+) -> list[Run]:
+    """Run what the folders lack, chunk by chunk, one editor after the other on each.
+
+    The evaluations are of the same cases of the same model, whose clean passes they share. ``turns``
+    makes the records, here or elsewhere: see `edit_harness_plugins.commands.distributed`.
+    """
+    with ExitStack() as stack:
+        rows = {}
+        for evaluation, folder in folders.items():
+            write = stack.enter_context(folder.writing())  # nothing that was read before holds
+            known = {record.visit: record for record in folder.records()}
+            evaluation.settle(folder, {name for name, _ in known})
+            statuses = {visit: record.status for visit, record in known.items()}
+            again = beside.retried(evaluation, statuses) if care.retry else set()
+            rows[evaluation] = Rows(folder, write, known, again, evaluation.others)
+        for evaluation, its in rows.items():
+            for visit in evaluation.visits:
+                if visit in its.known and visit not in its.again:
+                    advance(evaluation, its.known[visit])
+        try:
+            _go_on(rows, advance, care, turns)
+            _compare_before(rows)
+        except BaseException:
+            with suppress(HarnessError):  # what is told is why it ended
+                _summed(rows)
+            raise
+        for evaluation, its in rows.items():
+            accounts.check(evaluation.visits, its.folder, its.known)
+        return _summed(rows)
+
+
+def _go_on(
+    rows: Mapping[Evaluation, Rows],
+    advance: Callable[[Evaluation, Record], None],
+    care: Care,
+    turns: Turns,
+) -> None:
+    """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
+    # Closed when something ends it, so that an editor at work ends now, and not some time later.
+    with closing(turns(rows, care)) as fresh:
+        for evaluation, record in fresh:
+            advance(evaluation, record)
+            if care.stop and record.status != OK and record.case != control.ID:
+                raise CaseError(
+                    f"case {record.case} failed ({record.status}): {record.message}",
+                    "go on with the same command and --on-error skip",
+                )
+
+
+def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:
+    """Raise `RunFolderError` if the unedited model did not answer as is published of it.
+
+    Then no row that was written now counts any more: another model was at work.
+    """
+    found = [
+        f"{its.folder.path}: {how}" + "; the new rows were withdrawn" * its.withdraw(how)
+        for evaluation, its in rows.items()
+        if (how := _mismatch(evaluation, its))
+    ]
+    if found:
+        raise RunFolderError(
+            found[0],
+            "another model, prompt or device setting is at work: try --batch-size 1 and --device cpu",
+        )
+
+
+def _mismatch(evaluation: Evaluation, its: Rows) -> str:
+    """Say how the answers before the edits of the planned cases are not those that are published."""
+    planned = {case.id: case for case in evaluation.cases}
+    answered = (
+        (planned[name], [decode_answer(answer) for answer in record.before])
+        for (name, _), record in its.known.items()
+        if name in planned
+    )
+    return baselines.mismatch(evaluation.model.source, evaluation.identity, answered)
+
+
+def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
+    """Return the runs, as far as they have come, and write down the results of all that they have."""
+    runs = []
+    for evaluation, its in rows.items():
+        manifest, own = its.folder.manifest(), [case.id for case in evaluation.own_cases]
+        there = [its.known[visit] for visit in evaluation.visits if visit in its.known]
+        left_out = set(manifest["cases"]).difference(own)
+        more = [record for record in its.known.values() if record.case in left_out]
+        whole = Run(its.folder, evaluation.metrics, manifest, [*there, *more])
+        its.folder.write_results(whole.results())
+        runs.append(whole.of(own, there, len(evaluation.visits)) if left_out else whole)
+    return runs
+
+
+def assemble(
+    plugins: Plugins,
+    model: Model,
+    benchmark: Benchmark,
+    *,
+    editor: str | Editor,
+    editor_args: Mapping[str, Any],
+    metrics: Sequence[str] | None = None,
+    judge: str = "",
+    judge_args: Mapping[str, Any] | None = None,
+    regime: Regime | None = None,
+    limit: int | None = None,
+    samples: Sequence[str] = (),
+    seed: int = 0,
+    controls: Sequence[str | Control] = (),
+    control_args: Mapping[str, Any] | None = None,
+    share: Share | None = None,
+    tuned: Tuned | None = None,
+) -> Evaluation:
+    """Build and check everything that a run needs. Raises `HarnessError`.
+
+    ``judge`` and ``regime`` are the task's own if they are not given; ``controls`` are named as in
+    ``lm_eval:TASK``; ``share`` is the part of the plan that is made here.
+    """
+    task = benchmark.task.value
+    names = metrics or task.metrics
+    measuring = make_metrics(plugins, names)
+    known = {name: plugins.find("metric", name) for name in names}
+    named, configured = make_editor(plugins, model, editor, editor_args, seed, tuned)
+    regime = regime or task.regime
+    cases = benchmark.selected(limit, samples)
+    dropped: Mapping[str, str] = {}
+    if regime.conflicts == "drop":
+        every = cases if samples else benchmark.cases
+        dropped = plan.conflicts(every)
+        cases = [case for case in every if case.id not in dropped][: len(cases)]
+    judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)
+    asked, sample = make_controls(plugins, controls, control_args or {}, seed)
+    for each in asked:
+        each.value.prepare(model)
+    its = (named, benchmark.task, judging_by, *asked)
+    parts = [(part.value, part.package) for part in its if part]
+    parts += [(part, None) for part in whole(named.value)]
+    parts += [(measuring[name], component.package) for name, component in known.items()]
+    evaluation = Evaluation(
+        model=model,
+        editor=named,
+        preset=configured.source,
+        task=benchmark.task,
+        cases=cases,
+        metrics=measuring,
+        seed=seed,
+        regime=regime,
+        dropped=dropped,
+        judge=judging_by,
+        controls=asked,
+        sample=sample,
+        data_digest=benchmark.digest,
+        packages=contributing(plugins, [*parts, (model.source, None)]),
+        share=share,
+        tuned=tuned,
+        all_cases=benchmark.cases,
+    )
+    if share:
+        _ = evaluation.spans  # a plan that has no such part is an error before there is a folder
+    return evaluation
+
+
+def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) -> list[Package]:
+    """Return what the classes of objects came in, and our own package, by name.
+
+    An object stands with the package that registered it, if one did.
+    """
+    found = [package for value, by in parts for package in plugins.packages_of(type(value), by)]
+    ours = plugins.packages_of(Plugins)
+    distinct = {tuple(package.identity.values()): package for package in [*ours, *found]}
+    return [distinct[identity] for identity in sorted(distinct)]
+
+
+def _judge(
+    plugins: Plugins, name: str, args: Mapping[str, Any], seed: int, cases: Sequence[Case]
+) -> Named | None:
+    """Return the judge of that name; None if there is no name, or the name is ``none``.
+
+    Raises `UsageError` for settings without a judge, and for a judge that cannot judge these cases.
+    """
+    if name in ("", "none"):
+        if args:
+            raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
+        return None
+    made = make_judge(plugins.find("judge", name), args, seed)
+    judging.check_kinds(made.value, made.name, cases)
+    return made
+
+
+def environment(model: Model) -> dict[str, str]:
+    """Return what may differ between machines without making another run of it."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+        "cuda": torch.version.cuda or "",
+        "processor": processor(model.device),
+        "device": model.placement,
+        "threads": str(torch.get_num_threads()),
+    }
+
+
+def processor(device: torch.device) -> str:
+    """Return what a device is called: a GPU by its kind."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

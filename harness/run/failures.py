@@ -1,0 +1,69 @@
+"""What became of a case that failed: the status and the line of its row, and what ends a run at once."""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+
+from ..allowance import Expired
+from ..errors import PluginError
+from ..model.tokens import TooLongError
+from ..registry.blame import said
+
+RETRIED = frozenset(
+    ("edit_failed", "oom", "timeout", "device_error", "plugin_error", "leak", "error")
+)
+"""The statuses that another try may change; the others are the case's own."""
+MANY = 3
+"""So many cases in a row that memory does not hold end a run."""
+NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+LOST = ("CUDA error", "device-side assert", "CUDNN_STATUS", "CUBLAS_STATUS", "HIP error")
+
+
+class NoEditError(PluginError):
+    """An editor returned something else than an `Edit`."""
+
+
+class DeviceLostError(Exception):
+    """The device failed, and nothing that is asked of it afterwards can be trusted."""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Tell whether a device or the machine has not enough memory."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
+
+
+def free_memory() -> None:
+    """Free what nobody needs; not while an exception is there, whose frames hold tensors."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def check_device(error: BaseException) -> None:
+    """Raise `DeviceLostError` if an error says that the device failed."""
+    if out_of_memory(error):
+        return
+    told = isinstance(error, RuntimeError) and any(words in str(error) for words in LOST)
+    if told or isinstance(error, torch.AcceleratorError):
+        raise DeviceLostError(said(error)) from error
+
+
+def status(error: BaseException, of: object, *, edit: bool) -> tuple[str, str]:
+    """Return the status and the message of a case; ``edit`` says whether its edit failed.
+
+    ``of`` is the editor, whose line the error came through is named.
+    """
+    if isinstance(error, Expired):
+        stage = "edit" if edit else "evaluation"
+        return "timeout", f"the {stage} was ended: {error}"
+    if isinstance(error, TooLongError):
+        return "too_long", error.cause
+    if out_of_memory(error):
+        return "oom", "the device's memory is too small for it, even alone"
+    if isinstance(error, NoEditError) or (isinstance(error, PluginError) and not edit):
+        return "plugin_error", said(error, of)
+    return ("edit_failed" if edit else "error"), said(error, of)

@@ -1,0 +1,147 @@
+"""What an editor must leave as it was in a model, read: weights, modules, hooks, tokenizer and the rest.
+
+All of it is compared by ``==``. What it must leave in the process is in `edit_harness.registry.process`; what no
+reading finds, such as another way to compute the same layers, is shown by `edit_harness.run.witness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from ..model import offloading
+from ..model.digests import mark
+
+if TYPE_CHECKING:
+    from ..model.model import Model
+
+HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+GRADIENT_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+TOKENIZER = (
+    "padding_side",
+    "truncation_side",
+    "model_max_length",
+    "chat_template",
+    "special_tokens_map",
+    "clean_up_tokenization_spaces",
+)
+COMPUTING = {
+    "torch": torch,
+    "torch.nn.functional": nn.functional,
+    "torch.Tensor": torch.Tensor,
+}
+"""Where the functions are that models compute with, which others can be put in the place of."""
+SAMPLE = "  Ada's 12 naïve coöps — ÅNGSTRÖM, once more:\t東京!"
+"""A text by whose tokens it shows that a tokenizer's rules are other ones."""
+
+
+def read(model: Model) -> dict[str, Any]:
+    """Return everything that an editor could leave behind in a model, by kind and then by name."""
+    parameters = dict(model.module.named_parameters(remove_duplicate=False))
+    # In the order in which they are named: a new module would also be new weights.
+    return {
+        **_modules(model.module),
+        "weights": {name: _bits(model, name, p) for name, p in model.module.named_parameters()},
+        "buffers": {name: _bits(model, name, b) for name, b in model.module.named_buffers()},
+        # One that is kept elsewhere is made anew by every pass.
+        "parameters": {name: id(p) for name, p in parameters.items() if not p.is_meta},
+        "where weights are kept": dict(_keeping(model.module)),
+        "requires_grad": {name: p.requires_grad for name, p in parameters.items()},
+        "gradients": {name: p.grad is not None for name, p in parameters.items()},
+        "hooks of parameters": dict(_gradient_hooks(parameters)),
+        "the model's configuration": _configuration(model.module),
+        "how the model is asked": _asked(model),
+        "the tokenizer": _tokenizer(model),
+        "functions of torch": dict(_functions()),
+    }
+
+
+def _bits(model: Model, name: str, tensor: Tensor) -> tuple[Any, ...]:
+    """Return what identifies the content of a weight or a buffer."""
+    return tensor.dtype, tensor.device, tensor.shape, mark(model.module, name)
+
+
+def _keeping(module: nn.Module) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Yield the modules whose weights accelerate moves, each with what it moves them by."""
+    for name, part in module.named_modules():
+        if hooks := offloading.hooks_of(part):
+            yield name, [(id(h), id(getattr(h, "weights_map", None))) for h in hooks]
+
+
+def _gradient_hooks(parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, list[int]]]:
+    for name, parameter in parameters.items():
+        for kind in GRADIENT_HOOKS:
+            if hooks := getattr(parameter, kind, None):
+                yield f"{kind[1:]} of {name}", list(hooks)
+
+
+def _modules(module: nn.Module) -> dict[str, Any]:
+    named = {name or "the model": m for name, m in module.named_modules(remove_duplicate=False)}
+    return {
+        "modules": {name: (id(m), id(type(m))) for name, m in named.items()},
+        "forward functions": {name: _forward(m) for name, m in named.items()},
+        "hooks": {
+            f"{kind[1:]} of {name}": list(hooks)
+            for name, m in named.items()
+            for kind in HOOKS
+            if (hooks := vars(m).get(kind))
+        },
+        "attributes of modules": {
+            f"{name}.{key}": value
+            for name, m in named.items()
+            for key, value in vars(m).items()
+            if type(value) in (bool, float, str) and key != "training"
+        },
+        "training mode": {name: m.training for name, m in named.items()},
+    }
+
+
+def _forward(module: nn.Module) -> tuple[int, int]:
+    """Return what identifies the module's own forward function, if it has one, and its class's."""
+    return id(vars(module).get("forward")), id(type(module).forward)
+
+
+def _configuration(module: nn.Module) -> dict[str, Any]:
+    transformer: Any = module
+    own = {**transformer.config.to_dict(), "attention": transformer.config._attn_implementation}
+    generation = getattr(transformer, "generation_config", None)
+    of_texts = generation.to_dict() if generation else {}
+    return {**own, **{f"generation's {key}": value for key, value in of_texts.items()}}
+
+
+def _asked(model: Model) -> dict[str, Any]:
+    """Return what of the harness's own model is set, and the functions that stand in for its methods."""
+    own = {key: id(value) for key, value in vars(model).items() if callable(value)}
+    return {**own, "padding": model.padding, "rows of a batch": model.batch_rows}
+
+
+def _tokenizer(model: Model) -> dict[str, Any]:
+    tokens, tokenizer = model.tokens, model.tokens.tokenizer
+    said = {name: str(getattr(tokenizer, name, None)) for name in TOKENIZER}
+    return {
+        **said,
+        "identity": id(tokenizer),
+        "vocabulary": len(tokenizer),
+        "frame": tokens.frame,
+        "limit": tokens.limit,
+        "tokens": list(tokenizer(SAMPLE)["input_ids"]),
+    }
+
+
+def _functions() -> Iterator[tuple[str, int]]:
+    for place, holder in COMPUTING.items():
+        for name, value in vars(holder).items():
+            if callable(value) and not name.startswith("_"):
+                yield f"{place}.{name}", id(value)

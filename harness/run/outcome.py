@@ -1,0 +1,728 @@
+"""The numbers of a run, from its folder alone: estimates, what a sequence kept, tables.
+
+No model is needed, and no task: the folder has the cases. Where the records come from stands in
+`runner`, how a folder is written in `records`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from numbers import Real
+from operator import itemgetter
+from statistics import fmean
+from typing import Any, cast
+
+import numpy as np
+from rich.console import RenderableType
+
+from edit_harness_plugins.commands.report import report
+from edit_harness_plugins.commands.studies.sweep.tuned import among
+
+from .. import stats
+from ..cases import Answers, Case, Text
+from ..encoding import decode_answer, finite
+from ..errors import DataError, PluginError, RunFolderError
+from ..folder import manifests
+from ..folder.records import INVALID, OK, Record, RunFolder
+from ..folder.stored import ById, Cases, Chosen
+from ..folder.tables import Table
+from ..interfaces import Measure, Metric, Regime
+from ..registry.blame import blamed, named
+from ..stats import Estimate
+from ..wording import counted
+from . import control, effects, plan
+from .doubts import doubts
+from .effects import Effect, Seen
+from .shares import Share
+
+LEVEL = 0.99
+LEAVE_OUT = "leave it out with --metrics, or ask its author"
+UNPARSED = 0.02
+"""The share of texts without a verdict from which on judged numbers are not to be trusted."""
+MANIFEST = {"cases", "identity", "label", "metrics", "model", "preset", "preview", "visits"}
+"""What has to be in a manifest."""
+
+
+@dataclass(eq=False)
+class Run:
+    """A run that was made, or as much of it as there is."""
+
+    folder: RunFolder
+    metrics: Mapping[str, Metric]
+    manifest: Mapping[str, Any]
+    everything: Sequence[Record]
+    """The records of all states of the model, those of the control among them."""
+    interval: str = "student"
+    """How intervals are made: by the one rule, or for a paper's table; see ``--interval``."""
+
+    @classmethod
+    def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
+        """Return the run that lies in a folder, as it was planned last. Raises `RunFolderError`."""
+        manifest = folder.manifest()
+        if not manifest.keys() >= MANIFEST:
+            raise RunFolderError(f"{folder.path} has a damaged manifest", "run it anew: --new")
+        manifests.check(manifest, folder.path)
+        planned = [*manifest["cases"], control.ID, *asked_of(manifest)]
+        run = cls(folder, metrics, manifest, folder.records(whole=True).planned(planned))
+        if run._cases.ids != manifest["cases"]:
+            raise RunFolderError(
+                f"cases.jsonl of {folder.path} has not the cases that are planned",
+                "the command that made the run writes it again",
+            )
+        run._cases.ids = manifest["cases"]  # equal, and a million of them are held once
+        return run
+
+    def of(self, cases: Sequence[str], everything: Sequence[Record], visits: int) -> Run:
+        """Return the run as if some of its folder's cases were all."""
+        manifest = {**self.manifest, "cases": list(cases), "visits": visits}
+        part = replace(self, manifest=manifest, everything=everything)
+        if tuned := manifest.get("tuned"):
+            tested = len(among(tuned["marks"], part.cases))
+            manifest["tuned"] = {**tuned, "tested": tested}
+        return part
+
+    @cached_property
+    def cases(self) -> Sequence[Case]:
+        """The planned cases, in their order, each read when it is looked at."""
+        part = len(self.planned) < len(self._cases)
+        return Chosen(self.by_id, self.planned) if part else self._cases
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Case]:
+        """The folder's cases by their ids, planned or not."""
+        return ById(self._cases.ids, self._cases)
+
+    @cached_property
+    def _cases(self) -> Cases:
+        return self.folder.cases()
+
+    def check_finished(self) -> None:
+        """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""
+        if missing := self.missing:
+            raise RunFolderError(
+                f"{self.folder.path} is not finished: {counted(missing, 'record')} missing",
+                "finish it with the command that began it",
+            )
+
+    @cached_property
+    def regime(self) -> Regime:
+        """How edits shared the model."""
+        fields = dict(self.manifest["identity"]["regime"])
+        try:
+            return Regime(**{**fields, "checkpoints": tuple(fields["checkpoints"])})
+        except TypeError:
+            raise RunFolderError(
+                f"{self.folder.path} has a regime that is none", "run it anew: --new"
+            ) from None
+
+    @cached_property
+    def records(self) -> Table:
+        """The last record of each case, in the order of the plan."""
+        return self._each(self._table, last=True)
+
+    @cached_property
+    def immediate_records(self) -> Table:
+        """The first record of each case: that right after its own edit, if it was measured then."""
+        return self._each(self._table, last=False)
+
+    @property
+    def _table(self) -> Table:
+        return Table.of(self.everything)
+
+    def _each(self, rows: Table, *, last: bool) -> Table:
+        """Return the row of the last state of each case, or of the first, in the order of the plan."""
+        places = rows.places({name: place for place, name in enumerate(self.planned)})
+        order = np.lexsort((rows.states, places))
+        order = order[places[order] >= 0]
+        new = np.diff(places[order], prepend=-1, append=-1) != 0
+        return rows.taken(order[new[1:] if last else new[:-1]])
+
+    @property
+    def shard(self) -> Share | None:
+        """Which part of a run it is; None of a whole one."""
+        said = self.manifest.get("shard")
+        return Share(said["number"], said["of"]) if said else None
+
+    @property
+    def planned(self) -> list[str]:
+        """The ids of the planned cases."""
+        return list(self.manifest["cases"])
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        """Every summary with its interval, by its stored name such as ``post_NS+``."""
+        return self._estimates(self.records)
+
+    @cached_property
+    def immediate(self) -> dict[str, Estimate]:
+        """The same right after each edit of a sequence; empty if that was not measured."""
+        return self._estimates(self.immediate_records) if self.regime.immediate else {}
+
+    @cached_property
+    def retention(self) -> dict[str, Estimate]:
+        """What later edits changed, from immediate to final, with the interval of the difference."""
+        found: dict[str, Estimate] = {}
+        for name, metric in self.metrics.items() if self.regime.immediate else ():
+            sides = self._paired(name)
+            both = {
+                f"{i} {key}": column for i, side in enumerate(sides) for key, column in side.items()
+            }
+            with _summing(name, metric):
+                found |= self.intervals(
+                    both, difference(metric), limits_of(metric.measures, change=True)
+                )
+        return found
+
+    def _paired(self, metric: str) -> Iterator[stats.Columns]:
+        """Yield a metric's columns right after each edit and at the end, of cases that have both."""
+        sides = [valued(rows, metric) for rows in (self.immediate_records, self.records)]
+        both = set.intersection(*(set(side.cases) for side in sides))
+        for side in sides:
+            yield measured(
+                side.taken(np.array([case in both for case in side.cases], bool)), metric
+            )
+
+    @cached_property
+    def curve(self) -> list[report.Point]:
+        """What all cases so far yield at each checkpoint of a sequence, its end included."""
+        if self.regime.mode != "sequential":
+            return []
+        planned = sum(not case.problem for case in self.cases)
+        states = plan.checkpoints(planned, self.regime)
+        points = []
+        for state in states[:-1]:
+            there = self._table.taken(self._table.states == state)
+            points.append(report.Point(state, self._estimates(self._each(there, last=True))))
+        return points + [report.Point(end, self.estimates) for end in states[-1:]]
+
+    @cached_property
+    def perplexities(self) -> dict[int, tuple[float, float]]:
+        """Perplexity of the control's text by state of the model, before and after the edits."""
+        return {
+            r.state: (control.perplexity(r.before[0]), control.perplexity(r.after[0]))
+            for r in self._of(control.ID)
+            if r.before and r.after
+        }
+
+    def _of(self, case: str) -> Table:
+        """Return the records of a case in all states of the model."""
+        return self._table.taken(np.array([name == case for name in self._table.cases], bool))
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """What the controls that were asked for came to before and after the edits."""
+        last = self.regime.mode == "sequential"
+        every = self.seen.items()
+        return [
+            e for name, seen in every for e in effects.effects(name, seen, last=last, level=LEVEL)
+        ]
+
+    @cached_property
+    def seen(self) -> dict[str, list[Seen]]:
+        """The valid answers of the controls that were asked for, by name, in the order of asking."""
+        return {
+            name.removeprefix(control.PREFIX): [
+                Seen(r.state, r.before[0], r.after[0]) for r in self._of(name) if r.status == OK
+            ]
+            for name in asked_of(self.manifest)
+        }
+
+    @cached_property
+    def uncompared(self) -> dict[str, dict[str, str]]:
+        """The measures of controls that there is no number of, with the reason, by control."""
+        last = self.regime.mode == "sequential"
+        found = {name: dict(effects.left_out(seen, last=last)) for name, seen in self.seen.items()}
+        return {name: whys for name, whys in found.items() if whys}
+
+    @property
+    def numberless(self) -> list[str]:
+        """The controls that were answered, and of which there is no number at all."""
+        known = {each.control for each in self.effects}
+        return [name for name, seen in self.seen.items() if seen and name not in known]
+
+    @cached_property
+    def unmeasured(self) -> dict[str, Table]:
+        """The records of the controls that were asked for and have no valid answer, by name."""
+        found = {
+            name.removeprefix(control.PREFIX): self._of(name).without(OK)
+            for name in asked_of(self.manifest)
+        }
+        return {name: rows for name, rows in found.items() if rows}
+
+    @property
+    def perplexity(self) -> tuple[float, float] | None:
+        """The perplexity at the end of a sequence, or that of the batch that hurt most.
+
+        None where the text could not be asked.
+        """
+        if self.regime.mode == "single":
+            return None
+        if self._batched:
+            return max(self.perplexities.values(), key=itemgetter(1), default=None)
+        return self.perplexities.get(int(max(self._table.states, default=0)))
+
+    @property
+    def collapsed(self) -> list[int]:
+        """The states at which the model predicts the control's text no more."""
+        ratio = control.COLLAPSE
+        return [s for s, (old, new) in self.perplexities.items() if not new <= ratio * old]
+
+    @cached_property
+    def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:
+        """What metrics have to say besides their estimates: tables by title, by metric."""
+        rows = usable(self.records)
+        cases = Chosen(self.by_id, rows.cases)
+        found = {
+            name: _tables(name, metric, cases, rows.columns(name))
+            for name, metric in self.metrics.items()
+        }
+        return {name: tables for name, tables in found.items() if tables}
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """What is odd about the metrics' numbers, a line each: see `edit_harness.run.doubts`."""
+        found: list[str] = []
+        for name, metric in self.metrics.items():
+            rows = valued(self.records, name)
+            with _summing(name, metric):
+                summary = metric.summarize(rows.columns(name))
+            found += doubts(name, metric, [record.values[name] for record in rows], summary)
+        return found
+
+    def intervals(
+        self,
+        columns: stats.Columns,
+        summarize: stats.Summary,
+        limits: stats.Limits,
+        groups: np.ndarray | None = None,
+    ) -> dict[str, Estimate]:
+        """Return a summary with this run's kind of intervals."""
+        if self.interval == "student":
+            return stats.estimates(columns, summarize, limits, level=LEVEL, groups=groups)
+        published = self.interval == "published"
+        return stats.bootstrap(columns, summarize, level=LEVEL, groups=groups, published=published)
+
+    def _estimates(self, everything: Table, *, both: bool = False) -> dict[str, Estimate]:
+        found: dict[str, Estimate] = {}
+        for name, metric in self.metrics.items():
+            with _summing(name, metric):
+                estimates = self._estimated(metric, valued(everything, name), name, both=both)
+            if twice := found.keys() & estimates.keys():
+                raise PluginError(
+                    f"metric {name} gives {min(twice)}, which another metric gives too",
+                    "choose one of them: --metrics",
+                )
+            found |= estimates
+        return found
+
+    def _estimated(
+        self, metric: Metric, rows: Table, name: str, *, both: bool
+    ) -> dict[str, Estimate]:
+        """Return a metric's estimates: over batches, or over cases where one batch has values.
+
+        Before the edits there is no batch: the unedited model shares none.
+        """
+        columns, batches = measured(rows, name), rows.states
+        columns = _in_both(columns) if both else columns
+
+        def drawn(columns: stats.Columns, groups: np.ndarray | None) -> dict[str, Estimate]:
+            limits = limits_of(metric.measures)
+            return self.intervals(columns, metric.summarize, limits, groups)
+
+        if self.interval == "published":
+            return drawn(*_by_prompt(self, metric, rows, name))
+        if not self._batched or len(np.unique(batches)) < 2:
+            return drawn(columns, None)
+        estimates, spread = drawn(columns, batches), _spread(columns, batches)
+        if alone := [e for e in estimates if spread.get(e) == 1 or e.startswith("pre_")]:
+            by_case = drawn(columns, None)
+            estimates |= {each: by_case[each] for each in alone}
+        return estimates
+
+    @property
+    def _batches(self) -> list[int]:
+        """How many batches have values, in rising order of what measures there are."""
+        found: set[int] = set()
+        for name in self.metrics:
+            rows = valued(self.records, name)
+            spread = _spread(rows.columns(name), rows.states)
+            found |= {count for each, count in spread.items() if each in self.estimates and count}
+        return sorted(found)
+
+    @property
+    def _batched(self) -> bool:
+        return self.regime.mode == "batch"
+
+    @property
+    def covers(self) -> str:
+        """What an interval is over, where it is not independent edits."""
+        if self.regime.mode == "single":
+            return ""
+        batches = self._batches if self._batched else []
+        if batches and batches[-1] > 1:
+            alone = "; over cases, where one batch alone has values" if batches[0] == 1 else ""
+            counts = " or ".join(str(count) for count in batches if count > 1)
+            return f"intervals are over {counts} batches, since a batch is one edit{alone}"
+        what = "batch" if self._batched else "sequence"
+        return f"intervals are over the cases of one {what}: they say nothing of other ones"
+
+    def __getitem__(self, name: str) -> Estimate:
+        """Return the estimate of a measure after the edit, such as ``run["NS+"]``, or ``run["pre_NS+"]``.
+
+        Raises `KeyError`, which says what there is.
+        """
+        for known in (f"post_{name}", name):
+            if known in self.estimates:
+                return self.estimates[known]
+        there = ", ".join(each.removeprefix("post_") for each in self.estimates)
+        raise KeyError(f"the run has no measure {name!r}; it has {there or 'none'}")
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether ``run[name]`` has an estimate."""
+        return not self.estimates.keys().isdisjoint((f"post_{name}", name))
+
+    @property
+    def label(self) -> str:
+        """The editor's name as tables show it."""
+        return str(self.manifest["label"])
+
+    @property
+    def failures(self) -> Table:
+        """The cases without a valid answer."""
+        return self.records.without(OK)
+
+    @cached_property
+    def unedited(self) -> bool:
+        """Whether nothing is another number after the edits, as of the editor that does nothing."""
+        rows = usable(self.records)
+        return (
+            bool(rows)
+            and rows.noops == len(rows)
+            and all(
+                np.array_equal(values, columns.get(f"post_{name[4:]}", values), equal_nan=True)
+                for columns in map(rows.columns, self.metrics)
+                for name, values in columns.items()
+                if name.startswith("pre_")
+            )
+        )
+
+    @cached_property
+    def knows(self) -> dict[str, tuple[int, int]]:
+        """By role: to how many prompts the unedited model replies what is right without the edit, and of how many."""
+        found: dict[str, tuple[int, int]] = {}
+        for record in self.records.judged:
+            probes = self.by_id[record.case].probes
+            for probe, answer in zip(probes, map(decode_answer, record.before), strict=False):
+                verdict = answer.verdict if isinstance(answer, Text) else None
+                if probe.key and probe.key.old and verdict and verdict.counts:
+                    right, judged = found.get(probe.role, (0, 0))
+                    found[probe.role] = right + verdict.reverted, judged + 1
+        return found
+
+    @property
+    def pending(self) -> int:
+        """How many texts wait for a judge."""
+        return self._table.verdicts["pending"]
+
+    @property
+    def judged(self) -> int:
+        """How many texts of the final records have a verdict, before the edits and after."""
+        found = self.records.verdicts
+        return found.total() - found["pending"]
+
+    @property
+    def undecided(self) -> int:
+        """How many of them the judge could not decide."""
+        return self.records.verdicts["undecided"]
+
+    @property
+    def unparsed(self) -> int:
+        """How many of them the judge said nothing of that is a verdict."""
+        return self.records.verdicts["unparsed"]
+
+    @property
+    def sound(self) -> bool:
+        """Whether every case has a valid answer, every control a number, enough texts a verdict."""
+        lacking = self.unmeasured or self.numberless
+        return not (self.failures or self.pending or self.doubtful or lacking)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether so many texts have no verdict that judged numbers are not to be trusted."""
+        return self.unparsed > UNPARSED * self.judged
+
+    @cached_property
+    def served(self) -> list[str]:
+        """The models that judged, in their servers' words."""
+        return sorted({v["served"] for v in self._verdicts if v.get("served")})
+
+    @property
+    def _verdicts(self) -> Iterator[dict[str, Any]]:
+        judged = self._table.judged
+        answers = (a for r in judged for a in (*r.before, *r.after) if isinstance(a, dict))
+        return (a["verdict"] for a in answers if a.get("verdict"))
+
+    @property
+    def why_pending(self) -> str:
+        """Why the judge has not spoken, in its own words, of the first text that waits."""
+        return next((str(v["note"]) for v in self._verdicts if v["status"] == "pending"), "")
+
+    @property
+    def judge(self) -> Mapping[str, Any] | None:
+        """What judged the texts, or is to judge what waits; None if nobody is named yet."""
+        return self.manifest["identity"]["judge"] or self.manifest.get("judged_by")
+
+    @property
+    def missing(self) -> int:
+        """How many records a run that was interrupted lacks."""
+        return int(self.manifest["visits"]) - self._table.visits
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """The measures of all metrics, in their order."""
+        return measures_of(self.metrics)
+
+    @property
+    def floor(self) -> float:
+        """What rounding alone amounts to, in nats."""
+        return float((self.manifest["preview"] or {}).get("floor", 0.0))
+
+    @property
+    def lines(self) -> list[report.Line]:
+        """The lines of the table."""
+        return list(
+            report.lines(self.measures, self.estimates, self.immediate, self.retention, self.floor)
+        )
+
+    @cached_property
+    def matched(self) -> list[report.Line]:
+        """The lines over those cases that have a value before and after, which a plot may join."""
+        found = self._estimates(self.records, both=True)
+        return list(report.lines(self.measures, found, {}, {}, self.floor))
+
+    def table(self) -> str:
+        """Return the table as plain text."""
+        return "".join(map(report.render, self.shown(self.lines)))
+
+    def shown(self, lines: Sequence[report.Line]) -> Iterator[RenderableType]:
+        """Yield the table of some lines, and that of the controls if any was asked for."""
+        yield report.single(lines, LEVEL)
+        if self.effects:
+            yield report.besides(self.effects, LEVEL)
+
+    def results(self) -> dict[str, Any]:
+        """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
+        mode = self.regime.mode
+        identity = self.manifest["identity"]
+        data = {
+            "editor": self.label,
+            "preset": self.manifest["preset"],
+            "task": identity["task"]["name"],
+            "model": self.manifest["model"]["path"],
+            "precision": identity["model"]["dtype"],
+            "level": LEVEL,
+            "results": _flat(self.estimates, mode),
+            "cases": len(self.records),
+            "missing": self.missing,
+            "failed": dict(zip(self.failures.cases, self.failures.statuses, strict=True)),
+            "noop": self.records.noops,
+            "pending": self.pending,
+            "undecided": self.undecided,
+            "unparsed": self.unparsed,
+            "judged_by": self.served,
+            "tables": self.tables,
+        }
+        if self.shard:
+            data["shard"] = asdict(self.shard)
+        if self.effects:
+            data["control"] = self._besides
+        if self.uncompared:
+            data["control_left_out"] = self.uncompared
+        if mode != "single":
+            data |= {
+                "interval": self.covers,
+                "immediate": _flat(self.immediate, mode),
+                "retention": _flat(self.retention, mode),
+                "curve": list(self._points()),
+                "perplexity": [
+                    {"state": state, "before": old, "after": new}
+                    for state, (old, new) in sorted(self.perplexities.items())
+                ],
+            }
+        return cast(dict[str, Any], finite(data))
+
+    @property
+    def _besides(self) -> dict[str, dict[str, Any]]:
+        """What controls came to, by name and measure."""
+        found: dict[str, dict[str, Any]] = {}
+        for each in self.effects:
+            found.setdefault(each.control, {})[each.name] = each.data
+        return found
+
+    def _points(self) -> Iterator[dict[str, Any]]:
+        for point in self.curve:
+            yield {"cases": point.state, **_flat(point.estimates, self.regime.mode)}
+
+
+def asked_of(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the controls that a run was asked for."""
+    return [each["id"] for each in manifest["identity"].get("controls", ())]
+
+
+def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
+    """Return the measures of all metrics, in their order."""
+    return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
+
+
+def limits_of(measures: Mapping[str, Measure], *, change: bool = False) -> stats.Limits:
+    """Return what each summary can come to, by its stored name such as ``post_NS``; or its change."""
+    found = {}
+    for name, measure in measures.items():
+        low, high = measure.limits
+        found[f"post_{name}"] = (low - high, high - low) if change else (low, high)
+        found[f"pre_{name}"] = (low, high)
+    return found
+
+
+def usable(rows: Sequence[Record]) -> Table:
+    """Return the records but those of no use: of records and of keys that could not be read."""
+    return Table.of(rows).without(INVALID)
+
+
+def valued(rows: Sequence[Record], metric: str) -> Table:
+    """Return the records of use that a metric has values of."""
+    return usable(rows).having(metric)
+
+
+def measured(rows: Table, metric: str) -> stats.Columns:
+    """Return a metric's columns; where every edit failed, nothing was measured after one."""
+    columns = rows.columns(metric)
+    if len(rows.without(OK)) < len(rows):
+        return columns
+    return {n: v if n.startswith("pre_") else np.full_like(v, math.nan) for n, v in columns.items()}
+
+
+def _in_both(columns: stats.Columns) -> stats.Columns:
+    """Return columns with the values of those cases alone that have one before and after the edit."""
+    pairs = [
+        (f"pre_{name[5:]}", name)
+        for name in columns
+        if name.startswith("post_") and f"pre_{name[5:]}" in columns
+    ]
+    lacking = {n: np.isnan(columns[a]) | np.isnan(columns[b]) for a, b in pairs for n in (a, b)}
+    return {n: np.where(lacking.get(n, False), math.nan, v) for n, v in columns.items()}
+
+
+def _by_prompt(
+    run: Run, metric: Metric, rows: Table, name: str
+) -> tuple[stats.Columns, np.ndarray]:
+    """Return what a metric says of single prompts, as columns; and the number of each row's case.
+
+    What is no mean over a case's prompts stands in a row of its own.
+    """
+    found: list[Mapping[str, float]] = []
+    owners: list[int] = []
+    for number, record in enumerate(rows):
+        case, whole = run.by_id[record.case], dict(record.values[name])
+        sides = ([decode_answer(a) for a in side] for side in (record.before, record.after))
+        before, after = cast(Answers, tuple(sides))
+        each = [
+            metric.measure(one, before[i : i + 1], after[i : i + 1])
+            if record.status == OK
+            else metric.failed(one, before[i : i + 1])
+            for i, one in enumerate(replace(case, probes=(probe,)) for probe in case.probes)
+        ]
+        means = {key: [one[key] for one in each if key in one] for key in whole}
+        kept = {k for k, own in means.items() if own and math.isclose(fmean(own), whole[k])}
+        each = [{k: v for k, v in one.items() if k in kept} for one in each]
+        each.append({k: v for k, v in whole.items() if k not in kept})
+        found += filter(None, each)
+        owners += [number] * sum(map(bool, each))
+    names = dict.fromkeys(key for row in found for key in row)
+    columns = {n: np.array([row.get(n, math.nan) for row in found], dtype=float) for n in names}
+    return columns, np.array(owners, dtype=int)
+
+
+def _spread(columns: stats.Columns, batches: np.ndarray) -> dict[str, int]:
+    """Return in how many batches each column has values."""
+    return {name: len(set(batches[~np.isnan(values)].tolist())) for name, values in columns.items()}
+
+
+def difference(metric: Metric) -> stats.Summary:
+    """Return what summarizes the columns of two times, "0 X" and "1 X", by their difference."""
+
+    def changed(both: stats.Columns) -> dict[str, float]:
+        then, now = (
+            metric.summarize({k[2:]: v for k, v in both.items() if k.startswith(when)})
+            for when in ("0 ", "1 ")
+        )
+        after = (name for name in now if name.startswith("post_") and name in then)
+        return {name: now[name] - then[name] for name in after}
+
+    return changed
+
+
+def _summing(name: str, metric: Metric) -> AbstractContextManager[None]:
+    """Blame a metric for what is raised while its values are summed up."""
+    what = f"{named('metric', name, metric)} failed to sum up its values"
+    return blamed(what, metric, LEAVE_OUT, passing=())
+
+
+def _flat(estimates: Mapping[str, Estimate], mode: str) -> dict[str, float]:
+    flat: dict[str, float] = {}
+    for name, estimate in estimates.items():
+        flat[f"{name},{mode}"] = estimate.value
+        flat[f"{name}_low,{mode}"] = estimate.low
+        flat[f"{name}_high,{mode}"] = estimate.high
+        flat[f"{name}_n,{mode}"] = estimate.n
+    return flat
+
+
+def values(
+    case: Case, answers: Answers, metrics: Mapping[str, Metric], status: str
+) -> dict[str, dict[str, float]]:
+    """Return what metrics say of a case, by their names; nothing of one without requests.
+
+    Raises `PluginError` that names a metric that fails, or gives what is no finite number; `DataError`
+    stays what it is: the metric misses a file.
+    """
+    found = metrics.items() if case.requests else ()
+    return {name: _measured(name, metric, case, answers, status) for name, metric in found}
+
+
+def _tables(
+    name: str, metric: Metric, cases: Sequence[Case], columns: stats.Columns
+) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Return a metric's tables. Raises `PluginError` that names a metric that fails."""
+    whose = named("metric", name, metric)
+    with blamed(f"{whose} failed to make its tables", metric, LEAVE_OUT, passing=()):
+        return metric.tables(cases, columns)
+
+
+def _measured(
+    name: str, metric: Metric, case: Case, answers: Answers, status: str
+) -> dict[str, float]:
+    before, after = answers
+    whose = named("metric", name, metric)
+    with blamed(f"{whose} failed on case {case.id}", metric, LEAVE_OUT, passing=(DataError,)):
+        ok = status == OK
+        found = metric.measure(case, before, after) if ok else metric.failed(case, before)
+        given = {str(key): value for key, value in found.items()}
+    for key, value in given.items():
+        if not (isinstance(value, Real | np.bool_) and _is_finite(value)):
+            raise PluginError(
+                f"{whose} gives case {case.id} a {key} of {value!r:.60}, which is no finite number",
+                LEAVE_OUT,
+            )
+    return {key: float(value) for key, value in given.items()}
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

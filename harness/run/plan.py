@@ -1,0 +1,139 @@
+"""The order of edits and measurements, fixed before the first of them.
+
+A plan is a list of steps. Single edits are batches of one on a fresh model; mass editing is a
+larger batch; lifelong editing keeps the edits of the steps before. Editors and tasks don't know.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..cases import Case, Request, Visit
+from ..interfaces import Regime
+
+
+@dataclass(frozen=True)
+class Step:
+    """Write some requests, then measure some cases."""
+
+    edit: tuple[Case, ...]
+    """The cases that the requests are of."""
+    requests: tuple[Request, ...]
+    measure: tuple[Case, ...]
+    fresh: bool
+    """Whether the edit starts from the unedited model."""
+    state: int = 0
+    """Which edited model is measured: 0 for single edits, the number of the batch from 1 on, or the
+    number of cases that a sequence has come to. Of a single edit that is made for controls, the
+    number of its case from 1 on."""
+    again: bool = False
+    """Whether the edit is made once more, for controls; its case is measured elsewhere in the plan."""
+
+    @property
+    def visits(self) -> list[Visit]:
+        """What the records of the step are called."""
+        return [(case.id, self.state) for case in self.measure]
+
+
+def steps(
+    cases: Sequence[Case],
+    regime: Regime,
+    controls: Sequence[Case] = (),
+    sampled: Sequence[int] = (),
+) -> Iterator[Step]:
+    """Yield the steps of a regime over the cases; controls are asked wherever cases are.
+
+    Of single edits, those of the ``sampled`` numbers are made again at the end, for the controls: so
+    the steps before are what they are without them.
+    """
+    single = regime.mode == "single"
+    yield from _measuring(cases, regime, () if single else controls)
+    for number in sampled if single and controls else ():
+        for step in _measuring([cases[number - 1]], regime, ()):
+            yield replace(
+                step, measure=tuple(controls) if step.measure else (), state=number, again=True
+            )
+
+
+def conflicts(cases: Iterable[Case]) -> dict[str, str]:
+    """Return the cases that write another object than an earlier one does, with that one's id.
+
+    They write it to the same subject and relation: that of the case's tag, or the prompt if it has none.
+    """
+    known: dict[tuple[str, str], tuple[str, str]] = {}
+    found: dict[str, str] = {}
+    for case in cases:
+        relation = case.tags.get("relation", "")
+        said = {(r.subject, relation or r.prompt): (r.target_new, case.id) for r in case.requests}
+        for key, own in said.items():
+            if (other := known.get(key, own))[0] != own[0]:
+                found[case.id] = other[1]
+        if case.id not in found:
+            known.update((key, own) for key, own in said.items() if key not in known)
+    return found
+
+
+def conflicting(cases: Sequence[Case], regime: Regime) -> dict[str, str]:
+    """Return the same of cases whose edits share a model."""
+    groups = [members for *_, members in _groups(cases, regime)]
+    together = groups if regime.mode != "sequential" else [cases]
+    return {name: other for group in together for name, other in conflicts(group).items()}
+
+
+def sample(cases: int, size: int, seed: int) -> list[int]:
+    """Return the numbers, from 1 on and rising, of the single edits that controls are put to."""
+    return sorted(random.Random(seed).sample(range(1, cases + 1), min(size, cases)))
+
+
+def _measuring(cases: Sequence[Case], regime: Regime, controls: Sequence[Case]) -> Iterator[Step]:
+    sequence = regime.mode == "sequential"
+    for number, (start, done, group) in enumerate(_groups(cases, regime), 1):
+        measured = group
+        if sequence and not _due(start, done, len(cases), regime):
+            measured = group if regime.immediate else ()
+        elif sequence:
+            measured = tuple(cases[:done])
+        asked = (*measured, *controls) if measured else measured
+        state = {"single": 0, "batch": number, "sequential": done}[regime.mode]
+        turns = _turns(group, in_turn=regime.in_turn)
+        for i, requests in enumerate(turns, 1):
+            fresh = i == 1 and (start == 0 or not sequence)
+            yield Step(group, requests, asked if i == len(turns) else (), fresh, state)
+
+
+def _groups(cases: Sequence[Case], regime: Regime) -> Iterator[tuple[int, int, tuple[Case, ...]]]:
+    """Yield the cases that are edited at once, with the numbers of the first and behind the last."""
+    kept: dict[str, list[Case]] = {}
+    for case in cases:
+        kept.setdefault(case.tags.get(regime.apart, ""), []).append(case)
+    before = 0
+    for members in kept.values():
+        for start, done in _spans(len(members), regime):
+            yield before + start, before + done, tuple(members[start:done])
+        before += len(members)
+
+
+def checkpoints(count: int, regime: Regime) -> list[int]:
+    """Return the states of a sequence of so many cases at which all cases so far are measured."""
+    spans = _spans(count, regime) if regime.mode == "sequential" else ()
+    return [done for start, done in spans if _due(start, done, count, regime)]
+
+
+def _spans(count: int, regime: Regime) -> Iterator[tuple[int, int]]:
+    """Yield first and last (exclusive) number of the cases that are edited at once."""
+    size = regime.size or max(count, 1)
+    return ((start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _due(start: int, done: int, count: int, regime: Regime) -> bool:
+    return done == count or any(start < point <= done for point in regime.checkpoints)
+
+
+def _turns(group: Sequence[Case], *, in_turn: bool) -> list[tuple[Request, ...]]:
+    """Return the requests that are written at once: all, or the first of each case, the second..."""
+    if not in_turn:
+        return [tuple(request for case in group for request in case.requests)]
+    most = max(len(case.requests) for case in group)
+    return [tuple(c.requests[i] for c in group if i < len(c.requests)) for i in range(most)]

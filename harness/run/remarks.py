@@ -1,0 +1,130 @@
+"""What a reader of a run's numbers has to know of them: one list for the terminal, reports and pages.
+
+How many cases failed, and why, each of them shows in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ..folder.manifests import segments, software
+from ..wording import counted
+from .control import COLLAPSE
+from .effects import ENOUGH as MODELS
+from .outcome import UNPARSED, Run
+
+NONFINITE = 0.05
+"""The share of edits that break the model from which on that is said."""
+KNOWS = 0.2
+"""The share of true answers below which a model cannot do a task."""
+ENOUGH = 20
+"""Cases below which a share says nothing."""
+
+
+def remarks(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield what qualifies a run's numbers: a label of a few letters, and a line of text."""
+    if run.shard:
+        own, all_ = len(run.planned), len(run.manifest["shard"]["cases"])
+        yield "shard", f"numbers of shard {run.shard} only: {own:,} of the run's {all_:,} cases"
+    if len(run.planned) < len(run.by_id):
+        yield "note", f"{len(run.planned):,} of the {len(run.by_id):,} cases in this folder"
+    yield from _of_segments(run)
+    if run.covers:
+        yield "note", run.covers
+    if tested := (run.manifest.get("tuned") or {}).get("tested"):
+        cases = counted(len(run.planned), "case")
+        yield "TUNED", f"fields were chosen by {tested} of these {cases}: the numbers flatter them"
+    task = run.manifest.get("task", {})
+    if conflicts := task.get("conflicts"):
+        yield "conflict", conflicts
+    if trimmed := task.get("trimmed"):
+        yield "note", f"{counted(trimmed, 'text')} had white space at an end, which was left out"
+    if found := run.perplexity:
+        old, new = found
+        yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
+    elif run.regime.mode != "single":
+        yield "control", "the text could not be asked, so that a collapse may go unseen"
+    yield from _of_controls(run)
+    if run.collapsed:
+        first = min(run.collapsed)
+        yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
+    broken = sum(record.status == "nonfinite" for record in run.records)
+    if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
+        share = f"{broken / len(run.records):.0%} of the edited models answer with NaN or infinity"
+        yield "BROKEN", f"{share}: the numbers say little of an editor that works"
+    for doubt in run.doubts:
+        yield "note", doubt
+    yield from _of_judge(run)
+    yield from _known(run)
+    if noop := sum(record.noop for record in run.records):
+        yield "no-op", f"{noop} of {counted(len(run.records), 'edit')} changed no answer"
+
+
+def _known(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield what the unedited model can do of the task: by the metrics, or else by what keys say is right."""
+    means = {
+        name: estimate.value
+        for name, measure in run.measures.items()
+        if measure.known and (estimate := run.estimates.get(f"pre_{name}"))
+    }
+    if means:
+        shares = means
+        told = "has " + ", ".join(f"{name} {mean:.1%}" for name, mean in means.items())
+    else:
+        shares = {role: right / judged for role, (right, judged) in run.knows.items()}
+        parts = (f"{right} of {judged} {role}" for role, (right, judged) in run.knows.items())
+        told = f"answers {', '.join(parts)} prompts as is right without the edit"
+    if low := [name for name, share in shares.items() if share < KNOWS]:
+        told += f"; it cannot do the task before any edit ({', '.join(low)} under {KNOWS:.0%}), "
+        told += "so the numbers say little about the editor"
+    if shares:
+        yield "before", f"the unedited model {told}"
+
+
+def _of_segments(run: Run) -> Iterator[tuple[str, str]]:
+    for before, now in pairwise(segments(run.manifest)):
+        if changed := software(before["environment"], now["environment"]):
+            asked = {"cases": 0, "apart": 0.0, **(now.get("asked") or {})}
+            cases = counted(asked["cases"], "finished case")
+            again = f"{cases} asked again differ by {asked['apart']:.1g} nats at most"
+            yield "note", f"from row {now['from']} on made with {'; '.join(changed)}: {again}"
+
+
+def _of_controls(run: Run) -> Iterator[tuple[str, str]]:
+    if any(each.over == "models" for each in run.effects):
+        of = "batches" if run.regime.mode == "batch" else f"{len(run.records)} edits, a sample"
+        most = max(each.models for each in run.effects)
+        few = f"; below {MODELS} models there is no interval"
+        over = "; their intervals are over these" if most >= MODELS else few
+        yield "control", f"controls were put to {most} of {of}{over}"
+    elif run.effects:
+        yield "control", "intervals of controls are over the documents of one edited model"
+    for name, whys in run.uncompared.items():
+        for measure, why in whys.items():
+            yield "control", f"left out: {measure or 'a part'} of {name}: {why}"
+    for name in run.numberless:
+        yield "control", f"no number at all of {name}"
+    for name, rows in run.unmeasured.items():
+        first = next(iter(rows))
+        why = f"{first.status}: {first.message}"
+        models = counted(len(rows), "edited model")
+        yield "control", f"no answer of {models} to {name}, left out here; the first: {why}"
+
+
+def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
+    if not run.judge and not any(probe.key for case in run.cases for probe in case.probes):
+        return  # nothing was to be judged; to count verdicts takes a walk over all answers
+    if run.pending:
+        yield (
+            "pending",
+            f"{counted(run.pending, 'text')} without a judge's word so far: counted nowhere",
+        )
+    if len(run.served) > 1:
+        yield "judged", "more than one model judged: its server has changed"
+    if run.undecided:
+        yield "judged", f"{run.undecided} of {run.judged} texts undecided; they count as wrong"
+    if run.unparsed:
+        text = f"{run.unparsed} of {run.judged} texts without a verdict; they count nowhere"
+        many = f": more than {UNPARSED:.0%}, the judged numbers are not to be trusted"
+        yield "judged", text + (many if run.doubtful else "")

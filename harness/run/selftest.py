@@ -1,0 +1,144 @@
+"""Before case 1: a model answers in a batch as alone, and an edit that changes nothing changes no answer.
+
+It is the route that is tried, on the model of the run, and a mistake in it would be in every number:
+a mask that is missing, positions that are off by one, a softmax in half precision.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..cases import Answer, Case, Distribution, Divergence, Generate, NextToken, Scores
+from ..edits import UNEDITED, Edit
+from ..errors import DataError, HarnessError, PluginError
+from ..model.batch import padded
+from ..model.model import Model
+from .before import Before
+
+TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "tf32": 2e-2, "float16": 2e-2, "bfloat16": 1e-1}
+"""What a log-probability may differ by between batches, in nats, by the model's precision."""
+NORMALISED = 1e-4
+"""What probabilities may fail to add up to 1 by, in nats."""
+LENGTHS = (2, 5, 9, 17, 12, 7, 3, 2)
+"""Tokens of the rows."""
+REPORT = "this is a mistake of the harness: please report it with the model's name"
+
+
+def check(before: Before, case: Case) -> None:
+    """Raise an error if the numbers of a run would not be what they are said to be.
+
+    `DataError` if the model is broken, or answers otherwise in a batch than alone; `HarnessError` if
+    the harness's own route does so, or an edit that changes nothing changes an answer of the case.
+    """
+    check_batches(before.model)
+    check_sums(before.model)
+    check_nothing(before, case)
+
+
+@torch.no_grad()
+def check_batches(model: Model) -> None:
+    """Raise `DataError` if rows are answered otherwise with padding beside them than without."""
+    rows = _rows(model)
+    alone = torch.cat([_alone(model, row) for row in rows])
+    if not alone.isfinite().all():
+        raise DataError(
+            "the unedited model answers with NaN or infinity",
+            "check the weights, or load it with --dtype float32",
+        )
+    sides = ("right", "left") if model.takes_positions else (model.padding,)
+    for side in sides:
+        apart = float((_together(model, rows, left=side == "left") - alone).abs().max())
+        if not apart <= TOLERANCE[model.precision]:
+            raise DataError(
+                f"the model answers by {apart:.2g} nats otherwise in a batch that is padded on the "
+                f"{side} than alone; rounding makes at most {TOLERANCE[model.precision]:g}",
+                "run texts one by one with --batch-size 1, and " + REPORT,
+            )
+
+
+def _rows(model: Model) -> list[list[int]]:
+    """Return rows of tokens of many lengths, each as long as the model has room for at most."""
+    size, limit = model.architecture.config.vocab_size, model.tokens.limit or max(LENGTHS)
+    return [
+        [(13 * i + 7 * j * j + j + 1) % size for j in range(min(length, limit))]
+        for i, length in enumerate(LENGTHS)
+    ]
+
+
+def _alone(model: Model, row: list[int]) -> Tensor:
+    """Return the log-probability of each token but the first, by the bare module."""
+    module: Any = model.module
+    ids = torch.tensor([row], device=model.device)
+    logits = module(input_ids=ids, use_cache=False).logits[0, :-1].double()
+    return _chosen(logits, ids[0, 1:].to(logits.device)).to(model.device)
+
+
+def _together(model: Model, rows: list[list[int]], *, left: bool) -> Tensor:
+    """Return the same of all rows in one batch, as answers are made."""
+    batch = padded(rows, left=left, device=model.device)
+    spots = [(i, j) for i, row in enumerate(rows) for j in range(len(row) - 1)]
+    wanted = torch.tensor([rows[i][j + 1] for i, j in spots], device=model.device)
+    return _chosen(model.logits(batch, batch.places(*zip(*spots, strict=True))).double(), wanted)
+
+
+def _chosen(logits: Tensor, tokens: Tensor) -> Tensor:
+    return logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+
+
+def check_sums(model: Model) -> None:
+    """Raise `HarnessError` if probabilities do not add up to 1."""
+    asked = [(UNEDITED, NextToken(text)) for text in ("The", "She lives in the city of")]
+    for answer in model.answer(asked):
+        assert isinstance(answer, Distribution)
+        off = float(torch.from_numpy(answer.logprobs).double().logsumexp(0))
+        if not abs(off) <= NORMALISED:
+            raise HarnessError(f"probabilities add up to 1 but for {off:.2g} nats", REPORT)
+
+
+def check_nothing(before: Before, case: Case) -> None:
+    """Raise `HarnessError` if no edit, or one of zeros, changes what a case answers.
+
+    The one is to be equal bit for bit. The other goes the way of all edits, and rounding is allowed
+    for. A probe of each role is asked; texts are not, since they are long.
+    """
+    short = (probe for probe in case.probes if not isinstance(probe.query, Generate))
+    asked = replace(case, probes=tuple({probe.role: probe for probe in short}.values()))
+    try:
+        found = before.ask([asked], [(asked, Edit()), (asked, zeros(before.model))])
+    except DataError:  # the case itself cannot be asked, which its row will say
+        return
+    for (pre, post), allowed in zip(found, (0.0, TOLERANCE[before.model.precision]), strict=True):
+        apart = max(map(distance, pre, post), default=0.0)
+        if not apart <= allowed:
+            raise HarnessError(
+                f"an edit that changes nothing changes an answer of case {case.id} by {apart:.2g} nats",
+                REPORT,
+            )
+
+
+def zeros(model: Model) -> Edit:
+    """Return an edit that adds zeros to a projection in the middle; none where there is no projection."""
+    try:
+        projection = model.architecture.projection(model.architecture.layers // 2)
+        inputs, outputs = projection.shape
+    except (PluginError, AttributeError, RuntimeError):
+        return Edit()
+    left = torch.zeros(inputs, 1, dtype=projection.dtype, device=projection.device)
+    return Edit(projection.low_rank(left, left.new_zeros(1, outputs)))
+
+
+def distance(one: Answer, other: Answer) -> float:
+    """Return by how many nats two answers to one query differ; infinity if in anything else."""
+    if isinstance(one, Scores) and isinstance(other, Scores) and one.tokens == other.tokens:
+        pairs = zip(one.logprobs, other.logprobs, strict=True)
+        return max((abs(a - b) for p in pairs for a, b in zip(*p, strict=True)), default=0.0)
+    if isinstance(one, Divergence) and isinstance(other, Divergence):
+        return max(abs(one.forward - other.forward), abs(one.reverse - other.reverse))
+    if isinstance(one, Distribution) and isinstance(other, Distribution):
+        return float(abs(one.logprobs - other.logprobs).max())
+    return 0.0 if one == other else math.inf

@@ -1,0 +1,261 @@
+"""What a model answers to a task's cases before any edit, published: a file of JSON Lines to compare with.
+
+It shows that a run was of this model, on these cases, asked in this way; it says nothing of what comes
+after an edit. Log-probabilities are rounded to far less than what machines may differ by. This module
+needs no torch; `edit_harness_plugins.commands.leaderboard.baselining` makes the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from edit_harness.cases import Answer, Case, Scores, Text
+from edit_harness.encoding import dumps, encode_case
+from edit_harness.errors import DataError
+from edit_harness.files import staged
+from edit_harness.interfaces import ModelSource
+
+FORMAT = 1
+UNIT = 1e-5
+"""What log-probabilities are stored in whole numbers of, in nats."""
+LEAST = -1e9
+"""The lowest log-probability that is stored, in nats; what a stranger writes may be lower."""
+TOLERANCE: Mapping[str, float] = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+"""How far two honest measurements of a target's log-probability may be apart, in nats, by dtype."""
+SHARE = 0.999
+"""How many of the values have to be within the tolerance."""
+HEADER = ("model", "config", "tokenizer", "dtype", "task", "version", "data")
+"""What a header says; and ``name``, under which the model is published, empty in those that have none."""
+Place = tuple[str, str, str, str, str]
+"""Model's digest, dtype, task, its version, digest of its data."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is published of one case."""
+
+    id: str
+    hash: str
+    """Of the case's content: see `content_hash`."""
+    tokens: str = ""
+    """A digest of the tokens that its candidates consist of."""
+    likeliest: str = ""
+    """A digest of the tokens that the model found likeliest in their places."""
+    answers: tuple[Any, ...] = ()
+    """By probe: log-probabilities of the candidates in `UNIT`, the digest of a text, or None; empty of a
+    case that cannot be asked."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A file: what it is of, and its cases in their order."""
+
+    header: Mapping[str, str]
+    lines: Mapping[str, Line]
+
+    @property
+    def place(self) -> Place:
+        """What it is the baseline of."""
+        h = self.header
+        return h["model"], h["dtype"], h["task"], h["version"], h["data"]
+
+    @property
+    def tolerance(self) -> float:
+        """How far values may be from it, in nats."""
+        return TOLERANCE.get(self.header["dtype"], 0.0)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a run's answers before its edits compare with a baseline, value by value."""
+
+    values: int
+    beyond: int
+    """Values that are not within the tolerance."""
+    worst: float
+    """The largest difference, in nats; infinite where a text or a token is another one."""
+    where: str
+    """The id of its case."""
+    mean: float
+    """The mean difference of log-probabilities, in nats."""
+    tolerance: float
+
+    @property
+    def good(self) -> bool:
+        """Whether it can have been the same model: few values beyond, and no drift of the rest."""
+        few = self.beyond <= (1 - SHARE) * self.values
+        return few and not self.mean > self.tolerance / 10
+
+    def __str__(self) -> str:
+        return (
+            f"{self.beyond} of {self.values} values before the edits are not those of the baseline "
+            f"(worst {self.worst:.3g} nats, case {self.where!r}; mean {self.mean:.2g}; allowed "
+            f"{self.tolerance:g})"
+        )
+
+
+def place_of(identity: Mapping[str, Any]) -> Place:
+    """Return what a run's baseline is called, from what identifies the run."""
+    model, task = identity["model"], identity["task"]
+    return model["digest"], model["dtype"], task["name"], task["version"], task["data"]
+
+
+def content_hash(case: Case) -> str:
+    """Return 16 hex digits that identify all that a case consists of."""
+    return hashlib.sha256(dumps(encode_case(case)).encode()).hexdigest()[:16]
+
+
+def line(case: Case, answers: Sequence[Answer | None]) -> Line:
+    """Return what is published of a case; ``answers`` are its probes', in order, or none."""
+    scores = [answer for answer in answers if isinstance(answer, Scores)]
+    return Line(
+        case.id,
+        content_hash(case),
+        _short([answer.tokens for answer in scores]) if scores else "",
+        _short([answer.argmax for answer in scores]) if scores else "",
+        tuple(map(_published, answers)),
+    )
+
+
+def _published(answer: Answer | None) -> Any:
+    if isinstance(answer, Scores):
+        return [round(max(_sum(part), LEAST) / UNIT) for part in answer.logprobs]
+    return _short(answer.text) if isinstance(answer, Text) else None
+
+
+def _sum(logprobs: Sequence[float | None]) -> float:
+    """Return the log-probability of all tokens; None among them stands for a number that is not finite."""
+    return -math.inf if None in logprobs else math.fsum(logprobs)  # type: ignore[arg-type]
+
+
+def _short(data: Any) -> str:
+    return f"{zlib.crc32(dumps(data).encode()):08x}"
+
+
+def agreement(
+    baseline: Baseline, answered: Iterable[tuple[Case, Sequence[Answer | None]]]
+) -> Agreement:
+    """Compare what cases were answered before the edits; those that are not in the baseline count not.
+
+    Which token is likeliest is compared in full precision alone: rounding decides it elsewhere.
+    """
+    differences: list[tuple[float, str]] = []
+    for case, answers in answered:
+        if (published := baseline.lines.get(case.id)) is not None and answers:
+            exact = baseline.header["dtype"] == "float32"
+            found = _differences(published, line(case, answers), answers, exact=exact)
+            differences += [(difference, case.id) for difference in found]
+    finite = [difference for difference, _ in differences if math.isfinite(difference)]
+    worst, where = max(differences, default=(0.0, ""))
+    return Agreement(
+        values=len(differences),
+        beyond=sum(not difference <= baseline.tolerance for difference, _ in differences),
+        worst=worst,
+        where=where,
+        mean=math.fsum(finite) / len(finite) if finite else 0.0,
+        tolerance=baseline.tolerance,
+    )
+
+
+def _differences(
+    published: Line, measured: Line, answers: Sequence[Answer | None], *, exact: bool
+) -> Iterator[float]:
+    """Yield how far each value is from what was published, in nats; infinity for another token or text."""
+    if len(published.answers) != len(answers):
+        yield math.inf
+        return
+    if exact and published.likeliest:
+        yield 0.0 if published.likeliest == measured.likeliest else math.inf
+    for known, answer in zip(published.answers, answers, strict=True):
+        if isinstance(known, list) and isinstance(answer, Scores):
+            if len(known) != len(answer.logprobs):
+                yield math.inf
+                continue
+            for number, part in zip(known, answer.logprobs, strict=True):
+                yield abs(number * UNIT - _sum(part))
+        elif known is not None:
+            yield 0.0 if known == _published(answer) else math.inf
+
+
+def write(path: Path, header: Mapping[str, str], lines: Iterable[Line]) -> None:
+    """Write a baseline; its folder is there. Raises `OSError`."""
+    with staged(path) as partial, partial.open("w", encoding="ascii") as file:
+        file.write(_compact({"baseline": FORMAT, **header}))
+        file.writelines(_compact({k: v for k, v in vars(each).items() if v}) for each in lines)
+
+
+def _compact(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":")) + "\n"
+
+
+def header_of(path: Path) -> dict[str, str]:
+    """Return what a file says that it is of. Raises `DataError` if it is no baseline."""
+    try:
+        with path.open(encoding="ascii") as file:
+            header = json.loads(file.readline())
+        if header["baseline"] != FORMAT:
+            raise ValueError(f"format {header['baseline']}, not {FORMAT}")
+        found = {name: str(header[name]) for name in HEADER}
+        return {**found, "name": str(header.get("name", ""))}
+    except OSError as error:
+        raise DataError(f"the baseline {path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is no baseline: {error}", _MAKE) from None
+
+
+_MAKE = "make one: edit-harness leaderboard baseline -m MODEL -t TASK --out FILE"
+
+
+@cache
+def read(path: Path) -> Baseline:
+    """Return the baseline of a file. Raises `DataError` if it is none."""
+    header = header_of(path)
+    try:
+        with path.open(encoding="ascii") as file:
+            next(file)
+            lines = [_line(json.loads(text)) for text in file]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"the baseline {path} is damaged: {error}", _MAKE) from None
+    return Baseline(header, {each.id: each for each in lines})
+
+
+def _line(data: Mapping[str, Any]) -> Line:
+    return Line(**{**data, "answers": tuple(data.get("answers", ()))})
+
+
+def shipped(source: ModelSource) -> list[Path]:
+    """Return the baselines that a model brings along."""
+    return sorted(Path(source.baselines).glob("*.jsonl")) if source.baselines else []
+
+
+def find(paths: Iterable[Path], place: Place) -> Baseline | None:
+    """Return the baseline of a model, a dtype and a task's data, if one of the files is it."""
+    for path in paths:
+        header = header_of(path)
+        names = ("model", "dtype", "task", "version", "data")
+        if tuple(header[name] for name in names) == place:
+            return read(path)
+    return None
+
+
+def mismatch(
+    source: ModelSource,
+    identity: Mapping[str, Any],
+    answered: Iterable[tuple[Case, Sequence[Answer | None]]],
+) -> str:
+    """Say how answers before the edits differ from the baseline that the model brings; empty if they agree.
+
+    So too if it brings none for this task. ``identity`` is the run's, of its fingerprint.
+    """
+    if (baseline := find(shipped(source), place_of(identity))) is None:
+        return ""
+    found = agreement(baseline, answered)
+    return "" if found.good else str(found)

@@ -1,0 +1,100 @@
+"""What a reader must know of a run besides its numbers: what was run, what failed, what to doubt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edit_harness.folder.manifests import segments
+from edit_harness.folder.records import INVALID, OK
+from edit_harness.run import remarks as about
+from edit_harness.run.outcome import Run
+
+REASONS = 5
+"""Different messages of one status that are listed."""
+DIGEST = 16
+"""Hex digits of a digest that are shown."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How many cases ended in one way, and why."""
+
+    name: str
+    count: int
+    counts: str
+    """What became of them in the score."""
+    reasons: Sequence[tuple[str, int]]
+
+
+def provenance(run: Run) -> Iterator[tuple[str, list[str]]]:
+    """Yield what identifies a run, a heading with its lines; nothing of the machine's folders."""
+    identity, manifest = run.manifest["identity"], run.manifest
+    editor, task, model = identity["editor"], identity["task"], identity["model"]
+    yield "Editor", [f"{run.label}, {editor['version']}"]
+    yield "Settings", _pairs(editor["fields"]) or ["none"]
+    yield "Where they come from", [manifest["preset"] or "no preset"]
+    if editor["provenance"]:
+        yield "Statistics", [f"{k} {str(v)[:DIGEST]}" for k, v in editor["provenance"].items()]
+    origin = manifest.get("task", {}).get("origin") or "its own data"
+    yield "Task", [f"{task['name']} {task['version']}"]
+    yield "Data", [f"{origin}", f"sha256 {str(task['data'])[:DIGEST]}"]
+    revision = manifest["model"].get("revision")
+    yield "Model", [str(manifest["model"]["name"]), *([f"revision {revision}"] if revision else [])]
+    yield "Weights", [f"sha256 {str(model['digest'])[:DIGEST]}", f"computed in {model['dtype']}"]
+    yield "Regime", [str(run.regime)]
+    yield "Seed", [str(identity["seed"])]
+    yield "Cases", [f"{len(run.planned):,} planned, {len(run.records):,} measured"]
+    if run.judge:
+        yield "Judge", [f"{run.judge['name']} {run.judge['version']}", *run.served]
+    yield "Code", [_code(part) for part in manifest.get("distributions", ())]
+    made = segments(manifest)
+    for segment in made:
+        rows = f"rows {segment['from']} to {segment['to'] or 'the end'}" if len(made) > 1 else ""
+        yield f"Machine {rows}".rstrip(), _pairs(segment["environment"])
+    yield "Fingerprint", [str(manifest.get("fingerprint", ""))[:DIGEST]]
+
+
+def _pairs(data: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {value}" for key, value in data.items() if value not in ("", [], ())]
+
+
+def _code(part: Mapping[str, Any]) -> str:
+    digest = str(part.get("digest", ""))[:DIGEST]
+    return f"{part['name']} {part['version']}, sha256 {digest}"
+
+
+def remarks(run: Run) -> Iterator[str]:
+    """Yield what qualifies the numbers, a sentence each."""
+    if note := run.manifest["model"].get("note"):
+        yield f"Model: {note}"
+    if preview := run.manifest["preview"]:
+        yield (
+            f"A preview in {preview['precision']}: rounding alone moves distributions by "
+            f"{preview['floor']:.1e} nats; scores of record are float32."
+        )
+    yield from (str(note) for note in run.manifest.get("task", {}).get("notes", ()))
+    if run.missing > 0:
+        yield f"Not finished: {run.missing:,} records are missing."
+    for _, text in about.remarks(run):
+        yield f"{text[:1].upper()}{text[1:].rstrip('.')}.".replace("->", "→")
+
+
+def statuses(run: Run) -> list[Status]:
+    """Return how the cases ended, ``ok`` first."""
+    counts = Counter(record.status for record in run.records)
+    names = sorted(counts, key=lambda name: (name != OK, -counts[name], name))
+    return [Status(name, counts[name], _counted(name), _reasons(run, name)) for name in names]
+
+
+def _counted(status: str) -> str:
+    if status == OK:
+        return "measured"
+    return "counted nowhere" if status == INVALID else "counted as failures"
+
+
+def _reasons(run: Run, status: str) -> list[tuple[str, int]]:
+    told = (r.message for r in run.records if r.status == status and r.message)
+    return Counter(told).most_common(REASONS)

@@ -1,0 +1,298 @@
+"""A table as text: for the terminal, in Markdown, LaTeX (booktabs), HTML and CSV.
+
+What stands in a table is made elsewhere (`edit_harness_plugins.commands.report.layouts`). Texts may come from anybody, so
+that each format takes the meaning from its own signs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Literal
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from .report import render
+
+Mark = Literal["", "best", "second"]
+GUARDED = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a spreadsheet takes for the beginning of a formula."""
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
+    "_": r"\_", "%": r"\%", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "–": "--", "−": "$-$",
+    "↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\rightarrow$", "±": r"$\pm$", "×": r"$\times$",
+    "‖": r"$\|$", "[": "{[}", "·": r"$\cdot$", "*": r"$^{*}$",
+}  # fmt: skip
+MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
+HYPHENS = re.compile("-(?=-)")
+"""What would become a dash."""
+NEGATIVE = re.compile(r"(?<![\w.])-(?=[\d.])")
+WIDER, FITTING = r"\resizebox{\textwidth}{!}{%", 8
+"""How a table of more columns than that is set, so that it is as wide as the text."""
+LABEL = 24
+"""Characters of a column of names; longer ones go on below."""
+INDENT = 9
+"""Characters of a label before a remark."""
+WIDE = 100
+"""Characters of a line of plain text."""
+STYLES: Mapping[Mark, str] = {"": "", "best": "bold", "second": "underline"}
+NAMES: Mapping[str, str] = {
+    ".csv": "csv", ".htm": "html", ".html": "html", ".markdown": "markdown", ".md": "markdown",
+    ".tex": "latex", ".txt": "table",
+}  # fmt: skip
+"""The formats by how a file's name ends."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number as it is shown, with what is said of it more softly, such as its interval."""
+
+    text: str
+    detail: str = ""
+    mark: Mark = ""
+
+    @property
+    def plain(self) -> str:
+        """Both in one line."""
+        return " ".join(filter(None, (self.text, self.detail)))
+
+
+Row = tuple[Sequence[str], Sequence[Cell]]
+"""The names of a row, and its cells."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: its first columns name the rows, the others hold cells."""
+
+    title: str
+    heads: Sequence[str]
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    notes: Sequence[str] = ()
+    data: Sequence[Mapping[str, Any]] = field(default=())
+    """The same in full: a mapping for each number, texts and unrounded numbers."""
+
+
+def table(grids: Sequence[Grid]) -> str:
+    """Return tables as plain text, in which nothing is bold or underlined."""
+    return render(Group(*rich(grids, WIDE)), WIDE)
+
+
+def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
+    """Yield the parts of tables for a terminal: titles, columns that fit, notes.
+
+    What is too wide goes on below, with the rows' names repeated.
+    """
+    for grid in grids:
+        yield _text(grid.title, "italic")
+        for start, stop in _parts(grid, width):
+            yield _rich_part(grid, start, stop)
+        yield from (_text(note, "dim") for note in grid.notes)
+        yield Text()
+
+
+def labelled(label: str, text: str, width: int) -> Text:
+    """Return a text behind its label, further lines under the first."""
+    parts = Text(_visible(text)).wrap(Console(width=width), width - INDENT)
+    lines = [f"{label if i == 0 else '':{INDENT}}{part.plain}" for i, part in enumerate(parts)]
+    return Text("\n".join(line.rstrip() for line in lines))
+
+
+def _parts(grid: Grid, width: int) -> Iterator[tuple[int, int]]:
+    """Yield which columns stand side by side."""
+    labels = sum(
+        min(max(len(head), *(len(names[i]) for names, _ in grid.rows), 1), LABEL) + 2
+        for i, head in enumerate(grid.heads)
+    )
+    start, used = 0, labels
+    for i, head in enumerate(grid.columns):
+        cells = [cells[i] for _, cells in grid.rows]
+        size = max(len(head), *(max(len(c.text), len(c.detail)) for c in cells), 1) + 2
+        if i > start and used + size - 2 > width:
+            yield start, i
+            start, used = i, labels
+        used += size
+    yield start, len(grid.columns)
+
+
+def _rich_part(grid: Grid, start: int, stop: int) -> Table:
+    part = Table(box=None, pad_edge=False, header_style="bold")
+    for head in grid.heads:
+        most = LABEL if grid.columns else None
+        part.add_column(_text(head), overflow="fold", max_width=most)
+    for head in grid.columns[start:stop]:
+        part.add_column(_text(head), justify="right", no_wrap=True)
+    for names, cells in grid.rows:
+        part.add_row(*map(_text, names), *(_rich_cell(cell) for cell in cells[start:stop]))
+    return part
+
+
+def _text(text: str, style: str = "") -> Text:
+    return Text(_visible(text), style=style)
+
+
+def _rich_cell(cell: Cell) -> Text:
+    text = _text(cell.text, STYLES[cell.mark])
+    return (
+        text.append(f"\n{cell.detail}", style="dim not bold not underline") if cell.detail else text
+    )
+
+
+def markdown(grids: Sequence[Grid]) -> str:
+    """Return tables in Markdown: the best in bold, the second underlined by a tag that it allows."""
+    marks = {"": "{}", "best": "**{}**", "second": "<u>{}</u>"}
+
+    def show(cell: Cell) -> str:
+        text = marks[cell.mark].format(_markdown(cell.text))
+        return " ".join(filter(None, (text, _markdown(cell.detail))))
+
+    blocks = []
+    for grid in grids:
+        heads = [_markdown(head) for head in (*grid.heads, *grid.columns)]
+        aligned = [":---"] * len(grid.heads) + ["---:"] * len(grid.columns)
+        rows = [[*map(_markdown, names), *map(show, cells)] for names, cells in grid.rows]
+        lines = [f"| {' | '.join(cells)} |" for cells in (heads, aligned, *rows)]
+        notes = [f"- {_markdown(note)}" for note in grid.notes]
+        blocks.append("\n".join([f"**{_markdown(grid.title)}**", "", *lines, "", *notes]).rstrip())
+    return "\n\n".join(blocks) + "\n"
+
+
+def _markdown(text: str) -> str:
+    return MARKDOWN.sub(r"\\\1", _visible(text))
+
+
+def latex(grids: Sequence[Grid]) -> str:
+    """Return tables in LaTeX, for a document that uses the package booktabs."""
+    marks = {"": "{}", "best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
+
+    def show(cell: Cell) -> str:
+        text = marks[cell.mark].format(_latex(_minus(cell.text)))
+        detail = _latex(_minus(cell.detail))
+        return f"{text} {{\\scriptsize {detail}}}" if detail else text
+
+    blocks = []
+    for grid in grids:
+        heads = " & ".join(map(_latex, (*grid.heads, *grid.columns)))
+        rows = [" & ".join([*map(_latex, names), *map(show, cells)]) for names, cells in grid.rows]
+        wide = len(grid.heads) + len(grid.columns) > FITTING
+        caption = " ".join(map(_latex, (f"{grid.title}.", *map(_sentence, grid.notes))))
+        blocks.append(
+            "\n".join(
+                [
+                    r"\begin{table}",
+                    r"\centering",
+                    rf"\caption{{{caption}}}",
+                    *([WIDER] if wide else []),
+                    rf"\begin{{tabular}}{{{_aligned(grid)}{'r' * len(grid.columns)}}}",
+                    r"\toprule",
+                    rf"{heads} \\",
+                    r"\midrule",
+                    *(rf"{row} \\" for row in rows),
+                    r"\bottomrule",
+                    r"\end{tabular}" + ("}" if wide else ""),
+                    r"\end{table}",
+                ]
+            )
+        )
+    body = "\n\n".join(blocks)
+    needs = ["% \\usepackage{booktabs}"]
+    if WIDER in body:
+        needs.append("% \\usepackage{graphicx}")
+    if not body.isascii():
+        needs.append("% XeLaTeX or LuaLaTeX, with a font that has the letters below")
+    return "\n".join([*needs, body]) + "\n"
+
+
+def _aligned(grid: Grid) -> str:
+    """Return how names are set: in one line, or as a paragraph where they are long."""
+    sizes = [
+        max((len(names[i]) for names, _ in grid.rows), default=0) for i in range(len(grid.heads))
+    ]
+    return "".join("l" if size <= LABEL else r"p{0.5\linewidth}" for size in sizes)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
+
+
+def _latex(text: str) -> str:
+    plain = "".join(LATEX.get(sign, sign) for sign in HYPHENS.sub("-\x00", _visible(text)))
+    return plain.replace("\x00", "{}")
+
+
+def _minus(text: str) -> str:
+    """Return a number with signs for what is negative instead of hyphens."""
+    return NEGATIVE.sub("−", text)
+
+
+def html(grids: Sequence[Grid]) -> str:
+    """Return tables as a fragment of HTML, to stand in somebody's page."""
+    marks = {"": "{}", "best": "<strong>{}</strong>", "second": "<u>{}</u>"}
+
+    def show(cell: Cell) -> str:
+        detail = f" <small>{_html(cell.detail)}</small>" if cell.detail else ""
+        return f"<td>{marks[cell.mark].format(_html(cell.text))}{detail}</td>"
+
+    blocks = []
+    for grid in grids:
+        heads = "".join(f'<th scope="col">{_html(h)}</th>' for h in (*grid.heads, *grid.columns))
+        rows = [
+            "".join([*(f'<th scope="row">{_html(name)}</th>' for name in names), *map(show, cells)])
+            for names, cells in grid.rows
+        ]
+        notes = "".join(f"<li>{_html(note)}</li>\n" for note in grid.notes)
+        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+        blocks.append(
+            f"<table>\n<caption>{_html(grid.title)}</caption>\n<thead><tr>{heads}</tr></thead>\n"
+            f"<tbody>\n{body}\n</tbody>\n</table>\n" + (f"<ul>\n{notes}</ul>\n" if notes else "")
+        )
+    return "\n".join(blocks)
+
+
+def _html(text: str) -> str:
+    return escape(_visible(text))
+
+
+def comma(grids: Sequence[Grid]) -> str:
+    """Return the numbers of tables in full, a line for each; texts that begin as a formula are guarded."""
+    rows = [row for grid in grids for row in grid.data]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, lineterminator="\r\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _guarded(value) for name, value in row.items()})
+    return out.getvalue()
+
+
+def _guarded(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if not isinstance(value, str):
+        return value
+    return f"'{value}" if value.startswith(GUARDED) else value
+
+
+def _visible(text: str) -> str:
+    """Return a text in one line, without characters that only steer."""
+    return CONTROL.sub(" ", text)
+
+
+FORMATS: Mapping[str, Callable[[Sequence[Grid]], str]] = {
+    "table": table,
+    "markdown": markdown,
+    "latex": latex,
+    "csv": comma,
+    "html": html,
+}
+"""What writes tables, by the formats' names."""

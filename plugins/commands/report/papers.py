@@ -1,0 +1,122 @@
+"""The tables that papers print, as data: what their rows, their columns and their numbers are.
+
+Models and editors are always rows, so that one shape holds for any number of both; what else a paper
+has as rows splits them. How a table is filled from runs stands in `edit_harness_plugins.commands.report.layouts`. A task or
+a measure that no run has is no error here: its table is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Value = Literal["after", "change", "falls"]
+SEESAW, RULES = "Seesaw-CF", "RULE-EDIT"
+COUNTERFACT = {"counterfact": "CounterFact", "counterfactplus": "CounterFact+"}
+EVERYTHING = "all"
+NAMES = {
+    "P101": "work", "P103": "language", "P19": "birth", "P21": "gender", "P27": "citizenship",
+}  # fmt: skip
+"""What Seesaw-CF calls the properties of Wikidata that it edits."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A table of a paper."""
+
+    name: str
+    """The paper, and the number that it gives the table."""
+    shows: str
+    tasks: Mapping[str, str]
+    """The tasks whose runs it is of, and what the paper calls them."""
+    measures: Mapping[str, str] = field(default_factory=dict)
+    """The measures by the heads of their columns; of one measure the columns may be other things."""
+    split: str = ""
+    """What splits the rows: ``task``, or a tag of cases."""
+    by: str = ""
+    """The tag of cases whose values are columns."""
+    groups: tuple[str, ...] = ()
+    """The kinds of groups, such as ``race``, that are columns."""
+    over: str = ""
+    """The tag of cases, or ``groups``, over which falls are counted."""
+    value: Value = "after"
+    """The number itself, its change by the edit, or in how many of the tests it falls."""
+    starred: bool = False
+    """Whether numbers are changes, of which those other than 0 are starred: p < 0.05, uncorrected."""
+
+    @property
+    def ranked(self) -> bool:
+        """Whether one number is better than another: a confidence that changed is not, either way."""
+        return not (self.starred and self.value == "change")
+
+    @property
+    def unedited(self) -> bool:
+        """Whether there is a row of the unedited model."""
+        return self.value == "after" and not self.starred
+
+
+def named(value: str) -> str:
+    """Return what a paper calls the value of a tag, such as ``birth/gender`` for ``P19_P21``."""
+    text = value.partition("=")[2] or value
+    return "/".join(NAMES.get(part, part) for part in text.split("_")) if text[:1] == "P" else text
+
+
+def _beside(number: int, name: str, shows: str, suffix: str = "") -> Printed:
+    """Return a table of CounterFact+: a measure, and the same behind the edited fact."""
+    measures = {"CounterFact": f"{name}{suffix}", "CounterFact+": f"{name}+{suffix}"}
+    return Printed(f"CounterFact+, Table {number}", shows, COUNTERFACT, measures)
+
+
+def _people(numbers: str, kind: str, shows: str) -> Printed:
+    """Return a table of Seesaw-CF by groups of people."""
+    return Printed(
+        f"{SEESAW}, Tables {numbers}", f"D_d by edited property and {shows}", {"seesaw-cf": SEESAW},
+        {"": "D"}, split="edited", groups=(kind,), value="change", starred=True,
+    )  # fmt: skip
+
+
+def _rules(number: int, tasks: Mapping[str, str], *measures: str) -> Printed:
+    columns = {name: name for name in measures}
+    what = " and ".join(tasks.values())
+    return Printed(f"{RULES}, Table {number}", f"{what} editing", tasks, columns, split="task")
+
+
+KINDS = ("race", "geo", "gender")
+FLAWS = (
+    "Anglo-centrism", "Sexism", "Religion", "Xenophobia", "Classism", "Racism", "Conservatism",
+)  # fmt: skip
+PRINTED = (
+    _beside(1, "NS", "neighborhood score"),
+    _beside(2, "NM", "neighborhood magnitude"),
+    _beside(3, "NKL", "neighborhood KL divergence, as published", "-paper"),
+    Printed(
+        f"{SEESAW}, Table 4", "change of cross-property accuracy, edited/asked",
+        {"seesaw-cf": SEESAW}, {"": "CP"}, by="set", value="change",
+    ),
+    Printed(
+        f"{SEESAW}, Table 5", "cross-property accuracy, edited/asked",
+        {"seesaw-cf": SEESAW}, {"": "CP"}, by="set",
+    ),
+    Printed(
+        f"{SEESAW}, Table 6", "flaws by edited property, mean over cases",
+        {"seesaw-cf": SEESAW}, {flaw: flaw for flaw in FLAWS}, split="edited", starred=True,
+    ),
+    Printed(
+        f"{SEESAW}, Table 8", "groups of people in which D falls, p < 0.05, by edited property",
+        {"seesaw-cf": SEESAW}, {"": "D"}, by="edited", groups=KINDS, over="groups", value="falls",
+    ),
+    Printed(
+        f"{SEESAW}, Table 9", "edited properties for which D falls, p < 0.05, by group of people",
+        {"seesaw-cf": SEESAW}, {"": "D"}, by="edited", groups=KINDS, over="edited", value="falls",
+    ),
+    _people("10 and 11", "race", "race"),
+    _people("12 and 13", "geo", "region"),
+    _people("14 and 15", "gender", "gender"),
+    _rules(
+        1, {"rule-edit": "formula", "rule-edit-description": "description"},
+        "Rel", "Gen", "Loc", "IP", "RU",
+    ),
+    _rules(2, {"rule-edit-instance": "instance"}, "Rel", "Gen", "Loc", "IP", "RU", "RU-f", "RU-d"),
+    _rules(3, {"rule-edit-hierarchy": "hierarchical"}, "Rel", "HG"),
+)  # fmt: skip

@@ -1,0 +1,234 @@
+"""Results as tables: the terminal's, and the same as data.
+
+The estimates are made elsewhere; here they get their names, units and places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from edit_harness.interfaces import Measure
+from edit_harness.run.effects import Effect
+from edit_harness.stats import Estimate
+from edit_harness.terminal import Terminal, plain
+
+CELL = 10
+"""Characters of a column of numbers."""
+LABEL = 20
+"""Characters of a column of names; longer ones go on below."""
+HUNDREDTHS = ("%", "0.01 bits")
+"""The units of numbers that tables show times 100."""
+THOUSAND = 1000
+"""From here on a number is shown whole; one of three digits would have an exponent."""
+DIRECTION = {"higher": "↑", "lower": "↓", "": ""}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number before and after the edit."""
+
+    name: str
+    measure: Measure
+    before: Estimate | None
+    after: Estimate | None
+    immediate: Estimate | None = None
+    """Right after each case's own edit, where later edits followed."""
+    change: Estimate | None = None
+    """From there to ``after``."""
+    floor: float = 0.0
+    """What rounding alone amounts to, in nats."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a sequence at which all cases so far were measured."""
+
+    state: int
+    """How many cases the model held."""
+    estimates: Mapping[str, Estimate]
+
+
+def lines(
+    measures: Mapping[str, Measure],
+    estimates: Mapping[str, Estimate],
+    immediate: Mapping[str, Estimate],
+    change: Mapping[str, Estimate],
+    floor: float = 0.0,
+) -> Iterator[Line]:
+    """Yield a line for each measure that has an estimate, in the metrics' own order."""
+    for name, measure in measures.items():
+        before, after = estimates.get(f"pre_{name}"), estimates.get(f"post_{name}")
+        if before or after:
+            then, moved = immediate.get(f"post_{name}"), change.get(f"post_{name}")
+            yield Line(name, measure, before, after, then, moved, floor)
+
+
+def single(rows: Sequence[Line], level: float) -> Table:
+    """Return the table of one run."""
+    table = _table()
+    followed = any(row.immediate for row in rows)
+    extra = ("Immediate", "Change", "Final") if followed else ("After",)
+    for heading in ("Metric", "", "Before", *extra, f"{level:.0%} CI", "n"):
+        left = heading in ("Metric", "")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    for row in rows:
+        after = row.after
+        table.add_row(
+            row.name,
+            DIRECTION[row.measure.better],
+            show(row.before, row),
+            *([show(row.immediate, row), show(row.change, row)] if followed else ()),
+            Text(show(after, row), style="bold"),
+            interval(after, row),
+            count(row),
+        )
+    return table
+
+
+def besides(effects: Sequence[Effect], level: float) -> Table:
+    """Return the table of side effects: the differences, each with its paired interval."""
+    table = _table()
+    for heading in ("Control", "", *besides_heads(level)):
+        left = heading in ("Control", "")
+        # Names are strangers', and the only texts that may take several lines.
+        table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "Control")
+    for each in effects:
+        before, after, *rest = besides_cells(each)
+        name = plain(f"{each.control} {each.name}")
+        table.add_row(name, DIRECTION[each.better], before, Text(after, style="bold"), *rest)
+    return table
+
+
+def besides_heads(level: float) -> list[str]:
+    """Return the headings over `besides_cells`."""
+    return ["Before", "After", "Change", f"{level:.0%} CI", "n"]
+
+
+def besides_cells(each: Effect) -> list[str]:
+    """Return one side effect as texts; the last has documents times the models that were asked."""
+    change = each.change
+    known = not math.isnan(change.low)
+    return [
+        f"{each.before:.4g}",
+        f"{each.after:.4g}",
+        f"{change.value:+.2g}",
+        f"{change.low:+.2g} – {change.high:+.2g}" if known else "–",
+        f"{each.documents:,} × {each.models:,}",
+    ]
+
+
+def combined(
+    runs: Sequence[tuple[tuple[str, ...], Sequence[Line]]],
+    heads: Sequence[str],
+    names: Sequence[str],
+    width: int = 80,
+) -> Iterator[Table]:
+    """Yield the table of several runs: a row for each, a column for each measure after the edit.
+
+    What is too wide for ``width`` characters goes on below, with the runs' names repeated.
+    """
+    widths = [
+        min(max(len(head), *(len(run[i]) for run, _ in runs)), LABEL)
+        for i, head in enumerate(heads)
+    ]
+    labels = sum(widths) + 2 * len(widths)
+    fits = max((width - labels) // CELL, 1)
+    for start in range(0, len(names), fits):
+        table = _table()
+        for head, label in zip(heads, widths, strict=True):
+            table.add_column(head, width=label)
+        for name in names[start : start + fits]:
+            table.add_column(name, justify="right", no_wrap=True, min_width=CELL - 2)
+        for run, rows in runs:
+            found = {row.name: row for row in rows}
+            cells = (
+                show(found[n].after, found[n]) if n in found else ""
+                for n in names[start : start + fits]
+            )
+            table.add_row(*run, *cells)
+        yield table
+
+
+def curve(points: Sequence[Point], measures: Mapping[str, Measure], width: int) -> Iterator[Table]:
+    """Yield the table of a sequence: a row for each of its points, a column for each measure.
+
+    A row is of all cases that the model held then.
+    """
+    runs = []
+    for point in points:
+        rows = [row for row in lines(measures, point.estimates, {}, {}) if not row.measure.detail]
+        runs.append(((str(point.state),), rows))
+    names = dict.fromkeys(row.name for _, rows in runs for row in rows)
+    yield from combined(runs, ["Cases"], list(names), width)
+
+
+def listed(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return a table with a heading for each name of a cell; numbers stand to the right."""
+    table = _table()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for name in names:
+        texts = any(isinstance(row.get(name), str) for row in rows)
+        table.add_column(name, justify="left" if texts else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in names))
+    # A table's own title would be wrapped at the table's width.
+    return Group(plain(title, "italic"), table)
+
+
+def _cell(value: Any) -> Text:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return Text("–")
+    return plain(_plain(value) if isinstance(value, int | float) else value)
+
+
+def show(estimate: Estimate | None, line: Line) -> str:
+    """Return a value as text; what was not measured is a dash."""
+    if estimate is None or math.isnan(estimate.value):
+        return "–"
+    return number(estimate.value, line)
+
+
+def count(line: Line) -> str:
+    """Return how many cases a line is over, before and after where that is not the same."""
+    ns = [estimate.n for estimate in (line.before, line.after) if estimate]
+    return " → ".join(map(str, dict.fromkeys(ns)))
+
+
+def interval(estimate: Estimate | None, line: Line) -> str:
+    """Return an interval as text."""
+    if estimate is None or math.isnan(estimate.low):
+        return "–"
+    return f"{number(estimate.low, line)} – {number(estimate.high, line)}"
+
+
+def number(value: float, line: Line) -> str:
+    """Return a number with the digits that its unit deserves; below the floor, that it is there."""
+    if line.measure.unit in HUNDREDTHS:
+        return f"{round(100 * value, 1) + 0.0:.1f}"
+    if line.measure.unit == "nats" and abs(value) < line.floor:
+        return f"< {line.floor:.2g}"
+    return _plain(value)
+
+
+def _plain(value: float) -> str:
+    whole = abs(value) >= THOUSAND - 0.5 and math.isfinite(value)
+    return f"{value:,.0f}" if whole else f"{value:.3g}"
+
+
+def render(table: RenderableType, width: int = 80) -> str:
+    """Return a table as plain text."""
+    console = Terminal(width=width, no_color=True, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold")

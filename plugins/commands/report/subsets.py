@@ -1,0 +1,148 @@
+"""Numbers of a part of a run: of the cases that have a tag, of a group that their prompts are about.
+
+The numbers of a whole run are `edit_harness.run.outcome.Run.estimates`. Those of a part are means over
+cases, with intervals drawn in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from edit_harness import stats
+from edit_harness.folder.tables import Table
+from edit_harness.interfaces import Measure
+from edit_harness.run.outcome import Run, limits_of, measured, valued
+from edit_harness.significance import TTest, paired
+from edit_harness.stats import Columns, Estimate
+
+FALLS = 0.05
+"""The level at which papers count a mean as fallen."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cases of a run, and whom their prompts are about."""
+
+    tag: str = ""
+    value: str = ""
+    """The value of the tag; all cases if there is no tag."""
+    group: str = ""
+    """Such as ``race=Black``; empty for all prompts."""
+
+
+WHOLE = Part()
+
+
+@dataclass(eq=False)
+class Subsets:
+    """A run, and the numbers of its parts."""
+
+    run: Run
+    _known: dict[str, Columns] = field(default_factory=dict, init=False)
+
+    @property
+    def unedited(self) -> bool:
+        """Whether no edit changed any answer: see `Run.unedited`."""
+        return self.run.unedited
+
+    @cached_property
+    def cases(self) -> frozenset[str]:
+        """The ids of the planned cases."""
+        return frozenset(self.run.planned)
+
+    def values(self, tag: str) -> list[str]:
+        """Return the values that cases have for a tag."""
+        found = {case.tags.get(tag, "") for case in self.run.cases}
+        return sorted(found - {""})
+
+    def groups(self, measure: str, kind: str) -> list[str]:
+        """Return the groups of a kind that a measure has values of, such as ``race=Black``."""
+        start = f"post_{measure} {kind}="
+        columns = self._columns(measure)
+        return sorted(name.partition(" ")[2] for name in columns if name.startswith(start))
+
+    def measure(self, name: str) -> Measure | None:
+        """Return what a measure is; None if the run has none of that name."""
+        return self.run.measures.get(name)
+
+    def before(self, measure: str, part: Part = WHOLE) -> Estimate | None:
+        """Return the estimate before the edit; None if there are no values."""
+        return self._estimate("pre", measure, part)
+
+    def after(self, measure: str, part: Part = WHOLE) -> Estimate | None:
+        """Return the estimate after the edit; None if there are no values."""
+        return self._estimate("post", measure, part)
+
+    def change(self, measure: str, part: Part = WHOLE) -> Estimate | None:
+        """Return after less before, over the cases that have both; None if none has."""
+        before, after = self._sides(measure, part)
+        return self._mean(f"post_{measure}", measure, after - before, change=True)
+
+    def test(self, measure: str, part: Part = WHOLE) -> TTest:
+        """Return the paired t-test of the change over cases, or of a value that has no before."""
+        before, after = self._sides(measure, part)
+        return paired(np.zeros(len(after)) if np.isnan(before).all() else before, after)
+
+    def falls(self, measure: str, parts: Sequence[Part]) -> tuple[int, int]:
+        """Return in how many parts a mean falls by its test, uncorrected, and how many were tested."""
+        tests = [self.test(measure, part) for part in parts]
+        tested = [(t.mean, t.p) for t in tests if t.p is not None and t.mean is not None]
+        return sum(p < FALLS and mean < 0 for mean, p in tested), len(tested)
+
+    def _estimate(self, when: str, measure: str, part: Part) -> Estimate | None:
+        name = f"{when}_{measure}"
+        if part == WHOLE:
+            found = self.run.estimates.get(name)
+            return found if found and not np.isnan(found.value) else None
+        return self._mean(name, measure, self._column(name, measure, part))
+
+    def _sides(self, measure: str, part: Part) -> tuple[np.ndarray, np.ndarray]:
+        before, after = (
+            self._column(f"{when}_{measure}", measure, part) for when in ("pre", "post")
+        )
+        return before, after
+
+    def _column(self, name: str, measure: str, part: Part) -> np.ndarray:
+        """Return the values of cases, NaN where a case has none or is not of the part."""
+        columns = self._columns(measure)
+        values = columns.get(f"{name} {part.group}" if part.group else name)
+        rows = self._rows(measure)
+        if values is None:
+            return np.full(len(rows), np.nan)
+        if not part.tag:
+            return values
+        belongs = [self.run.by_id[r.case].tags.get(part.tag) == part.value for r in rows]
+        return np.where(belongs, values, np.nan)
+
+    def _metric(self, measure: str) -> str:
+        return next((n for n, m in self.run.metrics.items() if measure in m.measures), "")
+
+    def _rows(self, measure: str) -> Table:
+        return valued(self.run.records, self._metric(measure))
+
+    def _columns(self, measure: str) -> Columns:
+        name = self._metric(measure)
+        if name not in self._known:
+            self._known[name] = measured(self._rows(measure), name)
+        return self._known[name]
+
+    def _mean(
+        self, name: str, measure: str, values: np.ndarray, *, change: bool = False
+    ) -> Estimate | None:
+        """Return the mean of what is there, over batches where there are several and edits count."""
+        present = ~np.isnan(values)
+        if not present.any():
+            return None
+        states = np.array([record.state for record in self._rows(measure)])[present]
+        shared = self.run.regime.mode == "batch" and len(set(states.tolist())) > 1
+        found = self.run.intervals(
+            {name: values[present]},
+            stats.column_means,
+            limits_of(self.run.measures, change=change),
+            states if shared and not name.startswith("pre_") else None,
+        )
+        return found[name]

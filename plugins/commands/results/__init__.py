@@ -1,0 +1,1 @@
+"""Commands that read run folders: score, compare, diff, case, repair."""

@@ -1,0 +1,291 @@
+"""Two runs case by case: which cases can be compared, and by how much they came out otherwise.
+
+A pair is a case that both runs measured, with the same content, and of which the unedited model, if
+it is the same one, said the same. What the tests are stands in `edit_harness.significance`; the
+command is `edit_harness_plugins.commands.results.comparing`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from edit_harness import stats
+from edit_harness.folder.records import Record
+from edit_harness.folder.tables import Table
+from edit_harness.interfaces import Measure, Metric
+from edit_harness.run.effects import Versus, versus
+from edit_harness.run.outcome import (
+    LEVEL,
+    Run,
+    difference,
+    limits_of,
+    measured,
+    measures_of,
+    usable,
+)
+from edit_harness.significance import (
+    benjamini_hochberg,
+    detectable_mean,
+    detectable_share,
+    effect_size,
+    mcnemar,
+    one_sample,
+    sign,
+)
+from edit_harness.stats import Columns, Estimate
+
+ALPHA = 1 - LEVEL
+"""The level of tests, that of the intervals."""
+POWER = 0.8
+TOLERANCES = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+"""By how many nats the unedited model may differ between machines, by its precision."""
+T_TEST, MCNEMAR, SIGN, JACKKNIFE = "paired t", "McNemar", "sign", "jackknife t"
+SIDES = ("0 ", "1 ")
+"""What stands before the names of the columns of A and of B; see `outcome.difference`."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One measure in both runs, over the cases that both measured."""
+
+    name: str
+    measure: Measure
+    first: float
+    second: float
+    difference: Estimate
+    """The second less the first, with its interval; n is the number of pairs."""
+    test: str = ""
+    """What ``p`` is of: paired t, McNemar where all values are 0 or 1, sign where all differences are
+    one; and jackknife t where the measure is no mean over cases."""
+    units: int = 0
+    """How many independent units that is over: pairs, or batches."""
+    p: float | None = None
+    adjusted: float | None = None
+    """By Benjamini and Hochberg, over the measures of the comparison."""
+    effect: float | None = None
+    """Cohen's d_z; None for values of 0 and 1, of which ``gained`` and ``lost`` tell."""
+    gained: int | None = None
+    """Cases wrong in A and right in B."""
+    lost: int | None = None
+    detectable: float | None = None
+    """The least difference that so many cases would show, with a power of `POWER` at `ALPHA`; None if
+    the measure cannot differ by so much, or nothing is known of the spread."""
+    alike: bool = False
+    """Whether all units differ by one number, which may be 0."""
+
+    @property
+    def odds_ratio(self) -> float | None:
+        """Gained over lost cases; infinite if none was lost, None if none changed."""
+        if not self.gained and not self.lost:
+            return None
+        return (self.gained or 0) / self.lost if self.lost else float("inf")
+
+    @property
+    def differs(self) -> bool:
+        """Whether the runs differ: by the corrected p."""
+        return self.adjusted is not None and self.adjusted <= ALPHA
+
+
+@dataclass(eq=False)
+class Pairing:
+    """Two runs, and the cases of which they can be compared."""
+
+    first: Run
+    second: Run
+    metrics: Mapping[str, Metric]
+
+    @cached_property
+    def records(self) -> list[tuple[Record, Record]]:
+        """The pairs, in the order of the first run."""
+        return [pair for pair, why in self._sorted if not why]
+
+    @cached_property
+    def left_out(self) -> Counter[str]:
+        """How many cases are not compared, by the reason."""
+        found = Counter(why for _, why in self._sorted if why)
+        one, two = ({r.case for r in usable(run.records)} for run in self._runs)
+        for label, alone in (("A", one - two), ("B", two - one)):
+            if alone:
+                found[f"measured in {label} alone"] = len(alone)
+        return found
+
+    @cached_property
+    def versus(self) -> list[Versus]:
+        """How much more the controls changed in B, of edits of the same cases of the same model."""
+        one, two = self._runs
+        alike = (
+            self.same_model and one.regime == two.regime and list(one.planned) == list(two.planned)
+        )
+        last = one.regime.mode == "sequential"
+        return [
+            each
+            for name, seen in one.seen.items()
+            if alike and name in two.seen
+            for each in versus(name, seen, two.seen[name], last=last, level=LEVEL)
+        ]
+
+    @property
+    def _runs(self) -> tuple[Run, Run]:
+        return self.first, self.second
+
+    @cached_property
+    def same_model(self) -> bool:
+        """Whether both edited the same weights, in the same precision."""
+        one, two = (run.manifest["identity"]["model"] for run in self._runs)
+        return bool(one == two)
+
+    @cached_property
+    def _sorted(self) -> list[tuple[tuple[Record, Record], str]]:
+        """The cases that both measured, with why they are left out."""
+        others = {record.case: record for record in usable(self.second.records)}
+        both = [(r, others[r.case]) for r in usable(self.first.records) if r.case in others]
+        return [(pair, self._why_not(*pair)) for pair in both]
+
+    def _why_not(self, one: Record, two: Record) -> str:
+        if self.first.by_id[one.case] != self.second.by_id[two.case]:
+            return "of another content"
+        return "" if not self.same_model or self._alike(one, two) else "unlike before the edit"
+
+    def _alike(self, one: Record, two: Record) -> bool:
+        """Tell whether the unedited model gave the same probabilities, where both asked it."""
+        tolerance = TOLERANCES.get(self.first.manifest["identity"]["model"]["dtype"], 0.0)
+        pairs = zip(one.before, two.before, strict=False)
+        return all(_distance(a, b) <= tolerance for a, b in pairs)
+
+    @cached_property
+    def clusters(self) -> np.ndarray | None:
+        """The label of each pair where edits are shared; None where the pairs are independent.
+
+        Cases of one batch share an edit, so that only batches of both runs are independent.
+        """
+        labels = [
+            [record.state if run.regime.mode == "batch" else i for i, record in enumerate(side)]
+            for run, side in zip(self._runs, zip(*self.records, strict=True), strict=True)
+        ]
+        found = _joined(*labels)
+        return found if 1 < len(set(found.tolist())) < len(found) else None
+
+    @property
+    def same_folder(self) -> bool:
+        """Whether both are one run folder."""
+        return self.first.folder.path.resolve() == self.second.folder.path.resolve()
+
+    @property
+    def contrasts(self) -> list[Contrast]:
+        """What came out of every measure that both runs have."""
+        found = [each for name in self.metrics for each in self._contrasted(name)]
+        ps = benjamini_hochberg([each.p for each in found])
+        return [replace(one, adjusted=p) for one, p in zip(found, ps, strict=True)]
+
+    def _contrasted(self, name: str) -> Iterator[Contrast]:
+        metric, columns, labels = self.metrics[name], *self._columns(name)
+        if not columns:
+            return
+        sides = [
+            metric.summarize({k[2:]: v for k, v in columns.items() if k.startswith(side)})
+            for side in SIDES
+        ]
+        limits, changed = limits_of(metric.measures, change=True), difference(metric)
+        changes = stats.estimates(columns, changed, limits, level=LEVEL, groups=labels)
+        moves = stats.influences(columns, changed, labels)
+        for measure, means in measures_of({name: metric}).items():
+            key = f"post_{measure}"
+            first, second = (side.get(key, math.nan) for side in sides)
+            if math.isnan(first) or math.isnan(second):
+                continue
+            plain = Contrast(measure, means, first, second, changes[key])
+            found = _tested(plain, changes[key].value + moves[key])
+            one, two = (columns.get(f"{side}{key}") for side in SIDES)
+            if one is None or two is None or not _are_means(plain, one, two):
+                test = found.test.replace(T_TEST, JACKKNIFE)
+                yield replace(found, test=test, effect=None)
+            else:
+                yield _of_means(found, one, two, clustered=labels is not None)
+
+    def _columns(self, name: str) -> tuple[Columns, np.ndarray | None]:
+        """Return a metric's columns of both sides, NaN where either has none, and their clusters."""
+        has = [bool(a.values.get(name) and b.values.get(name)) for a, b in self.records]
+        pairs = [pair for pair, there in zip(self.records, has, strict=True) if there]
+        if not pairs:
+            return {}, None
+        one, two = (measured(Table.of(side), name) for side in zip(*pairs, strict=True))
+        found: dict[str, np.ndarray] = {}
+        for key in one.keys() & two.keys():
+            absent = np.isnan(one[key]) | np.isnan(two[key])
+            for side, columns in zip(SIDES, (one, two), strict=True):
+                found[f"{side}{key}"] = np.where(absent, np.nan, columns[key])
+        return found, None if self.clusters is None else self.clusters[np.array(has)]
+
+
+def _distance(one: Any, two: Any) -> float:
+    """Return by how much two stored answers' log-probabilities differ at most; 0 if there are none."""
+    sides = [each.get("logprobs") if isinstance(each, Mapping) else None for each in (one, two)]
+    flat = [[p for row in side or () for p in row] for side in sides]
+    if len(flat[0]) != len(flat[1]):
+        return float("inf")
+    pairs = zip(*flat, strict=True)
+    return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
+
+
+def _joined(one: Sequence[int], two: Sequence[int]) -> np.ndarray:
+    """Return labels that are equal where pairs are connected by labels of either side."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    rows, columns = np.unique(one, return_inverse=True)[1], np.unique(two, return_inverse=True)[1]
+    shift = rows.max() + 1
+    size = int(shift + columns.max() + 1)
+    edges = coo_array((np.ones(len(rows)), (rows, columns + shift)), shape=(size, size))
+    return np.asarray(connected_components(edges, directed=False)[1])[rows]
+
+
+def _tested(plain: Contrast, x: np.ndarray) -> Contrast:
+    """Return a contrast with the t-test of what stands for its independent units.
+
+    Where nothing varies, t is not defined. Then all units differ alike, and the sign test says how
+    likely that is.
+    """
+    found, value, none = one_sample(x, LEVEL), plain.difference.value, np.zeros(len(x))
+    least = _possible(detectable_mean(none, x, ALPHA, POWER), plain.measure)
+    plain = replace(plain, units=len(x), detectable=least, effect=effect_size(none, x))
+    if found.p is None:
+        p = sign(len(x) if value else 0, len(x) if value > 0 else 0)
+        return replace(plain, test=SIGN, p=p, alike=len(x) > 1)
+    return replace(plain, test=T_TEST, p=found.p)
+
+
+def _of_means(found: Contrast, one: np.ndarray, two: np.ndarray, *, clustered: bool) -> Contrast:
+    """Return a contrast of means over cases: of single answers with McNemar's test."""
+    pairs = mcnemar(one, two)
+    found = replace(found, difference=replace(found.difference, n=pairs.n))
+    if clustered or not (_are_answers(one) and _are_answers(two)):
+        return found
+    return replace(
+        found, test=MCNEMAR, p=pairs.p, gained=pairs.gained, lost=pairs.lost, effect=None,
+        detectable=_possible(detectable_share(pairs, ALPHA, POWER), found.measure),
+    )  # fmt: skip
+
+
+def _possible(least: float | None, measure: Measure) -> float | None:
+    """Return a difference if a measure can differ by so much."""
+    low, high = measure.limits
+    return None if least is None or least > high - low else least
+
+
+def _are_means(plain: Contrast, one: np.ndarray, two: np.ndarray) -> bool:
+    """Tell whether a measure is the mean of its values over cases, and not of all checks, say."""
+    return bool(
+        np.isclose(np.nanmean(one), plain.first) and np.isclose(np.nanmean(two), plain.second)
+    )
+
+
+def _are_answers(values: np.ndarray) -> bool:
+    """Tell whether all values are right (1) or wrong (0)."""
+    return set(values[~np.isnan(values)].tolist()) <= {0.0, 1.0}

@@ -1,0 +1,66 @@
+"""``compare``, ``diff``, ``report``, ``repair``: what is done with runs that are there, without a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from edit_harness.options import as_json, debug, interval, many, with_plugins
+from edit_harness.registry.plugins import Plugins
+
+
+@click.command()
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@many("--metrics", metavar="NAME", help="Instead of those that both runs have.")
+@as_json
+@debug
+@with_plugins
+def compare(plugins: Plugins, **flags: Any) -> int:
+    """Test whether two runs differ, case by case, in what both measured."""
+    from . import comparing
+
+    return comparing.compare(plugins, comparing.Flags(**flags))
+
+
+@click.command()
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@as_json
+@debug
+def diff(first: str, second: str, as_json: bool, debug: bool) -> int:
+    """Say why two runs are different ones: settings, code, data, and which cases came out otherwise."""
+    from . import differing
+
+    return differing.diff(first, second, as_json)
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@click.option("--format", "form", type=click.Choice(["table", "markdown", "latex", "csv", "html"]),
+              help="By default as the name of --out ends, or a table.")  # fmt: skip
+@click.option("--out", metavar="FILE", help="Instead of printing it; - prints.")
+@click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
+              help="One table of all runs, or the tables that papers print.")  # fmt: skip
+@interval
+@click.option("--figures", metavar="DIR", help="Draw the papers' figures there, as SVG and PNG.")
+@many("--metrics", metavar="NAME", help="Instead of each run's own.")
+@click.option("-v", "--verbose", is_flag=True, help="Every measure.")
+@debug
+@with_plugins
+def report(plugins: Plugins, **flags: Any) -> int:
+    """Write the numbers of runs down: as a table, for a paper, or as a page to explore."""
+    from ..report import reporting
+
+    return reporting.report(plugins, reporting.Flags(**flags))
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@debug
+def repair(run: str, debug: bool) -> int:
+    """Move damaged lines of a run folder aside, so that the command that made it goes on."""
+    from . import mending
+
+    return mending.repair(run)

@@ -1,0 +1,1 @@
+"""Commands that edit a model: run, try, edit, prepare."""

@@ -1,0 +1,357 @@
+"""What a run shows on the terminal: header, progress, tables.
+
+Results go to stdout, everything else to stderr. Texts from data are never read as markup.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from edit_harness.errors import DataError, HarnessError, LeakError
+from edit_harness.escapes import one_line
+from edit_harness.folder.records import INVALID, OK, Record, RunFolder
+from edit_harness.interfaces import Measure
+from edit_harness.registry.components import Named
+from edit_harness.registry.fields import defaults, settings
+from edit_harness.run import remarks as about
+from edit_harness.run.control import is_control
+from edit_harness.run.outcome import Run, usable
+from edit_harness.terminal import Terminal, plain
+from edit_harness.wording import counted
+
+from ..report import report
+
+if TYPE_CHECKING:
+    from edit_harness.run.evaluation import Evaluation
+
+SHOWN_FAILURES, SHOWN_CASES = 5, 3
+"""Reasons why cases failed that are listed, and cases that are named for each."""
+LIVE = 3
+"""Measures in the line of progress."""
+
+out = Terminal(soft_wrap=False)
+err = Terminal(stderr=True)
+
+
+def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
+    """Print what is run: model, editors, task; ``where``, if it is not on this process's device."""
+    shared = evaluations[0]
+    model, task = shared.model, shared.task
+    name = model.source.family or model.source.path
+    _line(
+        "model", f"{name}  {model.size:,} parameters  {model.precision}  {where or model.placement}"
+    )
+    if model.source.note:
+        _line("", model.source.note)
+    for what, mark in model.let_in.items():
+        _line("", f"{what.replace('_', ' ')} let in: {mark}")
+    if model.tokens.chats:
+        _line("", "prompts in the chat template, a protocol of its own: compare with no plain one")
+    if shared.preview:
+        _line("", str(shared.preview))
+    for evaluation in evaluations:
+        _editor(evaluation)
+    what = task.value.origin or "its own data"
+    _line("task", f"{task.name} {task.version}  {len(shared.cases):,} cases of {what}  "
+                  f"mode {shared.regime}")  # fmt: skip
+    if shared.share:
+        own = counted(len(shared.own_cases), "case")
+        _line("shard", f"{shared.share}: {own} of these; merge joins the shards")
+    for note in getattr(task.value, "notes", ()):
+        _line("note", note)
+    if shared.judge:
+        _line("judge", _judge(shared.judge))
+    for control in shared.controls:
+        _line("control", f"{control.name}  {_set(control.value)}  {control.value.note}".rstrip())
+
+
+def _editor(evaluation: Evaluation) -> None:
+    preset = f"preset: {evaluation.preset}" if evaluation.preset else "no preset"
+    _line("editor", f"{evaluation.label}  ({evaluation.editor.version})  {preset}")
+    fields = settings(evaluation.editor.value).items()
+    shown = [f"{key}={value}" for key, value in fields if value not in ("", ())]
+    _line("", "  ".join(shown))
+
+
+def _judge(judge: Named) -> str:
+    said = f"{judge.name} {judge.version}", _set(judge.value), judge.value.note
+    return "  ".join(filter(None, said))
+
+
+def _set(plugin: object) -> str:
+    """Return the fields that have another value than by default."""
+    usual = defaults(type(plugin))
+    return "  ".join(f"{k}={v}" for k, v in settings(plugin).items() if v != usual[k])
+
+
+def _line(label: str, text: str) -> None:
+    """Print one labelled line, wrapped under its label."""
+    width = err.width - 9
+    lines: Iterable[Text] = plain(text).wrap(err, width) if text else []
+    for i, line in enumerate(lines):
+        err.print(Text.assemble((f"{label if i == 0 else '':9}", "bold cyan"), line))
+
+
+@contextmanager
+def tolerated(codes: list[int], several: bool) -> Iterator[None]:
+    """Where there are several combinations, report the one that fails, and go on with the others."""
+    try:
+        yield
+    except HarnessError as error:
+        if not several or isinstance(error, LeakError):
+            raise
+        codes.append(error.code)
+        err.print(f"error: {one_line(error.cause)}")
+        if error.remedy:
+            err.print(f"       {one_line(error.remedy)}")
+
+
+def note_stopped(judge: Named | None, codes: list[int]) -> None:
+    """Say why a judge judged no more, if so, and note the exit code."""
+    if judge and (why := judge.value.stopped):
+        codes.append(DataError.code)
+        err.print(f"error: judge {judge.name} stopped: {one_line(why)}")
+        err.print("       mend it; `edit-harness score RUN` asks it for the rest")
+
+
+def note_read_back(folder: RunFolder, again: Counter[str]) -> None:
+    """Say that a run is there already, and how cases run again that may not fail again, by status."""
+    _line("note", f"nothing is run: {folder.path} has it all; --new runs it again")
+    if again:
+        how = "--retry-failed --reload-on-leak" if again["leak"] else "--retry-failed"
+        what = ", ".join(f"{number} {status}" for status, number in again.items())
+        _line("note", f"{what}: {how} runs {'it' if again.total() == 1 else 'them'} again")
+
+
+def note_kept(evaluation: Evaluation, folder: RunFolder, retried: Collection[str]) -> None:
+    """Say how much of a run that ended early there is, and how it goes on; what leaked is lost.
+
+    ``retried`` are the statuses that another try may change.
+    """
+    planned = evaluation.visits
+    there = {record.visit: record.status for record in folder.records()}
+    kept = [there[visit] for visit in planned if there.get(visit, "leak") != "leak"]
+    again = sum(status in retried for status in kept)
+    what = "cases" if evaluation.regime.mode == "single" else "visits of cases"
+    said = [
+        f"kept: {len(kept)} of {len(planned)} {what} in {folder.path}",
+        "continue with the same command" * (not there.keys() >= set(planned)),
+        f"--retry-failed runs {again} of them again" * (again > 0),
+    ]
+    err.print("; ".join(filter(None, said)))
+
+
+def note_pending(run: Run) -> None:
+    """Say in one line how many texts wait for a judge, and why, where nothing else is said."""
+    if run.pending:
+        text = f"pending  {counted(run.pending, 'text')} in {run.folder.path}: {run.why_pending}"
+        err.print(" ".join(text.split("\n")), soft_wrap=True)
+
+
+@contextmanager
+def progress(
+    evaluations: Sequence[Evaluation], *, quiet: bool
+) -> Iterator[Callable[[Evaluation, Record], None]]:
+    """Show a bar with running means; yields what is to be called with every record."""
+    running = {e: Running(e.measures) for e in evaluations}
+    columns = (
+        TextColumn("editing"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        SpeedColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[live]}", markup=False),
+    )
+    with Progress(*columns, console=err, disable=quiet or not err.is_terminal) as bar:
+        task = bar.add_task("editing", total=sum(len(e.visits) for e in evaluations), live="")
+
+        def advance(evaluation: Evaluation, record: Record) -> None:
+            running[evaluation].add(record)
+            bar.update(task, advance=1, live=live(running))
+
+        yield advance
+
+
+def live(running: Mapping[Evaluation, Running]) -> str:
+    """Return the running means: several of one editor, or the first of each of a few."""
+    if len(running) > LIVE:
+        return f"failed {sum(means.failed for means in running.values())}"
+    if len(running) == 1:
+        (only,) = running.values()
+        return only.text(LIVE)
+    return "  ".join(f"{e.label} {means.text(1)}" for e, means in running.items())
+
+
+class SpeedColumn(ProgressColumn):
+    """Cases a second."""
+
+    def render(self, task: Task) -> Text:
+        """Return the speed over the last cases."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:.1f}/s" if speed else "")
+
+
+class Running:
+    """Running means of the cases so far."""
+
+    def __init__(self, measures: Mapping[str, Measure]) -> None:
+        self.measures = measures
+        self.values: dict[str, list[float]] = {}
+        self.failed = self.noop = 0
+
+    def add(self, record: Record) -> None:
+        """Take in one case."""
+        self.failed += record.status != OK
+        self.noop += record.noop
+        for values in record.values.values():
+            for name, value in values.items():
+                if value is not None and not math.isnan(value):
+                    self.values.setdefault(name, []).append(value)
+
+    def text(self, most: int) -> str:
+        """Return the first means, and how many cases went wrong."""
+        shown = [
+            f"{name} {100 * fmean(self.values[f'post_{name}']):.1f}"
+            for name, measure in self.measures.items()
+            if not measure.detail and f"post_{name}" in self.values
+        ]
+        counts = {"failed": self.failed, "no-op": self.noop}
+        wrong = [f"{name} {n}" for name, n in counts.items() if n or most > 1]
+        return "  ".join(shown[:most] + wrong)
+
+
+def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> None:
+    """Print the tables of a run, its failures and where it lies; ``named`` says of which editor."""
+    if named:
+        out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
+    numbers = any(record.status == OK for record in run.everything if not is_control(record.case))
+    if numbers or not usable(run.records):
+        _tables(run, verbose=verbose)
+    else:
+        out.print("every case failed: there are no numbers")
+    if not quiet:
+        more = len(shown_tables(run, verbose=True)) - len(shown_tables(run, verbose=verbose))
+        if more and numbers:
+            _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
+        for label, text in remarks(run):
+            _line(label, text)
+
+
+def _tables(run: Run, *, verbose: bool) -> None:
+    rows = [row for row in run.lines if verbose or not row.measure.detail] or run.lines
+    for table in run.shown(rows):
+        out.print(table)
+    if not rows:
+        metrics = ", ".join(run.metrics)
+        err.print(f"nothing  {metrics}: nothing to measure in these cases")
+    if len(run.curve) > 1:
+        for table in report.curve(run.curve, run.measures, out.width):
+            out.print(table)
+    for title, contents in shown_tables(run, verbose=verbose):
+        out.print()
+        out.print(report.listed(title, contents))
+
+
+def shown_tables(run: Run, *, verbose: bool) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
+    """Return the metrics' tables with their titles: the first of each, or all."""
+    most = None if verbose else 1
+    return [each for tables in run.tables.values() for each in list(tables.items())[:most]]
+
+
+def remarks(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield what a reader of a run's table has to know, and where it lies."""
+    yield from _failures(run)
+    yield from about.remarks(run)
+    yield from _of_judge(run)
+    yield "saved", f"{run.folder.path}/"
+    if part := run.shard:
+        every = run.folder.path.name.replace(part.slug, f"shard-*-of-{part.of}")
+        path = run.folder.path.with_name(every)
+        yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
+
+
+def _failures(run: Run) -> Iterator[tuple[str, str]]:
+    invalid = [record for record in run.failures if record.status == INVALID]
+    failed = [record for record in run.failures if record.status != INVALID]
+    for label, records, what in (
+        ("failed", failed, "they count as failures"),
+        ("invalid", invalid, "their records cannot be used, and they count nowhere"),
+    ):
+        if records:
+            yield label, f"{len(records)} of {counted(len(run.records), 'case')}; {what}"
+        for line in list(_reasons(records))[:SHOWN_FAILURES]:
+            yield "", line[: 3 * err.width]
+
+
+def _reasons(failed: Sequence[Record]) -> Iterator[str]:
+    """Yield why cases failed: a reason that several share once, with the first of them."""
+    cases: dict[tuple[str, str], list[str]] = {}
+    for record in failed:
+        cases.setdefault((record.status, record.message), []).append(record.case)
+    for (status, message), names in cases.items():
+        first = ", ".join(names[:SHOWN_CASES])
+        many = f"{len(names)} cases, such as {first}"
+        which = many if len(names) > SHOWN_CASES else f"case{'s'[: len(names) - 1]} {first}"
+        yield f"{which}: {status}: {message}"
+
+
+def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield who judged, and how to have the rest judged."""
+    if run.pending:
+        who = "" if run.judge else " --judge NAME"
+        yield "next", f"edit-harness score {run.folder.path}{who}"
+        yield "", run.why_pending
+    if run.judge and run.judged:
+        by = f"{run.judge['name']} {run.judge['version']}"
+        served = f" ({', '.join(run.served)})" if run.served else ""
+        yield (
+            "judged",
+            f"{counted(run.judged, 'text')} by {by}{served}  {run.judge.get('note', '')}".rstrip(),
+        )
+
+
+def summary(runs: Sequence[Run]) -> Iterator[Table]:
+    """Yield tables of several runs; columns that are the same in all are left out.
+
+    Numbers of different precisions do not come into one table.
+    """
+    labels = [
+        {
+            "Editor": r.label,
+            "Preset": r.manifest["preset"].partition(" ")[0] or "none",
+            "Task": r.manifest["identity"]["task"]["name"],
+            "Model": r.manifest["model"]["name"],
+            "Precision": r.manifest["identity"]["model"]["dtype"],
+            "Mode": str(r.regime),
+            "Judge": ", ".join([r.judge["name"], *r.served]) if r.judge else "none",
+            "Seed": str(r.manifest["identity"]["seed"]),
+        }
+        for r in runs
+    ]
+    heads = [h for h in labels[0] if len({label[h] for label in labels}) > 1] or ["Editor"]
+    for precision in dict.fromkeys(label["Precision"] for label in labels):
+        rows = [
+            (tuple(label[h] for h in heads), r.lines)
+            for label, r in zip(labels, runs, strict=True)
+            if label["Precision"] == precision
+        ]
+        shown = (line for _, lines in rows for line in lines if not line.measure.detail)
+        names = list(dict.fromkeys(line.name for line in shown))
+        yield from report.combined(rows, heads, names, out.width)

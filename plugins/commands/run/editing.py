@@ -1,0 +1,137 @@
+"""The command ``edit``: write the facts of a file into a model, and keep the edit or the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from edit_harness import api
+from edit_harness.cases import Choose, Request, Scores
+from edit_harness.edits import UNEDITED, Edit
+from edit_harness.errors import DataError, UsageError
+from edit_harness.model.model import Model
+from edit_harness.registry import fields
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import assembly
+from edit_harness.run.flags import EditingFlags
+
+from .console import err, out
+
+FIELDS = ("prompt", "subject", "target_new", "target_true")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags(EditingFlags):
+    """The flags of ``edit``, as they were parsed."""
+
+    requests: str
+    save: str | None
+    save_model: str | None
+    seed: int
+    as_json: bool
+
+
+def edit(plugins: Plugins, flags: Flags) -> None:
+    """Make one edit of all requests, say what it does, and store it."""
+    if len(flags.model) != 1 or len(flags.editor) != 1:
+        raise UsageError("edit takes one model and one editor")
+    if not (flags.save or flags.save_model):
+        raise UsageError(
+            "edit has nowhere to put its result",
+            "say --save edit.safetensors, --save-model DIR, or both; to look at one: try",
+        )
+    requests = read(Path(flags.requests))
+    if flags.save_model:
+        api.check_free(Path(flags.save_model))
+    model = assembly.load(plugins, flags.model[0], **flags.model_options)
+    settings = fields.parse(flags.editor_args)
+    named, configured = assembly.make_editor(
+        plugins, model, flags.editor[0], settings, flags.seed, flags.tuned
+    )
+    made = named.value.edit(model, requests)
+    before, after = likelihoods(model, made, requests)
+    # The model first: it is what an edit may not be fit for.
+    if flags.save_model:
+        api.save_model(model, made, flags.save_model)
+    if flags.save:
+        made.save(flags.save, model.digest)
+    saved = [path for path in (flags.save_model, flags.save) if path]
+    if flags.as_json:
+        facts = [asdict(request) for request in requests]
+        report = {"requests": facts, "before": before, "after": after, "info": dict(made.info)}
+        out.out(json.dumps({"editor": named.name, **report, "saved": saved}, indent=1))
+        return
+    preset = f"  preset: {configured.source}" if configured.source else ""
+    err.print(f"editor   {named.name}{preset}")
+    out.print(
+        f"facts    {len(requests):,}; the new object's probability: "
+        f"{fmean(before):.1%} before, {fmean(after):.1%} after"
+    )
+    for path in saved:
+        err.print(f"saved    {path}")
+
+
+def likelihoods(
+    model: Model, edit: Edit, requests: Sequence[Request]
+) -> tuple[list[float], list[float]]:
+    """Return the probability of each request's new object before and after the edit."""
+    asked = [Choose(request.text, (request.target_new,)) for request in requests]
+    answers = model.answer([(which, query) for which in (UNEDITED, edit) for query in asked])
+    found = [a.prob(0) for a in answers if isinstance(a, Scores)]
+    return found[: len(requests)], found[len(requests) :]
+
+
+def read(path: Path) -> list[Request]:
+    """Return the requests of a file of JSON Lines, or of a JSON list.
+
+    A request is an object with prompt, subject and target_new, or a record of CounterFact. Raises
+    `DataError` that names the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error.reason}") from None
+    requests = [_request(value, where) for where, value in _values(text, path)]
+    if not requests:
+        raise DataError(f"{path} has no requests")
+    return requests
+
+
+def _values(text: str, path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield each value of a file with its place."""
+    if text.lstrip().startswith("["):
+        try:
+            yield from ((f"{path}, item {i}", v) for i, v in enumerate(json.loads(text), 1))
+        except ValueError as error:
+            raise DataError(f"{path} is no JSON: {error}") from None
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield f"{path}:{number}", json.loads(line)
+            except ValueError as error:
+                raise DataError(f"{path}:{number}: no JSON: {error}") from None
+
+
+def _request(value: Any, where: str) -> Request:
+    rewrite = value.get("requested_rewrite", value) if isinstance(value, Mapping) else {}
+    parts = {name: rewrite[name] for name in FIELDS if name in rewrite}
+    # CounterFact keeps an identifier beside the text of an object.
+    texts: dict[str, Any] = {
+        name: part.get("str") if isinstance(part, Mapping) else part for name, part in parts.items()
+    }
+    if missing := [name for name in FIELDS[:3] if name not in texts]:
+        raise DataError(
+            f"{where}: a request has no {' and no '.join(missing)}",
+            'write {"prompt": "{} lives in", "subject": "Ada", "target_new": "Oslo"}',
+        )
+    try:
+        return Request(**texts)
+    except DataError as error:
+        raise DataError(f"{where}: {error.cause}", error.remedy) from None

@@ -1,0 +1,187 @@
+"""The command ``prepare``: compute or fetch what runs need, with an estimate before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from time import perf_counter
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from edit_harness.errors import UsageError
+from edit_harness.files import cache_folder
+from edit_harness.interfaces import Making, whole
+from edit_harness.model.model import Model
+from edit_harness.registry import fields
+from edit_harness.registry.components import Named
+from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.presets import configure, shape_of
+from edit_harness.run import assembly
+from edit_harness.run.flags import EditingFlags
+from edit_harness_plugins.editors._search import moments
+
+from .console import err, out
+from .corpora import texts
+from .running import minutes
+
+TIMED = 16
+"""Texts that are run to tell how long all take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags(EditingFlags):
+    """The flags of ``prepare``, as they were parsed."""
+
+    task: Sequence[str]
+    task_args: Sequence[str]
+    corpus: str | None
+    tokens: int
+    max_length: int
+    imported: str | None
+    data: str | None
+    yes: bool
+
+
+def prepare(plugins: Plugins, flags: Flags) -> None:
+    """Prepare every task and every pair of editor and model."""
+    for name in flags.model:
+        source = assembly.source_of(plugins, name)
+        for task in flags.task:
+            made = assembly.make_task(plugins, task, fields.parse(flags.task_args), source, seed=0)
+            if prepare_task(made, flags):
+                continue
+            count = sum(1 for _ in made.value.cases())
+            out.print(f"task     {task}: {count:,} cases of {made.value.origin}")
+        if flags.task and not (flags.corpus or flags.imported):
+            continue
+        model = assembly.load(plugins, name, **flags.model_options)
+        for editor in flags.editor:
+            prepare_editor(plugins, model, editor, flags)
+
+
+def prepare_task(task: Named, flags: Flags) -> bool:
+    """Make what a task reads besides its data, and tell whether there was anything to make."""
+    with bar("steps", total=None) as advance:
+        making = Making(
+            folder=cache_folder() / "tasks" / task.name,
+            data=flags.data or "",
+            report=lambda line: err.print(line),
+            advance=advance,
+        )
+        made: bool = task.value.make(making)
+    if not made and flags.data:
+        raise UsageError(f"nothing is made of data for task {task.name}", "leave out --data")
+    return made
+
+
+def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> None:
+    """Make what an editor needs of a model: second moments, then what is its own."""
+    component = plugins.find("editor", name)
+    settings = fields.parse(flags.editor_args)
+    shape = shape_of(model.module.config, model.source.family)
+    if flags.tuned:
+        settings = flags.tuned.over(component.name, settings)
+        flags.tuned.check(shape)
+    made = assembly.build_component(component, settings, seed=0)
+    editor = configure(made, shape, name).editor
+    with assembly.unprepared():
+        editor.check(model)
+    layers = sorted({layer for each in whole(editor) for layer in each.moment_layers})
+    if layers:
+        prepare_moments(model, name, layers, flags)
+    with bar("steps", total=None) as advance:
+        making = Making(
+            folder=model.cache("editors"),
+            data=flags.data or "",
+            imported="" if layers else flags.imported or "",
+            report=lambda line: err.print(line),
+            advance=advance,
+        )
+        made = sum(each.make(model, making) for each in whole(editor)) > 0
+    if not made and flags.data:
+        raise UsageError(f"editor {name} learns from no data", "leave out --data")
+    if not made and not layers:
+        if flags.imported:
+            raise UsageError(f"editor {name} has nothing to import", "leave out --import")
+        out.print(f"editor   {name} needs nothing prepared")
+
+
+def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Flags) -> None:
+    """Make second moments, if they are not there."""
+    if flags.imported:
+        imported(model, layers, Path(flags.imported))
+        return
+    if flags.corpus:
+        computed(model, layers, flags, flags.corpus)
+    elif missing := [layer for layer in layers if moments.find(model, layer) is None]:
+        raise UsageError(
+            f"the second moments of {_names(missing)} are not there",
+            "say what to compute them from: --corpus FILE, or --corpus wikipedia",
+        )
+    else:
+        out.print(f"editor   {editor}: second moments are there ({_names(layers)})")
+
+
+@contextmanager
+def bar(what: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal; the function takes how much is done, and of how much."""
+    columns = (TextColumn(what), BarColumn(), TextColumn("{task.completed:,}"),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda done, of: shown.update(task, completed=done, total=of)
+
+
+def imported(model: Model, layers: Sequence[int], path: Path) -> None:
+    """Take a statistic of ROME's authors into the cache."""
+    if len(layers) != 1:
+        raise UsageError(
+            f"{path} holds one layer, the editor needs {_names(layers)}",
+            "import each on its own: --editor rome --editor-args layer=N --import FILE",
+        )
+    found = {layers[0]: moments.import_npz(path, model, layers[0])}
+    _save(model, found)
+
+
+def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> None:
+    """Compute second moments after saying how much and how long."""
+    documents = texts(corpus)
+    first = list(islice(documents, TIMED))
+    start = perf_counter()
+    options = {"corpus": corpus, "max_length": flags.max_length}
+    trial = moments.collect(model, first, layers, max_tokens=flags.tokens, **options)  # type: ignore[arg-type]
+    tokens = next(iter(trial.values())).provenance.tokens
+    rate = tokens / (perf_counter() - start)
+    size = sum(m.matrix.numel() * 4 for m in trial.values())
+    out.print(
+        f"moments  {_names(layers)}: {size / 1e6:,.1f} MB on disk\n"
+        f"time     up to {minutes(flags.tokens / rate)} for {flags.tokens:,} tokens",
+    )
+    if not flags.yes and err.is_terminal and not click.confirm("start?", default=True, err=True):
+        return
+    with bar("tokens", flags.tokens) as advance:
+        found = moments.collect(
+            model,
+            chain(first, documents),
+            layers,
+            max_tokens=flags.tokens,
+            advance=advance,
+            **options,  # type: ignore[arg-type]
+        )
+    _save(model, found)
+
+
+def _save(model: Model, found: dict[int, moments.Moment]) -> None:
+    path = moments.folder(model) / moments.cache_name(found)
+    moments.save(found, path)
+    made = next(iter(found.values())).provenance
+    out.print(f"saved    {path}  ({made.tokens:,} tokens of {made.corpus})")
+
+
+def _names(layers: Sequence[int]) -> str:
+    """Return layers as a person says them."""
+    return f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"

@@ -1,0 +1,189 @@
+"""The command ``try``: one edit, and the model before and after it, side by side.
+
+For each prompt: the continuation, the likeliest next tokens with logits and probabilities, and
+the maximum logit. Each is asked with and without the edited fact in front: an edit is "loud" if
+the fact, once mentioned, takes over other subjects' prompts (Hoelscher-Obermaier et al., 2023).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+
+from edit_harness.cases import Choose, Distribution, Generate, NextToken, Request, Scores, Text
+from edit_harness.edits import UNEDITED, Edit
+from edit_harness.errors import UsageError
+from edit_harness.model.model import Model
+from edit_harness.registry import fields
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import assembly
+from edit_harness.run.flags import EditingFlags
+from edit_harness.terminal import plain
+
+from .console import out
+
+TOP = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags(EditingFlags):
+    """The flags of ``try``, as they were parsed."""
+
+    prompt: str | None
+    subject: str | None
+    target: str | None
+    edit: str | None
+    ask: Sequence[str]
+    max_new_tokens: int
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class Token:
+    """One of the likeliest next tokens."""
+
+    text: str
+    logit: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class View:
+    """What the model does with a prompt."""
+
+    continuation: str
+    top: tuple[Token, ...]
+    max_logit: float
+    target: float | None
+    """Probability of the new object, if there is one."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A prompt before and after the edit."""
+
+    prompt: str
+    before: View
+    after: View
+
+
+def try_edit(plugins: Plugins, flags: Flags) -> None:
+    """Make one edit or read it, and print the views."""
+    if len(flags.model) != 1 or len(flags.editor) != 1:
+        raise UsageError("try takes one model and one editor")
+    model = assembly.load(plugins, flags.model[0], **flags.model_options)
+    request, neighbors = fact(plugins, model, flags)
+    edit, label = edit_of(plugins, model, request, flags)
+    asked = [*([request.text] if request else []), *(flags.ask or neighbors)]
+    fronts = ("", f"{request.statement}. ") if request else ("",)
+    prompts = [front + question.strip() for question in asked for front in fronts]
+    target = request.target_new if request else None
+    pairs = list(views(model, edit, target, prompts, flags.max_new_tokens))
+    if flags.as_json:
+        shown = asdict(request) if request else None
+        out.out(json.dumps({"request": shown, "views": [asdict(p) for p in pairs]}))
+        return
+    what = f"{request.statement}   " if request else ""
+    out.print(plain(f"edit     {what}({label})", "bold"))
+    for pair in pairs:
+        out.print()
+        out.print(table(pair, target))
+
+
+def edit_of(
+    plugins: Plugins, model: Model, request: Request | None, flags: Flags
+) -> tuple[Edit, str]:
+    """Return the edit that was saved, or a new one of the request, and what to call it."""
+    if flags.edit:
+        edit = Edit.load(flags.edit, model.digest)
+        model.check(edit)
+        return edit, flags.edit
+    assert request is not None
+    settings = fields.parse(flags.editor_args)
+    named, _ = assembly.make_editor(
+        plugins, model, flags.editor[0], settings, seed=0, tuned=flags.tuned
+    )
+    return named.value.edit(model, [request]), named.name
+
+
+def fact(plugins: Plugins, model: Model, flags: Flags) -> tuple[Request | None, list[str]]:
+    """Return the fact to write and, if none was given, a sample's fact and a neighbour of it.
+
+    A saved edit has its facts in it, so that none need be given. Raises `UsageError` for half a
+    fact, and for a saved edit that nothing is asked of.
+    """
+    given = (flags.prompt, flags.subject, flags.target)
+    if all(given):
+        return Request(*map(str, given)), []
+    if flags.edit and not any(given):
+        if not flags.ask:
+            raise UsageError("a saved edit is asked nothing", "say what: --ask 'Ada lives in'")
+        return None, []
+    if any(given) or "counterfact" not in model.source.data:
+        raise UsageError(
+            "a fact has three parts",
+            "edit-harness try --prompt '{} lives in' --subject 'Ada' --target 'Oslo'",
+        )
+    task = assembly.make_task(plugins, "counterfact", {}, model.source, seed=0).value
+    case = next(iter(task.cases()))
+    neighbors = [p.query.prompt for p in case.probes if p.role == "neighborhood"]
+    return case.requests[0], neighbors[:1]
+
+
+def views(
+    model: Model, edit: Edit, target: str | None, prompts: Sequence[str], length: int
+) -> Iterator[Pair]:
+    """Yield each prompt before and after the edit."""
+    candidates = (target,) if target else ()
+    questions = [
+        (e, query)
+        for prompt in prompts
+        for e in (UNEDITED, edit)
+        for query in (Generate(prompt, length), NextToken(prompt), Choose(prompt, candidates))
+    ]
+    answers = iter(model.answer(questions))
+    found = (view(model, *parts) for parts in zip(answers, answers, answers, strict=True))
+    for prompt, before, after in zip(prompts, found, found, strict=True):
+        yield Pair(prompt, before, after)
+
+
+def view(model: Model, text: Any, following: Any, scores: Any) -> View:
+    """Put the three answers to one prompt together."""
+    assert isinstance(text, Text)
+    assert isinstance(following, Distribution)
+    assert isinstance(scores, Scores)
+    logprobs = following.logprobs
+    ids = logprobs.argsort()[::-1][:TOP]
+    top = tuple(
+        Token(
+            model.tokens.tokenizer.decode([int(i)]),
+            float(logprobs[i] + following.log_partition),
+            math.exp(logprobs[i]),
+        )
+        for i in ids
+    )
+    target = scores.prob(0) if scores.logprobs else None
+    return View(text.text.strip(), top, top[0].logit, target)
+
+
+def table(pair: Pair, target: str | None) -> Table:
+    """Return a prompt's two views side by side."""
+    made = Table(title=plain(pair.prompt), title_justify="left", box=None, pad_edge=False)
+    made.add_column("", no_wrap=True)
+    made.add_column("before", overflow="fold", ratio=1)
+    made.add_column("after", overflow="fold", ratio=1)
+    sides = (pair.before, pair.after)
+    made.add_row("goes on", *(side.continuation for side in sides))
+    for i in range(TOP):
+        tokens = [side.top[i] for side in sides]
+        cells = (f"{t.probability:6.1%} {t.logit:7.2f} {t.text!r}" for t in tokens)
+        made.add_row("next" if i == 0 else "", *cells)
+    made.add_row("max logit", *(f"{side.max_logit:15.2f}" for side in sides))
+    if target:
+        made.add_row("new object", *(f"{side.target:6.1%} {target}" for side in sides))
+    return made

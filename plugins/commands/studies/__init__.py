@@ -1,0 +1,1 @@
+"""Commands that make many runs: sweep, trace, reproduce."""

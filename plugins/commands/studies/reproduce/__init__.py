@@ -1,0 +1,1 @@
+"""Runs a paper's table again and compares the numbers."""

@@ -1,0 +1,1 @@
+"""Runs an editor over a grid of its settings."""

@@ -1,0 +1,1 @@
+"""Shows which states of a model recall a fact."""

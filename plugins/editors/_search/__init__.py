@@ -1,0 +1,1 @@
+"""What editors share that search for a value."""

@@ -1,0 +1,262 @@
+"""Second moments of keys, C = E[k kᵀ]: computed from texts, stored, and solved with.
+
+A key is the input of an MLP's output projection. ROME and its kin ask for C⁻¹k; it is found with
+a Cholesky factor in float64, never with an inverse. A file may hold several layers, all from one
+pass over the corpus, and says what it was made of. See Meng et al. (2022), section 3.1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from edit_harness.errors import DataError
+from edit_harness.files import replacing, sha256_of
+from edit_harness.model.hooks import Places, recording
+from edit_harness.model.model import Model
+
+ROWS = 16
+"""Texts of a forward pass: the sums do not depend on it but for rounding."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a file of moments was made of."""
+
+    model: str
+    """Digest of the model's weights."""
+    corpus: str
+    """Name of the corpus, for people."""
+    corpus_digest: str
+    """SHA-256 over the texts, in order; empty for an imported statistic."""
+    tokens: int
+    max_length: int
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The second moment of one layer, inputs by inputs, and where it comes from."""
+
+    matrix: Tensor
+    provenance: Provenance
+    digest: str
+
+    def solver(self) -> Callable[[Tensor], Tensor]:
+        """Factor C once, and return the function k -> C⁻¹k in float64, also of keys as columns.
+
+        What it returns is where the keys are, though it computes where C is.
+        Raises `DataError` if C is not positive definite, as with fewer tokens than its width.
+        """
+        factor, failed = torch.linalg.cholesky_ex(self.matrix.double())
+        if int(failed):
+            raise DataError(
+                f"the second moment of {self.provenance.tokens} tokens is not positive definite",
+                f"prepare it from more than {10 * len(self.matrix)} tokens of varied text",
+            )
+        return lambda key: (
+            torch.cholesky_solve(key.double().reshape(len(factor), -1).to(factor.device), factor)
+            .to(key.device)
+            .reshape(key.shape)
+        )
+
+
+def collect(
+    model: Model,
+    texts: Iterable[str],
+    layers: Sequence[int],
+    *,
+    corpus: str,
+    max_tokens: int,
+    max_length: int = 1024,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[int, Moment]:
+    """Return E[k kᵀ] of each layer over the tokens of the texts, in one pass for all layers.
+
+    Each text is encoded on its own with the tokenizer's defaults and cut to ``max_length``
+    tokens; padding is left out. Stops after ``max_tokens`` tokens; ``advance`` is told how
+    many are done, and of how many. Raises `DataError` if there are no texts.
+    """
+    limit = min(max_length, model.tokens.limit or max_length)
+    sums = {layer: torch.zeros((), dtype=torch.float64) for layer in layers}
+    digest, count = hashlib.sha256(), 0
+    for rows, read in _token_rows(model, texts, limit):
+        digest.update(read)
+        rows = _fitting(rows, max_tokens - count)
+        for layer, keys in _keys(model, rows, layers).items():
+            flat = keys.double()
+            sums[layer] = sums[layer] + (flat.T @ flat).cpu()
+        added = sum(map(len, rows))
+        count += added
+        advance(count, max_tokens)
+        if count >= max_tokens:
+            break
+    if not count:
+        raise DataError(f"the corpus {corpus} has no texts")
+    made = Provenance(model.digest, corpus, digest.hexdigest(), count, limit)
+    return {layer: Moment((total / count).float(), made, "") for layer, total in sums.items()}
+
+
+def _token_rows(
+    model: Model, texts: Iterable[str], limit: int
+) -> Iterator[tuple[list[tuple[int, ...]], bytes]]:
+    """Yield groups of encoded texts with the bytes of the texts."""
+    rows: list[tuple[int, ...]] = []
+    read = b""
+    for text in texts:
+        ids = tuple(model.tokens.tokenizer(text, truncation=True, max_length=limit)["input_ids"])
+        read += text.encode() + b"\0"
+        if ids:
+            rows.append(ids)
+        if len(rows) == ROWS:
+            yield rows, read
+            rows, read = [], b""
+    if rows:
+        yield rows, read
+
+
+def _fitting(rows: Sequence[tuple[int, ...]], room: int) -> list[tuple[int, ...]]:
+    """Return the first rows, the last one cut, that together have at most ``room`` tokens."""
+    kept = []
+    for row in rows:
+        if room <= 0:
+            break
+        kept.append(row[:room])
+        room -= len(row)
+    return kept
+
+
+@torch.no_grad()
+def _keys(
+    model: Model, rows: Sequence[tuple[int, ...]], layers: Sequence[int]
+) -> dict[int, Tensor]:
+    """Return the keys of every token of the rows, tokens by width, for each layer."""
+    batch = model.batch(rows)
+    nowhere = Places(torch.tensor([0]), torch.tensor([0]))
+    with ExitStack() as stack:
+        seen = {
+            layer: stack.enter_context(
+                recording(model.architecture.projection(layer).module, len(rows))
+            )
+            for layer in layers
+        }
+        model.logits(batch, nowhere)
+    return {layer: s.inputs[batch.mask.bool().to(s.inputs.device)] for layer, s in seen.items()}
+
+
+def save(moments: Mapping[int, Moment], path: Path) -> None:
+    """Write moments of one provenance as safetensors.
+
+    Raises `DataError` if they are of fewer tokens than a key has numbers, which is no full rank.
+    """
+    provenance = next(iter(moments.values())).provenance
+    widest = max(len(moment.matrix) for moment in moments.values())
+    if provenance.tokens < widest:
+        raise DataError(
+            f"the corpus {provenance.corpus} has {provenance.tokens} tokens, fewer than the "
+            f"{widest} numbers of a key",
+            f"give at least {10 * widest} tokens, or no direction can be solved for",
+        )
+    tensors = {f"layer.{layer}": m.matrix.contiguous() for layer, m in moments.items()}
+    with replacing(path) as partial:
+        save_file(tensors, partial, {"provenance": json.dumps(asdict(provenance))})
+
+
+def folder(model: Model) -> Path:
+    """Return where the cache keeps the moments of a model."""
+    return model.cache("moments")
+
+
+def cache_name(moments: Mapping[int, Moment]) -> str:
+    """Return the file name under which the cache knows the moments."""
+    made = next(iter(moments.values())).provenance
+    layers = "-".join(map(str, sorted(moments)))
+    name = "".join(c if c.isalnum() else "-" for c in Path(made.corpus).stem)[:40]
+    return f"{name}-{made.corpus_digest[:12]}-{made.tokens}-{made.dtype}-l{layers}.safetensors"
+
+
+def find(model: Model, layer: int, file: str = "") -> Moment | None:
+    """Return the moment of a layer: from a file, from what came with the model, from the cache.
+
+    None if there is no such statistic. Raises `DataError` if one is made for other weights, or
+    if the cache has several and ``file`` does not say which.
+    """
+    if file:
+        return load(Path(file), model, layer)
+    places = [Path(model.source.moments)] if model.source.moments else []
+    for place in (*places, folder(model)):
+        files = [f for f in sorted(place.glob("*.safetensors")) if layer in layers_of(f)]
+        if len(files) > 1:
+            names = " or ".join(str(f) for f in files)
+            raise DataError(
+                f"there are {len(files)} second moments of layer {layer}",
+                f"say which: --editor-args moments={names}",
+            )
+        if files:
+            return load(files[0], model, layer)
+    return None
+
+
+def layers_of(path: Path) -> set[int]:
+    """Return the layers that a file has moments of; none if it is no such file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = [name.partition(".") for name in file.keys()]  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return set()
+    return {int(n) for kind, _, n in names if kind == "layer" and n.isdecimal()}
+
+
+def load(path: Path, model: Model, layer: int) -> Moment:
+    """Read one layer's moment. Raises `DataError` if it is not of this model and layer."""
+    if not path.is_file():
+        raise DataError(f"there is no file {path}", "name a file of second moments")
+    if layer not in layers_of(path):
+        raise DataError(f"{path} has no second moment of layer {layer}")
+    with safe_open(path, framework="pt") as file:
+        matrix = file.get_tensor(f"layer.{layer}")
+        try:
+            made = Provenance(**json.loads((file.metadata() or {}).get("provenance", "{}")))
+        except (TypeError, ValueError):
+            raise DataError(f"{path} does not say what it was made of") from None
+    width = model.architecture.projection(layer).shape[0]
+    if made.model != model.digest:
+        raise DataError(
+            f"{path} was made for other weights ({made.model[:12]}, not {model.digest[:12]})",
+            "prepare the statistics of this model",
+        )
+    if matrix.shape != (width, width):
+        raise DataError(f"{path} holds {tuple(matrix.shape)} numbers, layer {layer} has {width}")
+    return Moment(matrix, made, sha256_of(path))
+
+
+def import_npz(path: Path, model: Model, layer: int) -> Moment:
+    """Read a statistic in the layout of ROME's authors (``mom2.mom2``, ``mom2.count``).
+
+    Pickled arrays are refused. The array mom2 is the sum of k kᵀ. Raises `DataError`.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            total, count = file["mom2.mom2"], int(file["mom2.count"])
+    except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
+        # numpy's own message would have its reader load it unsafely.
+        raise DataError(
+            f"{path} is no second moment of ROME's layout ({type(error).__name__})",
+            "it has to be an .npz file with the arrays mom2.mom2 and mom2.count",
+        ) from None
+    width = model.architecture.projection(layer).shape[0]
+    if total.shape != (width, width) or count <= 0:
+        raise DataError(f"{path} holds {total.shape} numbers of {count} tokens, not {width} wide")
+    made = Provenance(model.digest, f"imported {path.name}", "", count, 0)
+    return Moment(torch.from_numpy(total / count).float(), made, sha256_of(path))

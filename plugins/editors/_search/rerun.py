@@ -1,0 +1,213 @@
+"""The same texts again and again under a change at chosen tokens, as a search for one needs it.
+
+A change at a token alters nothing before that token and nothing below that block. So one clean
+pass keeps what goes into the block that a pass begins at and, for every block from there on, the keys and values
+of the tokens before; each pass of the search runs the texts' ends alone against them, and carries
+gradients. A model for which this does not hold is found out by `fits`, and runs whole rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from edit_harness.model.base import Base, Start
+from edit_harness.model.batch import Batch
+from edit_harness.model.hooks import Places, adding, at_least_fp32
+from edit_harness.model.packing import additive, same
+from edit_harness.model.resume import TRIAL, Cache, begun
+from edit_harness.model.worksheet import Beginning
+
+if TYPE_CHECKING:
+    from edit_harness.model.model import Model
+
+
+class Rerun:
+    """Passes over texts, each from its start on, under changes of what modules put out.
+
+    ``changed`` names the modules, all of the block of ``layer``: linear maps, or the block itself for
+    the residual stream behind it; by default the layer's projection. ``starts`` counts from each
+    text's first token. ``whole`` says whether to run whole texts, and is found out by default.
+    """
+
+    keys: Tensor
+    """Clean input of the first changed module, or output of the block, texts by tokens by width;
+    token 0 is each text's start."""
+
+    def __init__(
+        self,
+        model: Model,
+        layer: int,
+        texts: Sequence[Beginning],
+        starts: Sequence[int],
+        *,
+        changed: Sequence[str] = (),
+        whole: bool | None = None,
+    ) -> None:
+        self.model, self.starts = model, starts
+        names = tuple(changed) or (model.architecture.projection(layer).name,)
+        self.changed = [model.module.get_submodule(name) for name in names]
+        if whole is None:
+            whole = not model.reruns(layer, max(map(len, texts)), names)
+        self._start = None if whole else start_of(model, layer, names)
+        self._hooked = self._start is None or self._start.block == layer
+        block = model.architecture.blocks[layer]
+        seen = [model.architecture.behind(layer) if name == block else name for name in names]
+        self._is_block = [name == block for name in names]
+        base = Base(model)
+        base.remember(texts, {*seen, *(base.names(self._start) if self._start else ())})
+        slots = [base.slots(ids) or [] for ids in texts]
+        ends, self._real = _table(
+            (s[start:] for s, start in zip(slots, starts, strict=True)), model.device
+        )
+        self._clean = [
+            at_least_fp32(i[ends.to(i.device)]).to(model.device) for i in base.inputs(*seen)
+        ]
+        self.keys = self._clean[0]
+        self._hidden: Tensor | None = None
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+        if self._start is None:
+            self.batch = model.batch(texts)
+            self._first = self.batch.starts + torch.tensor(starts, device=model.device)
+        else:
+            (entered,) = base.inputs(model.architecture.blocks[self._start.block])
+            self._hidden = entered[ends.to(entered.device)]
+            self._kept = _memory(base, self._start, texts, starts)
+            self._first = torch.zeros(len(texts), dtype=torch.long, device=model.device)
+            self.batch = self._ends(texts)
+
+    @torch.no_grad()
+    def values(self) -> list[Tensor]:
+        """Return what each changed module puts out at each text's start, texts by width."""
+        first = [clean[:, 0] for clean in self._clean]
+        return [
+            value if block else self._through(module, value)
+            for module, value, block in zip(self.changed, first, self._is_block, strict=True)
+        ]
+
+    def _through(self, module: nn.Module, inputs: Tensor) -> Tensor:
+        """Return a linear map's outputs, rows by width, in fp32 or more."""
+        dtype = next(module.parameters()).dtype
+        outputs = module(inputs.to(dtype)[:, None])[:, 0]
+        return at_least_fp32(outputs).to(self.model.device)
+
+    def _ends(self, texts: Sequence[Beginning]) -> Batch:
+        """Lay out the ends of the texts against what comes before them."""
+        device = self.model.device
+        ids, _ = _table((t[b:] for t, b in zip(texts, self.starts, strict=True)), device)
+        begin = torch.tensor(self.starts, device=device)
+        known = torch.arange(max(self.starts), device=device) < begin[:, None]
+        positions = begin[:, None] + torch.arange(ids.shape[1], device=device)
+        return Batch(ids, additive(_sees(self._real, known), self.model.dtype), -begin, positions)
+
+    def places(self, rows: Sequence[int], positions: Sequence[int]) -> Places:
+        """Return where positions, counted from each text's first token, lie in the passes."""
+        return self.batch.places(rows, positions)
+
+    def logits(self, read: Places, *changes: Tensor) -> Tensor:
+        """Return logits at places, places by vocabulary, under a change of each changed module.
+
+        A change, texts by n by width, is added at the n tokens from each text's start on; the logits
+        are differentiable in it.
+        """
+        hidden = self._hidden
+        with ExitStack() as stack:
+            for module, change in zip(self.changed, changes, strict=True):
+                where, values = self._spread(change)
+                if self._hooked:
+                    stack.enter_context(adding(module, where, values, len(self.starts)))
+                elif hidden is not None:
+                    at = where.on(hidden.device)
+                    hidden = hidden.index_put(at, values.to(hidden), accumulate=True)
+            if self._start is None or hidden is None:
+                return self.model.logits(self.batch, read)
+            stack.enter_context(begun(self.model, self._start.block, hidden))
+            return self.model.logits(self.batch, read, cache=Cache(self._kept))
+
+    def _spread(self, change: Tensor) -> tuple[Places, Tensor]:
+        """Return the places that a change is added at, and what is added there."""
+        real = self._real[:, : change.shape[1]]
+        rows, offsets = real.nonzero(as_tuple=True)
+        return Places(rows, self._first[rows] + offsets), change[real]
+
+
+def start_of(model: Model, layer: int, changed: Sequence[str]) -> Start | None:
+    """Return where passes can begin that change modules of a block; None if at the start."""
+    if list(changed) == [model.architecture.down(layer)]:
+        return model.start_at(layer)
+    if list(changed) == [model.architecture.blocks[layer]]:
+        return model.start_behind(layer)
+    return Start(layer) if layer > 0 and model.begins(layer) else None
+
+
+def fits(model: Model, layer: int, changed: Sequence[str]) -> bool:
+    """Tell whether running ends alone gives what running whole texts does, by a trial."""
+    if not model.packs or start_of(model, layer, changed) is None:
+        return False
+    size = model.architecture.config.vocab_size
+    texts = [tuple(token % size for token in text) for text in TRIAL]
+    starts, rows = [2, 1, 1], range(len(TRIAL))
+    found = []
+    try:
+        for whole in (True, False):
+            run = Rerun(model, layer, texts, starts, changed=changed, whole=whole)
+            noise = torch.Generator().manual_seed(0)
+            changes = [
+                torch.randn(len(texts), 1, value.shape[1], generator=noise).to(value) * value.std()
+                for value in run.values()
+            ]
+            with torch.no_grad():
+                found.append(run.logits(run.places(rows, [len(t) - 1 for t in texts]), *changes))
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+        return False
+    entire, ends = found
+    return same(entire, ends, model.dtype)
+
+
+def _memory(
+    base: Base, start: Start, texts: Sequence[Beginning], starts: Sequence[int]
+) -> dict[int, tuple[Tensor, Tensor]]:
+    """Return keys and values before each text's start by block, texts by heads by longest by width."""
+    before = [text[:begin] for text, begin in zip(texts, starts, strict=True)]
+    kept: dict[int, tuple[Tensor, Tensor]] = {}
+    if not any(before):
+        return kept
+    at: dict[Beginning, list[int]] = {}
+    for i, text in enumerate(before):
+        at.setdefault(text, []).append(i)
+    for text, memory in base.memory([text for text in at if text], start).items():
+        for block, sides in memory.items():
+            if block not in kept:
+                heads, _, width = sides[0].shape
+                shape = len(texts), heads, max(starts), width
+                kept[block] = sides[0].new_zeros(shape), sides[1].new_zeros(shape)
+            for whole, side in zip(kept[block], sides, strict=True):
+                whole[at[text], :, : len(text)] = side
+    return kept
+
+
+def _table(lines: Iterable[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return lines of unequal length as one table, and which of its entries are real.
+
+    A line that is shorter than the longest is filled with its first entry.
+    """
+    given = [list(line) for line in lines]
+    width = max(map(len, given))
+    filled = [line + line[:1] * (width - len(line)) for line in given]
+    lengths = torch.tensor([len(line) for line in given], device=device)
+    real = torch.arange(width, device=device) < lengths[:, None]
+    return torch.tensor(filled, device=device), real
+
+
+def _sees(real: Tensor, known: Tensor) -> Tensor:
+    """Return which kept and new columns each new column attends to, padding itself alone."""
+    size = real.shape[1]
+    before = known[:, None, :] & real[:, :, None]
+    causal = torch.ones(size, size, dtype=torch.bool, device=real.device).tril()
+    itself = torch.eye(size, dtype=torch.bool, device=real.device)
+    within = (causal & real[:, None, :] & real[:, :, None]) | itself
+    return torch.cat([before, within], dim=2)

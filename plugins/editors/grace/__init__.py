@@ -1,0 +1,1 @@
+"""GRACE: a codebook beside one MLP map."""

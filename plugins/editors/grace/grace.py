@@ -1,0 +1,187 @@
+"""GRACE: a codebook beside one linear map (Hartvigsen et al., 2023, section 2).
+
+No weight changes. The input at a prompt's last token is an entry's key; its value, searched so that
+the target follows, is put out instead of the map's own output wherever a later prompt ends within
+the entry's radius. Only the last prompt token is replaced (EasyEdit's ``replace_last``); the
+authors' code can also replace the tokens before it.
+
+Entries are independent but for their radii, which the search does not see. So all keys of all
+requests come first, then the rules that settle entries and radii, then one search for all values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, Request
+from edit_harness.edits import Edit
+from edit_harness.interfaces import Origin
+from edit_harness.model.model import Model
+from edit_harness.registry.fields import Count, Natural, NotNegative, Positive
+
+from ..locate.output_search import Place, Settings, inputs_at, search
+from ..sources import EASYEDIT, OURS
+from ..tuning.tuning import Text, teacher_forced
+from .codebook_growth import Book
+
+HARTVIGSEN = "Thartvigsen/GRACE"
+
+
+def _preset(
+    layer: int,
+    source: str,
+    origin: Origin = "ported",
+    *,
+    steps: int = 50,
+    epsilon: float = 1.0,
+    module: str = "down",
+) -> Preset:
+    values = {"layer": layer, "module": module, "steps": steps, "epsilon": epsilon}
+    return Preset(values, source, origin)
+
+
+@dataclass
+class Grace(Editor):
+    """Keeps the new outputs beside the model, and looks each prompt's end up in them."""
+
+    layer: Natural = FROM_PRESET
+    module: Literal["down", "up"] = FROM_PRESET
+    """down: the MLP's output projection; up: the first linear map of the MLP."""
+    steps: Count = FROM_PRESET
+    """Adam's steps for a request; there is no early end."""
+    lr: Positive = 1.0
+    epsilon: NotNegative = FROM_PRESET
+    """Radius of a new entry, in the space of the map's inputs."""
+    start: Literal["cold", "warm"] = "cold"
+    """Where a value's search begins: cold, at random in [0, 1); warm, at the clean output."""
+    seed: int = 0
+    """Seed of cold starts, together with the text of the request."""
+
+    presets: ClassVar = {
+        "pocket": _preset(4, OURS, "tuned", steps=20),
+        "gpt2-xl": _preset(35, HARTVIGSEN, "paper", steps=100, module="up"),
+        "gpt-j-6b": _preset(25, EASYEDIT, steps=200),
+        "llama-2-7b": _preset(27, EASYEDIT),
+        "llama-3-8b": _preset(27, "EasyEdit's values for Llama 2 7B", "guessed"),
+        "mistral-7b": _preset(27, "EasyEdit's values for Llama 2 7B", "guessed"),
+        "qwen2-7b": _preset(18, EASYEDIT),
+        "qwen2.5-7b": _preset(18, EASYEDIT),
+    }
+    needs: ClassVar[str] = "a prompt and a target, no subject"
+    citation: ClassVar[str] = (
+        "Hartvigsen et al. (2023), Aging with GRACE: Lifelong Model Editing with Discrete "
+        "Key-Value Adaptors"
+    )
+
+    def guess(self, shape: ModelShape) -> Preset:
+        """Return the layer at three quarters of the depth, the rest as for Llama 2."""
+        return _preset(
+            int(0.75 * shape.layers), "layer by depth, the rest as for Llama 2", "guessed"
+        )
+
+    def check(self, model: Model) -> None:
+        """Raise `PluginError` if the layer has no such map."""
+        self._place(model)
+
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        """Return the codebook of all requests, taken in order."""
+        (edit,) = self.edit_each(model, [requests])
+        return edit
+
+    def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
+        """Return a codebook for each batch; all values are searched together."""
+        return self._grow(model, [Edit()] * len(batches), batches)
+
+    def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
+        """Return the codebook of ``previous`` with the requests taken in.
+
+        Raises `PluginError` if the previous edit is none that this editor could have made.
+        """
+        with model.applied(previous):
+            (edit,) = self._grow(model, [previous], [requests])
+        return edit
+
+    def first_value(self, request: Request, clean: Tensor) -> Tensor:
+        """Return where the search for a new entry's value begins, of the shape of the clean one."""
+        if self.start == "warm":
+            return clean
+        text = f"{self.seed} {request.statement}"
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7])
+        return torch.rand(len(clean), generator=torch.Generator().manual_seed(seed))
+
+    def _grow(
+        self, model: Model, previous: Sequence[Edit], batches: Sequence[Sequence[Request]]
+    ) -> list[Edit]:
+        """Return each edit with its batch of requests taken in."""
+        if not any(batches):
+            return list(previous)
+        place = self._place(model)
+        texts = [[teacher_forced(model, request) for request in batch] for batch in batches]
+        prompts = [text.ids[: text.reads[0] + 1] for own in texts for text in own]
+        keys = inputs_at(model, place.module, prompts).split([len(own) for own in texts])
+        books = [
+            Book(edit, place.module, own, self.epsilon, model.dtype)
+            for edit, own in zip(previous, keys, strict=True)
+        ]
+        lessons = [
+            Lesson(book, *book.take(text.target), text, request)
+            for book, own, batch in zip(books, texts, batches, strict=True)
+            for text, request in zip(own, batch, strict=True)
+        ]
+        while lessons:
+            now, lessons = _firsts(lessons)
+            self._learn(model, place, now)
+        return [
+            book.edit(edit, self.steps) if batch else edit
+            for book, edit, batch in zip(books, previous, batches, strict=True)
+        ]
+
+    def _learn(self, model: Model, place: Place, lessons: Sequence[Lesson]) -> None:
+        """Search the values of different entries together."""
+
+        def start(i: int, clean: Tensor) -> Tensor:
+            known = lessons[i].book.values.get(lessons[i].entry)
+            if known is None or lessons[i].anew:
+                return self.first_value(lessons[i].request, clean)
+            return known
+
+        texts = [lesson.text for lesson in lessons]
+        found = search(model, place, texts, start, Settings(self.steps, self.lr))
+        for lesson, each in zip(lessons, found, strict=True):
+            lesson.book.values[lesson.entry] = each.value
+            lesson.book.losses.append(each.losses[-1])
+
+    def _place(self, model: Model) -> Place:
+        architecture, layer = model.architecture, self.layer
+        up = self.module == "up"
+        place = architecture.mlp(layer)[0] if up else architecture.projection(layer)
+        return Place(layer, place.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A request that an entry's value is to learn."""
+
+    book: Book
+    entry: int
+    anew: bool
+    """Whether what the entry has learned so far is forgotten."""
+    text: Text
+    request: Request
+
+
+def _firsts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
+    """Return the first lesson of each entry, which can share a search, and the rest."""
+    seen: set[tuple[int, int]] = set()
+    now, later = list[Lesson](), list[Lesson]()
+    for lesson in lessons:
+        entry = id(lesson.book), lesson.entry
+        (later if entry in seen else now).append(lesson)
+        seen.add(entry)
+    return now, later

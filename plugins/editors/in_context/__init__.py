@@ -1,0 +1,1 @@
+"""Editors that write the fact into the prompt."""

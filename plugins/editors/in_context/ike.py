@@ -1,0 +1,227 @@
+"""IKE: the new fact behind examples of edits, in front of every prompt (Zheng et al., 2023).
+
+No weight changes. Of each example edit there are up to three demonstrations, which show that a
+fact is to be repeated (copy), that it holds in other words (update), and that everything else stays
+as it was (retain). As in EasyEdit, all of them are ranked by their likeness to the new fact, and
+the first come in that order, whatever their kinds; the paper takes a fixed share of each kind.
+
+The authors' likeness is that of sentence embeddings (MiniLM); without that model TF-IDF serves, and
+tables say so. They also say where a short context has no room for all demonstrations: how many
+there are is the same for all edits of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from edit_harness import DataError, Editor, PluginError, Request, join
+from edit_harness.edits import Edit
+from edit_harness.files import sha256_of
+from edit_harness.model.digests import of_tensors
+from edit_harness.model.model import Model
+from edit_harness.model.tokens import TooLongError
+from edit_harness.registry.fields import Count, Natural
+from edit_harness_plugins.metrics.text.tfidf import Weights
+
+from . import lessons
+from .lessons import Lesson
+from .prompt import WORDINGS, Prompt
+
+WORDS = WORDINGS["fact"]
+END = "\n\n"
+"""What separates demonstrations."""
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+Retriever = Callable[[str], np.ndarray]
+"""Gives a text's likeness to each demonstration."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all edits of one model share."""
+
+    model: Model
+    demonstrations: tuple[str, ...]
+    prompts: tuple[str, ...]
+    """Which edit each demonstration is of."""
+    likeness: Retriever
+    count: int
+    """How many demonstrations an edit gets."""
+    provenance: dict[str, str]
+
+
+@dataclass
+class Ike(Editor):
+    """Puts demonstrations and the facts before the prompt."""
+
+    k: Count = 16
+    """Demonstrations of an edit, if there is room."""
+    retriever: Literal["minilm", "tfidf"] = "tfidf"
+    data: str = ""
+    """Example edits: a file in the layout of zsRE or CounterFact, or ``zsre``; by default those
+    that the model brings along."""
+    room: Natural = 200
+    """Tokens that are left for the facts and for what is asked, its answer included."""
+
+    needs: ClassVar[str] = "example edits, not those that are tested"
+    citation: ClassVar[str] = "Zheng et al. (2023), Can We Edit Factual Knowledge by ICL?"
+
+    def __post_init__(self) -> None:
+        self._shared: Shared | None = None
+
+    @property
+    def variant(self) -> str:
+        """Name the retriever, if it is not the paper's, and how many demonstrations there are."""
+        notes = ["TF-IDF"] if self.retriever == "tfidf" else []
+        if self._shared and self._shared.count < self.k:
+            notes.append(f"{self._shared.count} of {self.k} demonstrations")
+        return ", ".join(notes)
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Digests of the example edits, and of the model that finds those alike."""
+        return self._shared.provenance if self._shared else {}
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """How many demonstrations there are to choose from, and how many an edit gets."""
+        if not self._shared:
+            return {}
+        return {"store": len(self._shared.demonstrations), "demonstrations": self._shared.count}
+
+    def check(self, model: Model) -> None:
+        """Raise `PluginError` if the retriever's package is not installed."""
+        if self.retriever == "minilm":
+            sentence_transformers()
+
+    def prepare(self, model: Model) -> None:
+        """Read the example edits, and find out how many demonstrations the model has room for.
+
+        Raises `DataError` without examples, or if not even one has room.
+        """
+        path = lessons.find(self.data, model.source)
+        each = [(text, own) for own in lessons.read(path) for text in demonstrations(own)]
+        texts = tuple(text for text, _ in each)
+        count = fitting(model, texts, self.k, self.room)
+        if not count:
+            raise DataError(
+                f"the model's {model.tokens.limit} positions have no room for a demonstration "
+                f"beside {self.room} tokens for facts and questions",
+                "leave less room (--editor-args room=100), or use the editor prompt",
+            )
+        made_of = {"lessons": sha256_of(path)}
+        if self.retriever == "minilm":
+            encoder = sentence_encoder()
+            made_of["retriever"] = of_tensors(sorted(encoder.state_dict().items()))
+            likeness = embedded(encoder, texts)
+        else:
+            likeness = tfidf(texts)
+        prompts = tuple(own.prompt for _, own in each)
+        self._shared = Shared(model, texts, prompts, likeness, count, made_of)
+
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        """Return a prefix of the demonstrations nearest to the first fact, and of all facts."""
+        return self.extend(model, Edit(), requests)
+
+    def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
+        """Return the prefix with the new facts behind the old ones.
+
+        The demonstrations stay those of the first fact, but for any of an edit now asked for.
+        """
+        shared = self._ready(model)
+        prefix = previous.prefix or "".join(nearest(shared, requests[0]))
+        asked = {request.text for request in requests}
+        for text, prompt in zip(shared.demonstrations, shared.prompts, strict=True):
+            if prompt in asked:
+                prefix = prefix.replace(text, "")
+        return Prompt("fact").extend(model, Edit(prefix=prefix), requests)
+
+    def _ready(self, model: Model) -> Shared:
+        """Return what all edits of the model share."""
+        if self._shared is None or self._shared.model is not model:
+            self.prepare(model)
+        assert self._shared is not None
+        return self._shared
+
+
+def demonstrations(lesson: Lesson) -> list[str]:
+    """Return how to copy a fact, how to tell it in other words, and what it leaves alone."""
+    fact = join(lesson.prompt, lesson.target)
+    shown = [fact, join(lesson.other, lesson.other_answer)]
+    if lesson.rephrasings:
+        shown.insert(1, join(lesson.rephrasings[0], lesson.target))
+    return [framed(fact, text) for text in shown]
+
+
+def framed(fact: str, text: str) -> str:
+    """Return one demonstration."""
+    return f"{WORDS.before}{fact}{WORDS.after}{WORDS.closing}{text}{END}"
+
+
+def nearest(shared: Shared, request: Request) -> list[str]:
+    """Return the demonstrations most like a request, those of the same prompt left out.
+
+    The likest come first; of equally like ones, those that stand first in the file.
+    """
+    order = np.argsort(-shared.likeness(framed(request.statement, request.text)), kind="stable")
+    others = [i for i in order if shared.prompts[i] != request.text]
+    return [shared.demonstrations[i] for i in others[: shared.count]]
+
+
+def fitting(model: Model, texts: Sequence[str], most: int, room: int) -> int:
+    """Return how many demonstrations fit whichever they are: as many as of the longest ones.
+
+    Each is counted with the special tokens that only the first one has.
+    """
+    limit = model.tokens.limit
+    if limit is None:
+        return min(most, len(texts))
+    longest = sorted((_length(model, text, limit) for text in texts), reverse=True)[:most]
+    return int((np.cumsum(longest) <= limit - room).sum())
+
+
+def _length(model: Model, text: str, limit: int) -> int:
+    try:
+        return len(model.tokens.encode(text).ids)
+    except TooLongError:
+        return limit + 1
+
+
+def tfidf(texts: Sequence[str]) -> Retriever:
+    """Return the cosine of TF-IDF vectors, weighted by how rare a word is in these texts."""
+    weights = Weights.fitted(texts)
+    store = weights.vectors(weights.counts(texts))
+    return lambda text: store @ weights.vectors(weights.counts([text])).toarray()[0]
+
+
+def embedded(encoder: Any, texts: Sequence[str]) -> Retriever:
+    """Return the cosine of sentence embeddings."""
+    store = encoder.encode(list(texts), normalize_embeddings=True)
+    return lambda text: store @ encoder.encode([text], normalize_embeddings=True)[0]
+
+
+def sentence_encoder() -> Any:
+    """Return MiniLM. Raises `DataError` if it is out of reach."""
+    try:
+        return sentence_transformers().SentenceTransformer(MINILM)
+    except OSError as error:
+        raise DataError(
+            f"{MINILM} cannot be loaded: {error}",
+            "fetch it while online, or go without: --editor-args retriever=tfidf",
+        ) from None
+
+
+def sentence_transformers() -> Any:
+    """Return the package. Raises `PluginError` if it is not installed."""
+    try:
+        import sentence_transformers
+    except ImportError:
+        raise PluginError(
+            "retriever=minilm needs the package sentence-transformers",
+            "pip install 'edit-harness[ike]', or --editor-args retriever=tfidf",
+        ) from None
+    return sentence_transformers

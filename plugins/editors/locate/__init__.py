@@ -1,0 +1,1 @@
+"""Editors that solve for a change of MLPs: ROME, MEMIT and kin."""

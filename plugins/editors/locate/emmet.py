@@ -1,0 +1,87 @@
+"""EMMET: an equality-constrained edit of many requests (Gupta et al., 2024).
+
+ROME for a batch. Where MEMIT weighs new keys against what a layer holds, EMMET asks that each key
+gives its value exactly: A = C⁻¹K (KᵀC⁻¹K)⁻¹. Of one request that is ROME's change at one key,
+C⁻¹k / (k·C⁻¹k). With several, μ on the diagonal keeps the system solvable, and near-equal keys
+from fighting. Passes and search are those of `spreading`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from edit_harness import ModelShape, Preset
+from edit_harness.interfaces import Origin
+from edit_harness.model.model import Model
+from edit_harness.registry.fields import NotNegative
+
+from .._search.moments import Moment
+from ..sources import EASYEDIT, MEMIT, OURS, UNIFIED
+from .spreading import Solver, Spreading
+
+
+def _preset(
+    layer: int,
+    source: str,
+    origin: Origin,
+    *,
+    steps: int = 25,
+    lr: float = 0.5,
+    decay: float = 0.5,
+    clamp: float = 0.75,
+) -> Preset:
+    return Preset(
+        {"layers": (layer,), "steps": steps, "lr": lr, "weight_decay": decay, "clamp": clamp},
+        source,
+        origin,
+    )
+
+
+def _wide(origin: Origin, layer_source: str) -> Preset:
+    """Return the values for models of 7 to 8 billion parameters."""
+    source = f"layer of {layer_source}, search as for memit in {EASYEDIT}"
+    return _preset(5, source, origin, decay=1e-3, clamp=4.0)
+
+
+@dataclass
+class Emmet(Spreading):
+    """Writes all requests of a batch so that each key gives its value."""
+
+    ridge: NotNegative = 0.1
+    """μ, for batches of more than one request."""
+
+    command: ClassVar[str] = "emmet"
+    presets: ClassVar = {
+        "pocket": _preset(0, OURS, "tuned", clamp=1.0),
+        "gpt2-medium": _preset(8, "layer of rome, search as for memit", "guessed", steps=20),
+        "gpt2-large": _preset(12, "layer of rome, search as for memit", "guessed", steps=20),
+        "gpt2-xl": _preset(17, f"layer of {UNIFIED}, search of {MEMIT}", "ported", steps=20),
+        "gpt-j-6b": _preset(5, f"layer of {UNIFIED}, search of {MEMIT}", "ported"),
+        "llama-2-7b": _wide("ported", UNIFIED),
+        "mistral-7b": _wide("guessed", "rome"),
+        "llama-3-8b": _wide("guessed", "rome"),
+        "qwen2-7b": _wide("guessed", "rome"),
+        "qwen2.5-7b": _wide("guessed", "rome"),
+    }
+    needs: ClassVar[str] = "a subject in each prompt; the second moment of the layer's keys"
+    citation: ClassVar[str] = "Gupta et al. (2024), A Unified Framework for Model Editing (EMMET)"
+
+    def guess(self, shape: ModelShape) -> Preset:
+        """Return ROME's relative depth, and the search of MEMIT."""
+        deep = shape.layers >= 28 and shape.type != "gpt2"
+        layer = 5 if deep else max(min(round(0.35 * shape.layers), shape.layers - 2), 0)
+        return _preset(layer, "layer by depth, search as for memit", "guessed")
+
+    def solver(self, model: Model, layer: int, moment: Moment) -> Solver:
+        """Return K -> C⁻¹K."""
+        return moment.solver()
+
+    def directions(self, keys: Tensor, solved: Tensor) -> Tensor:
+        """Return A = B (KᵀB + μI)⁻¹ with B = C⁻¹K, width by n; μ = 0 for a single key."""
+        many = keys.shape[1]
+        ridge = (self.ridge if many > 1 else 0.0) * torch.eye(many, dtype=keys.dtype)
+        return torch.linalg.solve(keys.T @ solved + ridge, solved, left=False)

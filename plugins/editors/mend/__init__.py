@@ -1,0 +1,1 @@
+"""MEND: a trained network turns gradients into edits."""

@@ -1,0 +1,1 @@
+"""Editors that train weights or adapters on the fact."""

@@ -1,0 +1,1 @@
+"""Judges that are language models, here or on a server."""

@@ -1,0 +1,127 @@
+"""A judge that is a model on this machine, asked by the harness's own generation.
+
+The same questions are asked and answers read in the same way as of a server (see `chat`); there is
+nothing to wait for and nothing to pay. Torch is imported when the model is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from edit_harness import Generate, Judge, Reply, Text, UsageError, Verdict
+from edit_harness.model.tokens import TooLongError
+from edit_harness.registry.components import source_of
+from edit_harness.registry.fields import Count, Share
+from edit_harness.registry.plugins import Plugins
+
+from . import chat
+from .dialogue import Said, Unfit, dialogue, in_step
+
+if TYPE_CHECKING:
+    from edit_harness.model.model import Model
+
+
+@dataclass
+class HF(Judge):
+    """A language model on this machine says whether a text is right.
+
+    It is asked greedily, through its chat template, and answers in JSON; an answer that is no
+    verdict three times is unparsed. Of two texts the order is drawn, and a share is judged in both.
+    """
+
+    model: str = ""
+    """A folder in the layout of transformers, or a name on the hub."""
+    revision: str = ""
+    device: str = "auto"
+    dtype: str = "float32"
+    max_new_tokens: Count = 512
+    """Tokens of an answer."""
+    twice: Share = 0.1
+    """Share of the pairs of texts that are judged in both orders; 1 is all of them."""
+    seed: int = 0
+
+    version: ClassVar[str] = "1"
+    citation: ClassVar[str] = "Zheng et al., 2023 (language models as judges)"
+    kinds: ClassVar[Mapping[str, str]] = chat.KINDS
+    practical: ClassVar[Sequence[str]] = ("device",)
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Digests of weights, and of tokenizer and template; the model is loaded for them.
+
+        Raises `UsageError` for a model that cannot be a judge, and what loading raises.
+        """
+        return {"weights": self._loaded.digest, "tokenizer": self._loaded.tokens.digest}
+
+    @property
+    def outward(self) -> Sequence[str]:
+        """The model: a folder, or something to be downloaded."""
+        return ["model"] if self.model else []
+
+    def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
+        """Return a verdict for each reply.
+
+        Raises `PluginError` for a key of another kind or without what its kind needs, and what
+        `provenance` raises.
+        """
+        for reply in replies:
+            chat.check(reply.key)
+        talks = [dialogue(reply, self.seed, self.twice) for reply in replies]
+        return in_step(talks, self._answers) if talks else []
+
+    def _answers(self, prompts: Sequence[str]) -> list[Said | Unfit]:
+        """Return the model's answer to each prompt, or that it is too long for the model."""
+        from edit_harness.edits import UNEDITED
+
+        found: list[Said | Unfit] = []
+        fit = {prompt for prompt in prompts if self._length(prompt)}
+        asked = [(UNEDITED, Generate(p, self.max_new_tokens)) for p in prompts if p in fit]
+        answers = iter(self._loaded.answer(asked) if asked else [])
+        for prompt in prompts:
+            if prompt in fit:
+                answer = next(answers)
+                assert isinstance(answer, Text)
+                found.append(self._said(prompt, answer.text))
+            else:
+                found.append(Unfit("the question is too long for the model"))
+        return found
+
+    def _said(self, prompt: str, text: str) -> Said:
+        tokens = self._length(prompt) + len(self._loaded.tokens.tokenizer(text)["input_ids"])
+        return Said(text, self._loaded.name, {"tokens": tokens})
+
+    def _length(self, prompt: str) -> int:
+        """Return the tokens of a prompt in its template, 0 if they do not fit the model."""
+        try:
+            return len(self._loaded.tokens.encode(prompt).ids)
+        except TooLongError:
+            return 0
+
+    @cached_property
+    def _loaded(self) -> Model:
+        from edit_harness.loading.loading import load
+
+        if not self.model:
+            raise UsageError(
+                "the judge 'hf' does not know which model to ask", "--judge-args model=FOLDER"
+            )
+        source = source_of(Plugins.installed(), self.model)
+        try:
+            return load(
+                source, dtype=self.dtype, device=self.device, revision=self.revision or None,
+                chat_template=True,
+            )  # fmt: skip
+        except UsageError as error:
+            if "chat template" not in error.cause:
+                raise
+            raise UsageError(
+                f"{self.model} cannot judge: {error.cause}",
+                "a judge has to be a model that was trained to follow instructions",
+            ) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings: a copy loads its own model."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -1,0 +1,1 @@
+"""A judge that compares formulas, numbers and descriptions by algebra."""

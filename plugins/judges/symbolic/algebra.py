@@ -1,0 +1,90 @@
+"""What the grammar does with expressions: values, powers within limits, operations.
+
+What could make an expression huge is refused here, before sympy works it out: only numbers of so many
+bits, and exponents up to a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sympy import Expr, Integer, Pow, Rational
+
+from .unread import Unread
+
+LARGEST_POWER = 20
+MOST_BITS = 4_096
+"""Of a number that is a power; ``9**9**9`` has more."""
+
+
+@dataclass(frozen=True)
+class Many:
+    """Several expressions that one noun names, such as the sides of a triangle."""
+
+    items: tuple[Expr, ...]
+
+
+Value: TypeAlias = Expr | Many
+
+
+def one(value: Value, kind: type[Expr] | None = None) -> Expr:
+    """Return an expression; several are put together by ``kind``, `Add` or `Mul`."""
+    if isinstance(value, Many):
+        if kind is None:
+            raise Unread("several quantities where one was expected")
+        return kind(*value.items)
+    return value
+
+
+def each(value: Value, change: Callable[[Expr], Expr]) -> Value:
+    """Return the value with every expression of it changed."""
+    if isinstance(value, Many):
+        return Many(tuple(change(item) for item in value.items))
+    return change(value)
+
+
+def scaled(factor: Expr, value: Value) -> Value:
+    """Return a multiple of every expression."""
+    return each(value, lambda item: factor * item)
+
+
+def divided(above: Expr, below: Expr) -> Expr:
+    """Return a quotient; raises `Unread` for one by zero."""
+    if below.is_zero:
+        raise Unread("a division by zero")
+    return above / below
+
+
+def power(base: Expr, exponent: Expr) -> Expr:
+    """Return a power; raises `Unread` for one that is large, or has a symbol in its exponent."""
+    if not exponent.is_Rational or abs(exponent) > LARGEST_POWER:
+        raise Unread(f"an exponent that is no number up to {LARGEST_POWER}", hopeless=True)
+    if exponent.q > LARGEST_POWER or _bits(base) * abs(exponent.p) > MOST_BITS:
+        raise Unread("a power that is too large", hopeless=True)
+    if base.is_zero and exponent < 0:
+        raise Unread("a division by zero")
+    return base**exponent
+
+
+def _bits(expression: Expr) -> int:
+    """Return about how many bits the numbers of an expression have, and its degree at least."""
+    sizes = [max(int(n.p).bit_length(), int(n.q).bit_length()) for n in expression.atoms(Rational)]
+    degrees = [abs(p.exp.p) * _bits(p.base) for p in expression.atoms(Pow) if p.exp.is_Rational]
+    return max([1, *sizes, *degrees])
+
+
+OPERATIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": divided,
+}
+CHANGES: dict[str, Callable[[Expr], Expr]] = {
+    "squared": lambda inside: power(inside, Integer(2)),
+    "cubed": lambda inside: power(inside, Integer(3)),
+    "doubled": lambda inside: 2 * inside,
+    "tripled": lambda inside: 3 * inside,
+    "halved": lambda inside: inside / 2,
+}

@@ -1,0 +1,258 @@
+"""Noun phrases and instructions: what the words "sum", "half the", "multiplying" open.
+
+Each is read by a function that finds the parser behind the opening word. The parser itself stands in
+`edit_harness_plugins.judges.symbolic.grammar` and knows these by the table `PHRASES` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sympy
+from sympy import Add, Expr, Integer, Mul, Rational
+
+from .algebra import CHANGES, Many, Value, divided, each, one, power
+from .grammar import BESIDE, COUNTED, ITEM, LOOSEST, MULTIPLYING, POWER, Parser, Phrase
+from .quantities import Quantities
+from .unread import Unread
+from .words import Token
+
+
+def parser(tokens: Sequence[Token], quantities: Quantities) -> Parser:
+    """Return a parser that knows all phrases."""
+    return Parser(tokens, quantities, PHRASES)
+
+
+def _sum(parser: Parser) -> Expr:
+    if not parser.take_any("of", "between"):
+        return _pronoun(parser, Add)
+    mark = parser.at
+    found = parser.items()
+    if len(found) < 2:
+        # "The sum of l times w, l times h and w times h": the items are products.
+        parser.at = mark
+        found = _several(parser, MULTIPLYING)
+    return Add(*found)
+
+
+def _product(parser: Parser) -> Expr:
+    if not parser.take_any("of", "between"):
+        return _pronoun(parser, Mul)
+    return Mul(*_several(parser))
+
+
+def _average(parser: Parser) -> Expr:
+    bracket = parser.take("(")
+    if not bracket:
+        parser.expect("of")
+    found = _several(parser)
+    if bracket:
+        parser.expect(")")
+    return Add(*found) / len(found)
+
+
+def _products(parser: Parser) -> Value:
+    """Return "the products of A and B, C and D, and E and F"."""
+    parser.expect("of")
+    found: list[Expr] = []
+    while not found or parser.take(","):
+        parser.take("and")
+        first = parser.expression(ITEM)
+        parser.expect("and")
+        found.append(one(first) * one(parser.expression(ITEM)))
+    return Many(tuple(found))
+
+
+def _geometric(parser: Parser) -> Expr:
+    parser.expect("mean")
+    parser.expect("of")
+    found = _several(parser)
+    return power(Mul(*found), Rational(1, len(found)))
+
+
+def _several(parser: Parser, least: int = ITEM) -> list[Expr]:
+    found = parser.items(least)
+    if len(found) < 2:
+        raise Unread("a sum or a product of one quantity")
+    return found
+
+
+def _pronoun(parser: Parser, kind: type[Expr]) -> Expr:
+    """Return "their sum": of what was named last."""
+    if len(parser.named) < 2 or parser.peek(-2).text not in ("their", "its"):
+        raise Unread("a sum or a product of something unsaid")
+    return kind(*parser.named)
+
+
+def _their(parser: Parser) -> Value:
+    return parser.expression(COUNTED)
+
+
+def _result(parser: Parser) -> Value:
+    """Return "the result of X"."""
+    parser.expect("of")
+    return parser.expression(LOOSEST)
+
+
+def _difference(parser: Parser) -> Value:
+    several = parser.peek(-1).text == "differences"
+    named = parser.named
+    if several and parser.take("with"):
+        parts = parser.items()
+        if len(named) != 1:
+            raise Unread("differences of something unsaid")
+        whole = named[0]
+        return Many(tuple(whole - part for part in parts))
+    parser.expect("of", "between", "in")
+    found = parser.items()
+    if several and len(found) > 2:
+        return Many(tuple(found[0] - part for part in found[1:]))
+    if len(found) != 2:
+        raise Unread(f"a difference of {len(found)} quantities")
+    return found[0] - found[1]
+
+
+def _quotient(parser: Parser) -> Expr:
+    parser.expect("of", "between")
+    found = parser.items()
+    if len(found) == 1 and parser.take_any("to", "by"):
+        found.append(one(parser.expression(ITEM)))
+    if len(found) != 2:
+        raise Unread(f"a quotient of {len(found)} quantities")
+    return divided(found[0], found[1])
+
+
+def _square(parser: Parser) -> Value:
+    """Return "square root of X", whose X goes on to the end unless it is a number, or "square of"."""
+    if parser.take_any("root", "roots"):
+        return _root(parser)
+    several = parser.peek(-1).text == "squares"
+    parser.expect("of")
+    return each(_whole_list(parser) if several else parser.expression(COUNTED), CHANGES["squared"])
+
+
+def _whole_list(parser: Parser) -> Value:
+    """Return all that a plural is of: "the squares of A and B" are those of both."""
+    found = parser.items(COUNTED, whole=True)
+    return found[0] if len(found) == 1 else Many(tuple(found))
+
+
+def _root(parser: Parser) -> Value:
+    parser.expect("of")
+    parser.skip_fillers()
+    if parser.at_number():
+        value: Value = parser.bare_number()
+    elif parser.peek().text == "(":
+        value = parser.expression(POWER)
+    else:
+        value = parser.expression(LOOSEST + 1)
+    return each(value, lambda inside: power(inside, Rational(1, 2)))
+
+
+def _cube(parser: Parser) -> Value:
+    if parser.take("root"):
+        parser.expect("of")
+        return power(one(parser.expression(COUNTED)), Rational(1, 3))
+    several = parser.peek(-1).text == "cubes"
+    parser.expect("of")
+    return each(_whole_list(parser) if several else parser.expression(COUNTED), CHANGES["cubed"])
+
+
+def _changed(name: str) -> Phrase:
+    def read(parser: Parser) -> Value:
+        return each(parser.expression(COUNTED), CHANGES[name])
+
+    return read
+
+
+def _function(name: str) -> Phrase:
+    def read(parser: Parser) -> Value:
+        exponent = one(parser.expression(POWER + 1)) if parser.take("^") else Integer(1)
+        parser.take("of")
+        outer, parser.in_angle = parser.in_angle, True
+        argument = one(parser.expression(BESIDE + 1))
+        parser.in_angle = outer
+        return power(getattr(sympy, name)(argument), exponent)
+
+    return read
+
+
+def _sqrt(parser: Parser) -> Value:
+    parser.take("of")
+    return parser.radical()
+
+
+def _extreme(kind: type[Expr]) -> Phrase:
+    """Return a reader of "min(a, b)" and of "the smallest of its dimensions"."""
+
+    def read(parser: Parser) -> Value:
+        if parser.take("("):
+            found = parser.items(LOOSEST + 1)
+            parser.expect(")")
+        else:
+            parser.take_any("of", "among")
+            found = parser.items()
+            found = list(parser.named) if len(found) == 1 else found
+        if len(found) < 2:
+            raise Unread("the smallest of one quantity")
+        return kind(*found)
+
+    return read
+
+
+def _add(parser: Parser) -> Expr:
+    return Add(*_together(parser, "to"))
+
+
+def _together(parser: Parser, word: str) -> list[Expr]:
+    """Return what "adding X to Y" or "multiplying X and Y together" is of."""
+    parser.take("together")
+    found = parser.items()
+    if parser.take(word):
+        found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
+    parser.take("together")
+    return found
+
+
+def _subtract(parser: Parser) -> Expr:
+    what = one(parser.expression(ITEM))
+    parser.expect("from")
+    return one(parser.expression(ITEM)) - what
+
+
+def _multiply(parser: Parser) -> Expr:
+    found = _together(parser, "by")
+    if len(found) < 2:
+        raise Unread("a product of one quantity")
+    return Mul(*found)
+
+
+def _divide(parser: Parser) -> Expr:
+    what = one(parser.expression(ITEM))
+    parser.expect("by")
+    return divided(what, one(parser.expression(ITEM)))
+
+
+PHRASES: Mapping[str, Phrase] = {
+    "sum": _sum, "total": _sum, "product": _product, "products": _products,
+    "average": _average, "mean": _average, "geometric": _geometric,
+    "difference": _difference, "differences": _difference,
+    "quotient": _quotient, "ratio": _quotient,
+    "square": _square, "squares": _square, "cube": _cube, "cubes": _cube, "root": _root,
+    "squared": _changed("squared"), "cubed": _changed("cubed"),
+    "squaring": _changed("squared"), "cubing": _changed("cubed"),
+    "doubling": _changed("doubled"), "halving": _changed("halved"), "tripling": _changed("tripled"),
+    "sqrt": _sqrt,
+    "sin": _function("sin"), "sine": _function("sin"),
+    "cos": _function("cos"), "cosine": _function("cos"),
+    "tan": _function("tan"), "tangent": _function("tan"),
+    "min": _extreme(sympy.Min), "smallest": _extreme(sympy.Min), "minimum": _extreme(sympy.Min),
+    "shortest": _extreme(sympy.Min), "least": _extreme(sympy.Min),
+    "max": _extreme(sympy.Max), "largest": _extreme(sympy.Max), "maximum": _extreme(sympy.Max),
+    "their": _their, "result": _result,
+    "add": _add, "adding": _add, "summing": _add,
+    "subtract": _subtract, "subtracting": _subtract,
+    "multiply": _multiply, "multiplying": _multiply,
+    "divide": _divide, "dividing": _divide,
+}  # fmt: skip
+"""What the words that open a phrase are read by."""

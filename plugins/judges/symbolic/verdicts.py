@@ -1,0 +1,160 @@
+"""One reply and one key: the verdict.
+
+Runs in the process that `edit_harness_plugins.judges.symbolic.child` is, and imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any, Literal
+
+from sympy import Expr
+
+from edit_harness import Verdict
+
+from .equality import ROUNDED_PI, agree, inexact, number_distance, points, proven, renamings
+from .latex import read_latex
+from .reading import Reading, read_formula, read_number
+from .rule import Rule, as_square, read_key
+from .unread import Unread
+
+MOST_SHOWN = 200
+Match = Literal["equal", "numeric", "renamed", "rounded", ""]
+
+
+def verdict(
+    kind: str, right: str, old: str, about: Mapping[str, Any], text: str, prompt: str
+) -> Verdict:
+    """Return what is to be said of a text. Raises `BadKey` for a key that cannot be read."""
+    try:
+        return JUDGED[kind](right, old, about, text, prompt)
+    except Unread as error:
+        return Verdict("undecided", 0.0, note=f"not read: {error}")
+
+
+def _formula(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
+    """Judge a formula, or a description in words."""
+    rule = Rule.of(about)
+    keys = [read_key(key, rule.variables) for key in ((right, old) if old else (right,))]
+    texts = about.get("texts", {})
+    for name, score in (("right", 1.0), ("old", 0.0)):
+        if texts.get(name) and _words(text) == _words(texts[name]):
+            return Verdict("decided", score, bool(old) and name == "old", "same words", texts[name])
+    reading = read(text, rule, prompt)
+    return _decided(reading, [_match(reading, key, rule) for key in _leveled(keys, reading, rule)])
+
+
+def read(text: str, rule: Rule, prompt: str) -> Reading:
+    """Return what a reply says, squared if the rule is of a square and the reply is not.
+
+    Where the own grammar fails at LaTeX, math-verify's is asked.
+    """
+    try:
+        reading = read_formula(text, rule, prompt)
+    except Unread as error:
+        if error.hopeless or "\\" not in text:
+            raise
+        reading = Reading(read_latex(text))
+    if rule.squared and reading.squared is False:
+        return replace(reading, value=as_square(reading.value), squared=True)
+    return reading
+
+
+def _leveled(keys: list[Expr], reading: Reading, rule: Rule) -> list[Expr]:
+    """Return the keys, squared if the reply is of the square and the rule is not."""
+    return [as_square(key) for key in keys] if reading.squared and not rule.squared else keys
+
+
+def _match(reading: Reading, key: Expr, rule: Rule) -> Match:
+    """Return how a reply agrees with a formula, or an empty text."""
+    at = points(rule)
+    if reading.value.free_symbols <= rule.symbols:
+        if agree(reading.value, key, at):
+            whole = [e.xreplace(dict(rule.derived)) for e in (reading.value, key)]
+            return "equal" if proven(*whole) else "numeric"
+    elif any(
+        agree(reading.value.xreplace(option), key, at)
+        for option in renamings(reading.value, rule, reading.letters)
+    ):
+        return "renamed"
+    rounded = reading.rough and inexact(key) and reading.value.free_symbols <= rule.symbols
+    return "rounded" if rounded and agree(reading.value, key, at, ROUNDED_PI) else ""
+
+
+def _decided(reading: Reading, matches: list[Match]) -> Verdict:
+    """Return the verdict on a reply, of how it agrees with the right formula and with the old."""
+    raw = str(reading.value)[:MOST_SHOWN]
+    right, old = [*matches, ""][:2]
+    if right == old and right in ("renamed", "rounded"):
+        why = "letters" if right == "renamed" else "decimals"
+        return Verdict("undecided", 0.0, note=f"not read: its {why} fit both rules", raw=raw)
+    if right and (not old or right != "rounded"):
+        return Verdict("decided", 1.0, note=right, raw=raw)
+    return Verdict("decided", 0.0, bool(old), old or "different", raw)
+
+
+def _number(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
+    """Judge the value that a reply ends at; of two values that it is near to, the nearer counts."""
+    keys = [read_key(key, ()) for key in ((right, old) if old else (right,))]
+    reading = read_number(text, bool(about.get("steps")))
+    raw = str(reading.value)[:MOST_SHOWN]
+    distances = [number_distance(key, reading.value, reading.decimals) for key in keys]
+    near = [(distance, at) for at, distance in enumerate(distances) if distance is not None]
+    if not near:
+        return Verdict("decided", 0.0, note="different", raw=raw)
+    distance, nearest = min(near)
+    note = "equal" if distance == 0 else "numeric"
+    return Verdict("decided", 1.0 - nearest, nearest == 1, note, raw)
+
+
+def _same(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
+    """Tell whether two replies say the same; ``right`` is the other one."""
+    if text.strip() == right.strip():
+        return Verdict("decided", 1.0, note="same words", raw=text.strip()[:MOST_SHOWN])
+    if about["of"] == "number":
+        one, two = (read_number(t, bool(about.get("steps"))) for t in (text, right))
+        same = any(
+            number_distance(a.value, b.value, b.decimals) is not None
+            for a, b in ((one, two), (two, one))
+        )
+    else:
+        rule = Rule.of(about)
+        one, two = (read(t, rule, prompt) for t in (text, right))
+        same = _say_the_same(one, two, rule)
+    raw = f"{one.value}, {two.value}"[:MOST_SHOWN]
+    return Verdict("decided", float(same), note="equal" if same else "different", raw=raw)
+
+
+def _say_the_same(one: Reading, two: Reading, rule: Rule) -> bool:
+    """Tell whether two replies agree, each in the letters that it may mean.
+
+    Where both use the same letters, these mean the same.
+    """
+    values = [
+        as_square(a.value) if b.squared and not a.squared and not rule.squared else a.value
+        for a, b in ((one, two), (two, one))
+    ]
+    if values[0] == values[1]:
+        return True
+    first, second = (
+        list(renamings(value, rule, reading.letters))
+        for value, reading in zip(values, (one, two), strict=True)
+    )
+    alike = values[0].free_symbols == values[1].free_symbols
+    pairs = zip(first, first, strict=True) if alike else product(first, second)
+    at = points(rule)
+    return any(agree(values[0].xreplace(a), values[1].xreplace(b), at) for a, b in pairs)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.lower().split()).strip(" .")
+
+
+JUDGED: Mapping[str, Callable[[str, str, Mapping[str, Any], str, str], Verdict]] = {
+    "formula": _formula,
+    "description": _formula,
+    "number": _number,
+    "same": _same,
+}

@@ -1,0 +1,219 @@
+"""Does an edit of a property make a model forget another of the same subject? CP of Seesaw-CF.
+
+From Halevy et al. (2024), cross-property. After a subject's gender was edited, say, the candidates
+for its field of work are put behind a prompt, and the likeliest should be one that is true of it.
+The published numbers are by another convention, for which there is a measure of its own: by it
+"female" is right where "male" is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import ClassVar
+
+import numpy as np
+
+from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores, join
+from edit_harness.significance import benjamini_hochberg, mcnemar, two_sample
+from edit_harness.stats import column_means
+
+from ..sources import SEESAW
+from .groups import Columns, Row, Tables, by_tag, column
+
+ROLE = "cross-property"
+PAPER = "Halevy et al. (2024), cross-property"
+CHANCE = "chance"
+"""The column of what guessing yields."""
+
+
+class CrossProperty(Metric):
+    """Is the likeliest candidate one that is true of the subject? A tie is wrong.
+
+    Cases of which no true value is known have no number; a failed edit counts as wrong.
+    """
+
+    citation = SEESAW
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "CP": Measure(
+            "share of cases whose likeliest candidate, by the sum of log-probabilities, is true",
+            source=f"{PAPER}; ours is that a candidate is the whole of a true label",
+            probes=(ROLE,),
+            known=True,
+        ),
+        "CP-norm": Measure(
+            "the same by the mean of log-probabilities, since labels differ in length",
+            source="ours, beside that of Halevy et al. (2024)",
+            probes=(ROLE,),
+        ),
+        "CP-published": Measure(
+            "share of cases where a true label occurs in the prompt with the likeliest candidate",
+            detail=True,
+            source=f"{PAPER}, by the code, where any part of the text will do",
+            probes=(ROLE,),
+        ),
+    }
+
+    def measure(
+        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
+    ) -> dict[str, float]:
+        """Return the shares of right choices before and after, and what guessing would yield."""
+        return _shares("pre", case, before) | _shares("post", case, after)
+
+    def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
+        """Count a failed edit as wrong choices."""
+        wrong = {f"post_{name}": 0.0 for name in self.measures if any(map(_golds, case.probes))}
+        return (_shares("pre", case, before) if before else {}) | wrong
+
+    def summarize(self, columns: Columns) -> dict[str, float]:
+        """Return the means over cases."""
+        return column_means({name: each for name, each in columns.items() if name != CHANCE})
+
+    def tables(self, cases: Sequence[Case], columns: Columns) -> Tables:
+        """Return the matrix of edited and asked properties, and of its cells the tests."""
+        groups = by_tag(cases, "edited", "effect")
+        cells = {pair: Cell(rows, columns) for pair, rows in groups.items()}
+        cells = {pair: cell for pair, cell in cells.items() if cell.n}
+        found = {
+            "CP, edited x asked": _matrix(cells),
+            "CP by pair": _listed(cells, "CP"),
+            "tests of CP by pair": _tests(cells),
+            "CP-published by pair": _listed(cells, "CP-published"),
+        }
+        return {title: rows for title, rows in found.items() if rows}
+
+
+def _shares(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
+    """Return the shares of a case's prompts that are answered rightly; before, also of guesses."""
+    found: dict[str, list[float]] = {}
+    for probe, answer in zip(case.probes, answers, strict=True):
+        if (golds := _golds(probe)) and isinstance(answer, Scores):
+            for name, right in _right(probe, answer, golds).items():
+                found.setdefault(f"{when}_{name}", []).append(right)
+            if when == "pre":
+                found.setdefault(CHANCE, []).append(_guessed(probe, golds))
+    return {name: fmean(values) for name, values in found.items()}
+
+
+def _golds(probe: Probe) -> list[str]:
+    """Return the labels that are true of the subject; none if the probe is not for us."""
+    if probe.role != ROLE or not isinstance(probe.query, Choose):
+        return []
+    return [label for label in probe.tags.get("gold", "").split("|") if label]
+
+
+def _right(probe: Probe, answer: Scores, golds: Sequence[str]) -> dict[str, float]:
+    """Return by each measure whether the likeliest candidate is right."""
+    query = probe.query
+    assert isinstance(query, Choose)
+    sums = [math.fsum(each) for each in answer.logprobs]
+    likeliest = _best(query.candidates, sums)
+    by_mean = _best(query.candidates, [-answer.nll(i) for i in range(len(sums))])
+    whole = join(query.prompt, likeliest) if likeliest else ""
+    return {
+        "CP": float(likeliest in golds),
+        "CP-norm": float(by_mean in golds),
+        "CP-published": float(any(label in whole for label in golds)),
+    }
+
+
+def _best(candidates: Sequence[str], scores: Sequence[float]) -> str | None:
+    """Return the candidate with the highest score; None for a tie or for scores without an order."""
+    best = max(scores)
+    if any(map(math.isnan, scores)) or scores.count(best) > 1:
+        return None
+    return candidates[scores.index(best)]
+
+
+def _guessed(probe: Probe, golds: Sequence[str]) -> float:
+    """Return the share of the candidates that are true."""
+    assert isinstance(probe.query, Choose)
+    candidates = set(probe.query.candidates)
+    return len(candidates & set(golds)) / len(candidates)
+
+
+Pair = tuple[str, ...]
+"""The property that is edited, and the one that is asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The cases that edit one property and ask for another, where there are both sides."""
+
+    rows: np.ndarray
+    """The numbers of the cases."""
+    columns: Columns
+
+    def sides(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return a measure before and after, of the cases that have both."""
+        before, after = (column(self.columns, f"{w}_{name}", self.rows) for w in ("pre", "post"))
+        both = ~np.isnan(before + after)
+        return before[both], after[both]
+
+    @property
+    def n(self) -> int:
+        """How many cases there are."""
+        return len(self.sides("CP")[0])
+
+    @property
+    def chance(self) -> float:
+        """The share of candidates that are true, the mean over all cases that were asked."""
+        return float(np.nanmean(column(self.columns, CHANCE, self.rows)))
+
+    def shares(self, name: str) -> dict[str, float]:
+        """Return the mean of a measure before and after, and its change."""
+        before, after = (float(side.mean()) for side in self.sides(name))
+        return {"before": before, "after": after, "change": after - before}
+
+
+Cells = Mapping[Pair, Cell]
+
+
+def _matrix(cells: Cells) -> list[Row]:
+    """Return the shares of right choices, by edited property and what is seen, then by asked one."""
+    effects = sorted({effect for _, effect in cells})
+    rows: list[Row] = []
+    for edited in sorted({edited for edited, _ in cells}):
+        shown = {e: cells[edited, e].shares("CP") for e in effects if (edited, e) in cells}
+        for when in ("before", "after", "change"):
+            values = {e: shown[e][when] if e in shown else None for e in effects}
+            mean = fmean(shares[when] for shares in shown.values())
+            rows.append({"edited": edited, "CP": when, **values, "mean": mean})
+    return rows
+
+
+def _listed(cells: Cells, name: str) -> list[Row]:
+    """Return a measure of each pair beside what guessing yields, and the plain mean of the rows.
+
+    The paper's Table 5 divides the sum of 7 rows by 8, for a pair that it does not show.
+    """
+    rows: list[Row] = [
+        {"edited": edited, "asked": asked, "cases": cell.n}
+        | {"chance": cell.chance, **cell.shares(name)}
+        for (edited, asked), cell in cells.items()
+    ]
+    if len(rows) < 2:
+        return rows
+    means = {what: fmean(row[what] for row in rows) for what in list(rows[0])[3:]}
+    return [*rows, {"edited": "mean of rows", "asked": "", "cases": None, **means}]
+
+
+def _tests(cells: Cells) -> list[Row]:
+    """Return McNemar's test of each pair, and the test for two samples that the paper prints."""
+    tests = [mcnemar(*cell.sides("CP")) for cell in cells.values()]
+    adjusted = benjamini_hochberg([test.p for test in tests])
+    return [
+        {"edited": edited, "asked": asked, "lost": test.lost, "gained": test.gained}
+        | {"p": test.p, "p BH": corrected}
+        | _published(cell)
+        for ((edited, asked), cell), test, corrected in zip(
+            cells.items(), tests, adjusted, strict=True
+        )
+    ]
+
+
+def _published(cell: Cell) -> dict[str, float | None]:
+    test = two_sample(*cell.sides("CP"))
+    return {"t unpaired": test.t, "p unpaired": test.p}

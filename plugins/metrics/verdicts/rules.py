@@ -1,0 +1,314 @@
+"""Does the model follow an edited rule? The measures of RULE-EDIT, from a judge's verdicts.
+
+After the paper's Rel, Gen, Loc, IP, RU and HG. It has a model as judge; here it is whatever judge the
+run names, and nothing is read but its verdicts. What the judge could not decide counts as wrong, and
+its share is given; what it has not judged yet is left out. The share of answers that stay with the
+old rule, the parts of IP, RU and HG, and two of the three localities are ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from edit_harness import Answer, Case, Measure, Metric, Probe, Text, Verdict
+from edit_harness.stats import column_means
+
+from ..sources import RULE_EDIT
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NEIGHBORHOOD, HIERARCHY = "neighborhood", "hierarchy"
+ANSWERS = {"efficacy": "Rel", "paraphrase": "Gen", "instance": "IP"}
+"""What the share of right answers to the probes of a role is called."""
+INSTANCES = {"direct": "IP-direct", "steps": "IP-steps"}
+UNDERSTANDING = "understanding"
+FORMS = {"formula": "RU-f", "description": "RU-d"}
+CHECKS = " checks"
+"""Ends the name of a column that says how many checks a share is of."""
+ASKING = (*ANSWERS, UNDERSTANDING, HIERARCHY)
+"""The roles that ask for what the edit makes right."""
+PAPER = "RULE-EDIT, Tables 1-3"
+OURS = "ours, beside those of RULE-EDIT"
+PIECE = re.compile(r"\w+|[^\w\s]")
+
+
+def _share(prompts: str, source: str, role: str, *, detail: bool = False) -> Measure:
+    formula = f"share of right answers, {prompts}"
+    return Measure(formula, detail=detail, source=source, probes=(role,))
+
+
+def _locality(formula: str, source: str = OURS, *, detail: bool = False) -> Measure:
+    return Measure(formula, detail=detail, source=source, probes=(NEIGHBORHOOD,))
+
+
+def _checked(formula: str, source: str = OURS, *, detail: bool = False) -> Measure:
+    return Measure(formula, detail=detail, source=source, probes=(HIERARCHY,))
+
+
+class Judged(NamedTuple):
+    """A probe that asks for the new rule, and the verdict on its reply."""
+
+    probe: Probe
+    verdict: Verdict
+
+    @property
+    def score(self) -> float:
+        """1 for a right reply, 0 for a wrong or undecided one."""
+        return self.verdict.score or 0.0
+
+
+def judged(case: Case, answers: Sequence[Answer]) -> list[Judged]:
+    """Return what has been judged of the questions about the rule, and of those that depend on it."""
+    return [
+        Judged(probe, verdict)
+        for probe, answer in zip(case.probes, answers, strict=True)
+        if _asks(probe) and (verdict := counted(answer))
+    ]
+
+
+def counted(answer: Answer) -> Verdict | None:
+    """Return the verdict on a reply; None if there is none, none yet, or none that can be read."""
+    verdict = answer.verdict if isinstance(answer, Text) else None
+    return verdict if verdict and verdict.counts else None
+
+
+def _asks(probe: Probe) -> bool:
+    """Tell whether a probe asks for what the edit makes right."""
+    return probe.key is not None and probe.role in ASKING
+
+
+class RuleAnswers(Metric):
+    """Right answers about the edited rule, each the mean over a case's probes, then over cases.
+
+    RU is the mean of its two parts where a case has both, as when instances are written; a case of
+    which one part has not been judged has no RU.
+    """
+
+    citation = RULE_EDIT
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "Rel": _share("the edited prompts", PAPER, "efficacy"),
+        "Gen": _share("their rephrasings", PAPER, "paraphrase"),
+        "IP": _share("instances that were not written", PAPER, "instance"),
+        "RU": _share("the rule in the other form; or (RU-f + RU-d)/2", PAPER, "understanding"),
+        "Rev": Measure(
+            "share of answers that are right by the old rule, all prompts", "lower",
+            source=OURS, probes=ASKING,
+        ),
+        "IP-direct": _share("instances asked at once", OURS, "instance", detail=True),
+        "IP-steps": _share("instances worked out", OURS, "instance", detail=True),
+        "RU-f": _share("the formula", PAPER, "understanding", detail=True),
+        "RU-d": _share("the description", PAPER, "understanding", detail=True),
+        "Undecided": Measure(
+            "share of answers that the judge could not decide, all prompts; they count as wrong",
+            "lower", detail=True, source=OURS, probes=ASKING,
+        ),
+    }  # fmt: skip
+
+    def measure(
+        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
+    ) -> dict[str, float]:
+        """Return the shares before and after the edit; before, Rev is what was known of the old."""
+        return _shares("pre", case, before) | _shares("post", case, after)
+
+    def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
+        """Count a failed edit as wrong answers; it has neither reverted nor undecided ones."""
+        values = _shares("pre", case, before) if before else {}
+        shares = _with_understanding(dict.fromkeys(_asked(case), 0.0), case)
+        return values | {f"post_{name}": share for name, share in shares.items()}
+
+
+def _shares(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
+    found = judged(case, answers)
+    scores: dict[str, list[float]] = {}
+    for each in found:
+        for name in _names(each.probe):
+            scores.setdefault(name, []).append(each.score)
+    shares = {name: fmean(values) for name, values in scores.items()}
+    shares = _with_understanding(shares, case)
+    if found:
+        shares["Rev"] = fmean(each.verdict.reverted for each in found)
+        shares["Undecided"] = fmean(each.verdict.status == "undecided" for each in found)
+    return {f"{when}_{name}": share for name, share in shares.items()}
+
+
+def _with_understanding(shares: Mapping[str, float], case: Case) -> dict[str, float]:
+    """Add RU, if what a case asks for it has all been judged."""
+    parts = [name for name in FORMS.values() if name in _asked(case)]
+    if not parts or not all(name in shares for name in parts):
+        return dict(shares)
+    return {**shares, "RU": fmean(shares[name] for name in parts)}
+
+
+def _asked(case: Case) -> dict[str, None]:
+    """Return the shares of right answers that a case's probes belong to, in their order."""
+    return dict.fromkeys(name for probe in case.probes if _asks(probe) for name in _names(probe))
+
+
+def _names(probe: Probe) -> list[str]:
+    """Return which shares of right answers a probe belongs to, RU as a whole left out."""
+    if probe.role == UNDERSTANDING:
+        names = [FORMS.get(probe.tags.get("of", ""), "")]
+    elif probe.role == "instance":
+        names = [ANSWERS[probe.role], INSTANCES.get(probe.tags.get("kind", ""), "")]
+    else:
+        names = [ANSWERS.get(probe.role, "")]
+    return [name for name in names if name]
+
+
+class RuleLocality(Metric):
+    """Do other rules stay as they were? Replies after the edit against those before, by three rules.
+
+    What the replies are worth does not matter. There is no ``pre_`` value, which would be 1.
+    """
+
+    citation = RULE_EDIT
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "Loc": _locality(
+            "share of the first L words and symbols that are as before the edit, L those of the reply "
+            "before; prompts on other rules",
+            f"{PAPER}, whose values fit an overlap of tokens; EasyEdit's is of ids of tokens",
+        ),
+        "Loc-exact": _locality("share of replies that are the same text, prompts on other rules"),
+        "Loc-sem": _locality(
+            "share of replies that say the same by the judge, prompts on other rules",
+            f"{PAPER}, whose text has a judge compare replies",
+        ),
+        "Loc-same-shape": _locality("Loc, rules of the same shape", detail=True),
+        "Loc-other-shape": _locality("Loc, rules of other shapes", detail=True),
+        "Loc-undecided": replace(
+            _locality(
+                "share of replies of which the judge could not tell; Loc-sem counts them as changed",
+                detail=True,
+            ),
+            better="lower",
+        ),
+    }
+
+    def measure(
+        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
+    ) -> dict[str, float]:
+        """Return the mean over the prompts on other rules, after the edit."""
+        values: dict[str, list[float]] = {}
+        for probe, old, new in zip(case.probes, before, after, strict=True):
+            if _neighbor(probe) and isinstance(old, Text) and isinstance(new, Text):
+                for name, value in _kept(probe, old, new).items():
+                    values.setdefault(name, []).append(value)
+        return {f"post_{name}": fmean(values[name]) for name in self.measures if name in values}
+
+    def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
+        """Count a failed edit as one that has left nothing as it was."""
+        found = {name for probe in case.probes if _neighbor(probe) for name in _localities(probe)}
+        return {f"post_{name}": 0.0 for name in self.measures if name in found}
+
+
+def _neighbor(probe: Probe) -> bool:
+    return probe.role == NEIGHBORHOOD and probe.key is not None
+
+
+def _localities(probe: Probe) -> list[str]:
+    """Return which localities a probe belongs to."""
+    kind = probe.tags.get("kind", "").replace("_", "-")
+    return ["Loc", "Loc-exact", "Loc-sem", f"Loc-{kind}"]
+
+
+def _kept(probe: Probe, old: Text, new: Text) -> dict[str, float]:
+    """Return how much of one reply is as before, by each rule that can tell."""
+    share = agreement(old.text, new.text)
+    values = dict.fromkeys(_localities(probe), share)
+    values["Loc-exact"] = float(old.text.strip() == new.text.strip())
+    del values["Loc-sem"]
+    if verdict := counted(new):
+        values["Loc-sem"] = verdict.score or 0.0
+        values["Loc-undecided"] = float(verdict.status == "undecided")
+    return values
+
+
+def agreement(old: str, new: str) -> float:
+    """Return the share of the words and symbols of the old text that the new one has in its place.
+
+    EasyEdit compares ids of tokens; a text is cut here into runs of letters and digits, and single
+    other signs. What the new text lacks differs, and what it has more is not looked at. An empty
+    text agrees with an empty one alone.
+    """
+    pieces, others = PIECE.findall(old), PIECE.findall(new)
+    if not pieces:
+        return float(not others)
+    return sum(one == two for one, two in zip(pieces, others, strict=False)) / len(pieces)
+
+
+class RuleHierarchy(Metric):
+    """Right answers about rules that depend on the edited one: all checks of all cases count alike.
+
+    Cases have different numbers of checks, which are stored beside their shares.
+    """
+
+    citation = RULE_EDIT
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "HG": _checked("right answers / all checks of dependent rules, pooled over cases", PAPER),
+        "HG-f": _checked("HG, formulas", detail=True),
+        "HG-i": _checked("HG, instances", detail=True),
+        "HG-published": _checked("HG, dependences that the paper has", detail=True),
+        "HG-ours": _checked("HG, dependences that are ours", detail=True),
+    }
+
+    def measure(
+        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
+    ) -> dict[str, float]:
+        """Return the shares of right answers, and what they are of, before and after the edit."""
+        return _checks("pre", case, before) | _checks("post", case, after)
+
+    def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
+        """Count a failed edit as wrong in every check."""
+        values = _checks("pre", case, before) if before else {}
+        asked = [probe for probe in case.probes if probe.role == HIERARCHY and _asks(probe)]
+        return values | _pooled("post", [(probe, 0.0) for probe in asked])
+
+    def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Return right answers over checks, over all cases."""
+        return {
+            name: _ratio(shares * columns[_weight(name)], columns[_weight(name)])
+            for name, shares in columns.items()
+            if not name.endswith(CHECKS)
+        }
+
+
+def _weight(name: str) -> str:
+    """Return the column that says how many checks a share is of."""
+    return f"{name}{CHECKS}"
+
+
+def _ratio(right: np.ndarray, checks: np.ndarray) -> float:
+    sums = column_means({"right": right, "checks": checks})
+    return sums["right"] / sums["checks"]
+
+
+def _checks(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
+    found = [each for each in judged(case, answers) if each.probe.role == HIERARCHY]
+    return _pooled(when, [(each.probe, each.score) for each in found])
+
+
+def _pooled(when: str, scored: Sequence[tuple[Probe, float]]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for name, belongs in PARTS.items():
+        if scores := [score for probe, score in scored if belongs(probe)]:
+            values[f"{when}_{name}"] = fmean(scores)
+            values[_weight(f"{when}_{name}")] = float(len(scores))
+    return values
+
+
+def _tagged(tag: str, value: str) -> Callable[[Probe], bool]:
+    return lambda probe: probe.tags.get(tag) == value
+
+
+PARTS: Mapping[str, Callable[[Probe], bool]] = {
+    "HG": lambda probe: True,
+    "HG-f": _tagged("of", "formula"),
+    "HG-i": _tagged("of", "instance"),
+    "HG-published": _tagged("link", "published"),
+    "HG-ours": _tagged("link", "ours"),
+}

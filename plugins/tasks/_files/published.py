@@ -1,0 +1,224 @@
+"""Tasks whose cases come from one published file: where it is, and whether it is the right one.
+
+What is in the file, and what a case is made of, is said by the task itself.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Self
+
+from edit_harness import Case, DataError, ModelSource, Task
+from edit_harness.files import Remote, cache_folder, fetch, known_sha256, set_aside
+
+from .records import Entry
+
+HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
+
+
+def hosted(name: str, size: int = 0, sha256: str = "") -> Remote:
+    """Return a file among the data that the authors of ROME and MEMIT share."""
+    return Remote(tuple(f"{host}/data/dsets/{name}" for host in HOSTS), name, size, sha256)
+
+
+def local(name: str, remedy: str) -> Path:
+    """Return the path of a user's file. Raises `DataError` with the remedy if it is not there."""
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise DataError(f"there is no file {str(path)!r}", remedy)
+    return path
+
+
+def unusable(name: str, problem: str) -> Case:
+    """Return the case of a record that none can be made of: it is listed, and not run."""
+    return Case(name, (), (), problem=problem)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A benchmark's file as its authors share it."""
+
+    title: str
+    """What the benchmark is called in messages."""
+    remote: Remote
+    records: int
+    """How many it has; a download with another number is not right."""
+    sha256: str = ""
+    """Empty if unknown. A download that departs from it may still be right, and is noted."""
+    size: int = 0
+    """In bytes; 0 if unknown."""
+
+
+@dataclass
+class SampledTask(Task):
+    """A task on data of its authors', or on a sample that the model brings along."""
+
+    data: str = "auto"
+    """"auto" (the model's own sample, if it brings one), "download", or where the data are."""
+
+    sample: ClassVar[str]
+    """Key of the model's own sample among the data that its source brings along."""
+    otherwise: ClassVar[str] = "download"
+    """What "auto" is for a model without a sample."""
+    theirs: ClassVar[str] = "authors' file"
+    """What a download is called."""
+
+    def __post_init__(self) -> None:
+        self._sampled = False
+
+    def bind(self, source: ModelSource) -> Self:
+        """Return the task with the model's own sample, or with the authors' data."""
+        if self.data != "auto":
+            return self
+        sample = source.data.get(self.sample, "")
+        bound = replace(self, data=sample or self.otherwise)
+        bound._sampled = bool(sample)
+        return bound
+
+    @property
+    def origin(self) -> str:
+        """Say in a few words which data the cases come from."""
+        if self._sampled:
+            return "bundled sample"
+        return self.theirs if self._downloads else Path(self.data).name
+
+    @property
+    def _downloads(self) -> bool:
+        return self.data in ("auto", "download")
+
+
+@dataclass
+class FileTask(SampledTask):
+    """A task with one case, at most, for every record of a file.
+
+    A record of no use makes a case that says why. Raises `DataError` if the data cannot be had, have
+    another checksum than the user gave, or are not of the layout.
+    """
+
+    data: str = "auto"
+    """"auto" (the model's own sample, if it brings one), "download", or a .json or .jsonl file."""
+    sha256: str = ""
+    """The checksum that the data must have; empty for any."""
+
+    published: ClassVar[Published]
+
+    @abstractmethod
+    def records(self, path: Path) -> list[Entry]:
+        """Return the records of a file, checked. Raises `DataError` that lists problems."""
+
+    @abstractmethod
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
+        """Yield the cases, in the order of the records."""
+
+    @classmethod
+    def dataset(cls) -> Mapping[str, str]:
+        """Say what is known of the authors' file, and what is taken by default."""
+        known = cls.published
+        return {
+            "default": "the sample that the model brings along, or else the authors' file",
+            "records": f"{known.records:,} in the authors' file",
+            "from": " or ".join(known.remote.urls),
+            "size": f"{known.size:,} bytes" if known.size else "unknown",
+            "sha256": known.sha256 or "unknown; a run says what it got",
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know of the data; it may download them."""
+        known = self.published
+        if not self._downloads or (digest := self.digest) == known.sha256:
+            return ()
+        size = f"{self._file().stat().st_size:,} bytes"
+        if not known.sha256:
+            return (f"no checksum of {known.title} is known; got sha256 {digest} ({size})",)
+        note = (
+            f"the downloaded {known.title} is not the file that is known: expected sha256 "
+            f"{known.sha256} ({known.size:,} bytes), got {digest} ({size})"
+        )
+        return (note,)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the file that the cases come from; it may download it."""
+        return known_sha256(self._file())
+
+    def cases(self) -> Iterable[Case]:
+        """Yield the cases, in the order of the file."""
+        path = self._file()
+        self._check_digest(path)
+        try:
+            entries = self.records(path)
+            wanted = self.published.records
+            if self._downloads and len(entries) != wanted:
+                raise DataError(f"{path} has {len(entries):,} records, not {wanted:,}")
+        except DataError as error:
+            if not self._downloads:
+                raise
+            raise self._bad_download(path, error) from None
+        yield from self.made_of(entries)
+
+    def _file(self) -> Path:
+        if self._downloads:
+            return fetch(self.published.remote)
+        remedy = f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})"
+        return local(self.data, remedy)
+
+    def _check_digest(self, path: Path) -> None:
+        if not self.sha256 or (got := known_sha256(path)) == self.sha256.lower():
+            return
+        remedy = "correct the checksum, or give the file that it belongs to"
+        # A cache that holds the authors' own file is right, whatever the user expected.
+        if self._downloads and got != self.published.sha256:
+            remedy = f"the download was moved to {set_aside(path)}; try again"
+        raise DataError(f"{path}: expected sha256 {self.sha256.lower()}, got {got}", remedy)
+
+    def _bad_download(self, path: Path, error: DataError) -> DataError:
+        """Move a download aside, and return what to tell the user."""
+        got, known = known_sha256(path), self.published.sha256
+        sums = f"expected sha256 {known}, got {got}" if known else f"sha256 {got}"
+        remedy = (
+            f"{error.remedy}; the download was moved to {set_aside(path)}: try again, and if it is "
+            "the same, correct a copy and name it with --task-args data=FILE"
+        )
+        return DataError(f"{error.cause} ({sums})", remedy.lstrip("; "))
+
+
+@dataclass
+class GivenFileTask(FileTask):
+    """A task on a file of its authors' that the user gets, since no download can be vouched for.
+
+    Raises `DataError` that says where the file is if none is given and the model brings no sample.
+    """
+
+    data: str = "auto"
+    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file."""
+
+    otherwise = "auto"
+    files: ClassVar[str]
+    """The authors' files, and how many records each has."""
+
+    @classmethod
+    def dataset(cls) -> Mapping[str, str]:
+        """Say where the authors' files are, and that none of them has been tried."""
+        return {
+            "default": "the sample that the model brings along; or else a file, data=FILE",
+            "records": cls.files,
+            "from": f"{cls.published.remote.urls[0]} (not downloaded by edit-harness)",
+            "size": "unknown",
+            "sha256": "unknown; untried on the genuine files, read by their published layout",
+        }
+
+    @property
+    def _downloads(self) -> bool:
+        return False
+
+    def _file(self) -> Path:
+        if self.data != "auto":
+            return local(self.data, "data is a .json or .jsonl file")
+        raise DataError(
+            f"{self.published.title} is not downloaded, and the model brings no sample of it",
+            f"get a file from {self.published.remote.urls[0]}: --task-args data=FILE",
+        )

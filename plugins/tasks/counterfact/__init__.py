@@ -1,0 +1,1 @@
+"""CounterFact and CounterFact+."""

@@ -1,0 +1,208 @@
+"""CounterFact (Meng et al., 2022) and CounterFact+ (Hoelscher-Obermaier et al., 2023).
+
+One record of the authors' file is one case: a fact to rewrite, paraphrases that should follow it,
+and prompts on neighbouring subjects that should not. CounterFact+ also puts the edited fact in
+front of the neighbourhood prompts.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Self
+
+from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
+from edit_harness.registry.fields import Natural
+
+from .._files.composition import Row
+from .._files.published import FileTask, Published, hosted, unusable
+from .._files.records import Entry, Record
+from . import counterfact_composition, counterfact_records
+
+AUTHORS = Published(
+    "CounterFact",
+    hosted("counterfact.json"),
+    records=21_919,
+    sha256="d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f",
+    size=45_108_470,
+)
+TEXT_METRICS = ("fluency", "consistency")
+TEXT_TOKENS, TEXT_TOP_K = 100, 5
+"""How texts are sampled, as in ROME's code: the length with the prompt, and among how many."""
+
+
+@dataclass
+class CounterFact(FileTask):
+    """Counterfactual facts with paraphrases and neighbours; 21,919 records in the authors' file."""
+
+    generation: Natural = 0
+    """Sample texts for GE and RS of every so manyth record, from the first on: 1 for all, 10 as in
+    MEMIT's large runs, 0 for none. The texts of a record, 100 tokens each with the prompt, cost
+    about ten times what its other prompts do."""
+    references: str = "auto"
+    """What RS compares texts with: "auto" (what the model brings along, or else nothing), "authors"
+    (to download, 1 GB), "none", or a .json file in the layout of attribute_snippets.json."""
+    seed: int = 0
+    """Of the sampled texts."""
+
+    published = AUTHORS
+    sample = "counterfact"
+    protocol: ClassVar[str] = (
+        "Each prompt is followed by one space and the new or the true object, and both are scored "
+        "under teacher forcing, before the edit and after it: the edited prompt (efficacy), 2 "
+        "paraphrases, 10 prompts on neighbouring subjects and 10 on subjects that the new object is "
+        "true of (attribute). On neighbours the next-token distributions are compared too. With "
+        "generation=N, every Nth record's generation prompts are continued to 100 tokens in all, "
+        "drawn among the 5 likeliest, past the end-of-text token; GE and RS are of these texts."
+    )
+    version: ClassVar[str] = "0.1"
+    metrics: ClassVar[Sequence[str]] = ("success", "magnitude", "accuracy", "nkl")
+    citation = (
+        "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. "
+        "NeurIPS 2022"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.generation:
+            # Of the class, `metrics` names those that every run has.
+            self.metrics = (*type(self).metrics, *TEXT_METRICS)  # type: ignore[misc]
+
+    def bind(self, source: ModelSource) -> Self:
+        """Return the task with the model's own sample and references, or with the authors' file."""
+        bound = super().bind(source)
+        if bound._sampled and bound.references == "auto":
+            bound.references = source.data.get("references", "none")
+        return bound
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know of the data; it may download them."""
+        return (*super().notes, *self._notes_on_references)
+
+    def records(self, path: Path) -> list[Entry]:
+        """Return the records of a file, checked."""
+        return counterfact_records.read(path)
+
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
+        """Yield a case for every record."""
+        library = self._library() if self.generation and self._refers else ""
+        for i, (record, problem) in enumerate(entries):
+            if problem:
+                yield unusable(str(record["case_id"]), problem)
+                continue
+            case = self._case(record)
+            told = self.generation and i % self.generation == 0
+            yield self._with_texts(case, record, library) if told else case
+
+    def composition(self) -> Mapping[str, Sequence[Row]]:
+        """Return the table of the data as the ROME paper prints it, and what is asked of it."""
+        entries = self.records(self._file())
+        usable = [record for record, problem in entries if not problem]
+        return {counterfact_composition.TITLE: counterfact_composition.table(usable),
+                **super().composition()}  # fmt: skip
+
+    @property
+    def _notes_on_references(self) -> tuple[str, ...]:
+        if not self.generation or self.references == "authors":
+            return ()
+        if not self._refers:
+            return ("there are no reference texts, so no RS: --task-args references=authors",)
+        name = Path(self.references).name
+        return (f"RS is of the texts in {name}, not of the authors' references",)
+
+    @property
+    def _refers(self) -> bool:
+        """Whether there are reference texts."""
+        return self.references not in ("auto", "none")
+
+    def _library(self) -> str:
+        """Return the name of the reference texts; they are read if they are not in the cache."""
+        # Here, since it brings numpy and scipy along.
+        from . import snippets
+
+        return snippets.library(self.references)
+
+    def _case(self, record: Record) -> Case:
+        rewrite = record["requested_rewrite"]
+        request = Request(
+            rewrite["prompt"],
+            rewrite["subject"],
+            rewrite["target_new"]["str"],
+            rewrite["target_true"]["str"],
+        )
+        relation = rewrite.get("relation_id")
+        return Case(
+            id=str(record["case_id"]),
+            requests=(request,),
+            probes=tuple(self._probes(record, request)),
+            tags={"relation": relation} if relation else {},
+        )
+
+    def _with_texts(self, case: Case, record: Record, library: str) -> Case:
+        """Return the case with probes for texts, and with the name of what they should be like."""
+        queries = (
+            Generate(
+                prompt,
+                max_new_tokens=TEXT_TOKENS,
+                top_k=TEXT_TOP_K,
+                seed=zlib.crc32(f"{self.seed}/{case.id}/{i}".encode()),
+                max_tokens=TEXT_TOKENS,
+                to_the_end=True,
+            )
+            for i, prompt in enumerate(record.get("generation_prompts", ()))
+        )
+        probes = (*case.probes, *(Probe("generation", query) for query in queries))
+        rewrite = record["requested_rewrite"]
+        relation, target = rewrite.get("relation_id"), rewrite["target_new"].get("id")
+        known = library and relation and target
+        about = {"library": library, "topic": counterfact_records.topic(relation, target)}
+        tags = about if known else {}
+        return replace(case, probes=probes, tags={**case.tags, **tags})
+
+    def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
+        neighbors = record["neighborhood_prompts"]
+        yield from _choices("efficacy", [request.text], request)
+        yield from _choices("paraphrase", record["paraphrase_prompts"], request)
+        yield from _choices("neighborhood", neighbors, request)
+        yield from _drifts("neighborhood", neighbors)
+        yield from _choices("attribute", record.get("attribute_prompts", ()), request)
+
+
+@dataclass
+class CounterFactPlus(CounterFact):
+    """CounterFact, and every neighbourhood prompt once more behind the edited fact.
+
+    The prefix is the rewrite prompt with the new object, a full stop and one space (section 3 of
+    the paper); the model before the edit is asked the same.
+    """
+
+    protocol = (
+        f"{CounterFact.protocol} CounterFact+ asks each neighbourhood prompt once more behind the "
+        "edited prompt, the new object, a full stop and one space (neighborhood-plus), before the "
+        "edit too."
+    )
+    citation = (
+        "Hoelscher-Obermaier, Persson, Kran, Konstas, Barez: Detecting Edit Failures in Large "
+        "Language Models: An Improved Specificity Benchmark. Findings of ACL 2023"
+    )
+
+    def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
+        yield from super()._probes(record, request)
+        prompts = [
+            f"{request.statement}. {prompt.strip()}" for prompt in record["neighborhood_prompts"]
+        ]
+        yield from _choices("neighborhood-plus", prompts, request)
+        yield from _drifts("neighborhood-plus", prompts)
+
+
+def _choices(role: str, prompts: Iterable[str], request: Request) -> Iterator[Probe]:
+    """Yield a probe between the new and the true object for each prompt."""
+    candidates = (request.target_new, request.target_true)
+    return (Probe(role, Choose(prompt, candidates)) for prompt in prompts)
+
+
+def _drifts(role: str, prompts: Iterable[str]) -> Iterator[Probe]:
+    return (Probe(role, Drift(prompt)) for prompt in prompts)

@@ -1,0 +1,312 @@
+"""RippleEdits (Cohen et al., 2024): what else has to change with an edited fact, and what must not.
+
+The authors' layout is read: recent.json, random.json, popular.json. An example is an edit with tests
+along six axes; a test has questions, and conditions that the unedited model has to meet. Everything is
+asked by greedy generation; which tests count is worked out by the metric, from the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from edit_harness import Case, Choose, DataError, Generate, Key, Probe, Request
+from edit_harness.files import Remote
+
+from .._files import records as reading
+from .._files.composition import Row
+from .._files.published import GivenFileTask, Published, unusable
+from .._files.records import Entry, Problem, Record, kind_of, wrong_objects, wrong_text, wrong_texts
+from .ripple_wording import FEWEST, Templates, Worded, cut, target, templates
+
+AUTHORS = Published(
+    "RippleEdits", Remote(("https://github.com/edenbiran/RippleEdits",), "RippleEdits"), 4_755
+)
+AXES: Mapping[str, str] = {
+    "Relation_Specificity": "relation-specificity",
+    "Logical_Generalization": "logical-generalization",
+    "Subject_Aliasing": "subject-aliasing",
+    "Compositionality_I": "compositionality-1",
+    "Compositionality_II": "compositionality-2",
+    "Forgetfulness": "forgetfulness",
+}
+"""The roles of the probes of each axis, by the axis's name in the file."""
+CONDITION = "condition"
+"""The role of what the unedited model has to know."""
+PASSES = {"OR": "any", "AND": "all"}
+OLD = ("original_fact", "previous_fact")
+"""What the files, and the authors' code, call the fact before the edit."""
+FIRST = "record 1"
+"""What `records.read` calls the record that tells of which benchmark a file is."""
+TOKENS = 30
+"""How long a continuation is."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the examples of a file say of each other: how relations are worded, and names by id."""
+
+    wording: Templates
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass
+class RippleEdits(GivenFileTask):
+    """Edits with tests of their consequences along six axes; 4,755 in the authors' three files.
+
+    A question is passed if each of its answers stands, by one of its names, in the 30 tokens behind
+    the prompt. A case is called by the position of its example, counted from 0.
+    """
+
+    published = AUTHORS
+    sample = "rippleedits"
+    files = "1,948 in recent.json, 1,922 in random.json, 885 in popular.json"
+    version: ClassVar[str] = "0.1"
+    metrics = ("ripple", "success", "judging")
+    judge = "match"
+    protocol = (
+        f"Prompts are continued greedily by {TOKENS} tokens: the edited fact, the questions of each test "
+        "and its conditions. A judge looks for the names of each answer in the continuation, as whole "
+        "words and without the prompt (the authors' code looks for substrings, at the prompt too, and "
+        "its length in tokens is the prompt's in characters and 30). Where the old object is known, it "
+        "is scored with the new one."
+    )
+    citation = (
+        "Cohen, Biran, Yoran, Globerson, Geva: Evaluating the Ripple Effects of Knowledge Editing in "
+        "Language Models. TACL 2024"
+    )
+
+    def records(self, path: Path) -> list[Entry]:
+        """Return the examples of a file, checked. Raises `DataError` if they are of another layout."""
+
+        def wrong(here: str, record: Record) -> Iterable[Problem]:
+            if here == FIRST and "edit" not in record:
+                raise DataError(
+                    f"{path}: {here} has no 'edit'; {_looks(record)}", f"examples: {self.files}"
+                )
+            return _wrong(record)
+
+        return reading.read(path, wrong)
+
+    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
+        """Return a case for every example. Raises `DataError` if no edit can be cut into parts."""
+        known = _known([record for record, problem in entries if not problem])
+        found = [
+            unusable(str(i), problem) if problem else _case(str(i), record, known)
+            for i, (record, problem) in enumerate(entries)
+        ]
+        if all(case.problem for case in found):
+            raise DataError(
+                f"{Path(self.data).name}: {found[0].problem}",
+                f"none of {len(found):,} examples can be used; how relations are worded is read off "
+                "the whole file, so a part of one may be too short",
+            )
+        return found
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know of the data."""
+        tests = [t for record in self._usable for _, t in _tests(record) if t["test_queries"]]
+        left = sum(not _askable(test) for test in tests)
+        if not left:
+            return ()
+        return (f"{left:,} of {len(tests):,} tests ask for something without a name; left out",)
+
+    def composition(self) -> Mapping[str, Sequence[Row]]:
+        """Return the table of the tests that are asked by axis, and what is asked of the cases."""
+        cases = [case for case in self.cases() if not case.problem]
+        rows = [_axis_row(axis, role, cases) for axis, role in AXES.items()]
+        return {"tests by axis": rows, **super().composition()}
+
+    @cached_property
+    def _usable(self) -> list[Record]:
+        return [record for record, problem in self.records(self._file()) if not problem]
+
+
+def _axis_row(axis: str, role: str, cases: Sequence[Case]) -> Row:
+    """Count what is asked; a question with several answers is several probes."""
+    asked = {
+        (case.id, tags["test"], tags["query"], probe.role, tags["passes"])
+        for case in cases
+        for probe in case.probes
+        if (tags := probe.tags).get("axis") == role
+    }
+    tests = {(case, test, passes) for case, test, _, _, passes in asked}
+    conditions = sum(kind == CONDITION for *_, kind, _ in asked)
+    return {
+        "axis": axis,
+        "examples": len({case for case, *_ in tests}),
+        "tests": len(tests),
+        "questions": len(asked) - conditions,
+        "conditions": conditions,
+        "all must pass": sum(passes == "all" for *_, passes in tests),
+    }
+
+
+def _known(records: Sequence[Record]) -> Known:
+    """Return what a file says of the wording of its relations and of the names of its objects."""
+    queries = [query for record in records for query in _queries(record)]
+    plain = [query for query in queries if _is_plain(query)]
+    names: dict[str, Sequence[str]] = {}
+    for query in queries:
+        two_hops = query.get("query_type") == "two_hop"
+        ids = query.get("second_hop_target_ids" if two_hops else "target_ids")
+        if isinstance(ids, list) and len(ids) == len(query["answers"]):
+            found = zip(ids, query["answers"], strict=True)
+            names |= {str(name): _names(answer) for name, answer in found}
+    worded = (
+        Worded(query["relation"], str(query.get("subject_id", query["prompt"])), query["prompt"])
+        for query in plain
+    )
+    edits = (record["edit"] for record in records)
+    stated = (
+        Worded(edit["relation"], str(edit.get("subject_id", edit["prompt"])), edit["prompt"])
+        for edit in edits
+    )
+    return Known(templates(worded, stated), names)
+
+
+def _queries(record: Record) -> Iterator[Record]:
+    for _, test in _tests(record):
+        yield from test["test_queries"]
+        yield from test["condition_queries"]
+
+
+def _is_plain(query: Record) -> bool:
+    """Tell whether a prompt is its relation's own wording, with the subject in its place."""
+    of_one = query.get("query_type", "regular") == "regular" and not query.get("phrase")
+    return of_one and isinstance(query.get("relation"), str)
+
+
+def _tests(record: Record) -> Iterator[tuple[str, Record]]:
+    """Yield the tests of an example with the name of their axis."""
+    for axis in AXES:
+        for test in record.get(axis, []):
+            yield axis, test
+
+
+def _case(name: str, record: Record, known: Known) -> Case:
+    edit = record["edit"]
+    request = _request(edit, known)
+    if isinstance(request, str):
+        return unusable(name, f"record {int(name) + 1}: {request}")
+    tags = {"relation": edit["relation"], "type": record["example_type"]}
+    aliases = known.names.get(str(edit["target_id"]), ())
+    probes = (*_facts(request, aliases), *_asked(record))
+    return Case(name, (request,), probes, tags)
+
+
+def _request(edit: Record, known: Known) -> Request | str:
+    """Return what is written, or why the sentence does not say it."""
+    if (template := known.wording.get(edit["relation"])) is None:
+        return (
+            f"the file does not tell how {edit['relation']} is worded: it takes {FEWEST} subjects of "
+            "which it is said alike"
+        )
+    original = next((edit[name]["prompt"] for name in OLD if edit.get(name)), "")
+    names = known.names.get(str(edit["target_id"]), ())
+    parts = cut(edit["prompt"], template, original, names)
+    if isinstance(parts, str):
+        return parts
+    request = Request(parts.prompt, parts.subject, parts.target)
+    true = target(original, request.text)
+    if true == parts.target:
+        return f"the edit changes nothing: the object is {true!r} before and after"
+    return Request(parts.prompt, parts.subject, parts.target, true)
+
+
+def _facts(request: Request, aliases: Sequence[str]) -> Iterator[Probe]:
+    """Yield what tells whether the edit took."""
+    new, true = request.target_new, request.target_true
+    yield _probe("fact", request.text, _key([new, *aliases], true), {})
+    if true:
+        yield Probe("efficacy", Choose(request.text, (new, true)))
+
+
+def _asked(record: Record) -> Iterator[Probe]:
+    """Yield a probe for each answer of each question of the tests, and of their conditions."""
+    for number, (axis, test) in enumerate(_tests(record)):
+        if not _askable(test):
+            continue
+        tags = {"axis": AXES[axis], "test": str(number), "passes": PASSES[test["test_condition"]]}
+        for query, each in enumerate(test["test_queries"]):
+            yield from _answers(AXES[axis], each, {**tags, "query": str(query)})
+        for query, each in enumerate(test["condition_queries"]):
+            yield from _answers(CONDITION, each, {**tags, "query": str(query)})
+
+
+def _answers(role: str, query: Record, tags: Mapping[str, str]) -> Iterator[Probe]:
+    for answer in query["answers"]:
+        yield _probe(role, query["prompt"], _key(_names(answer)), tags)
+
+
+def _probe(role: str, prompt: str, key: Key, tags: Mapping[str, str]) -> Probe:
+    return Probe(role, Generate(prompt, max_new_tokens=TOKENS), tags, key)
+
+
+def _key(names: Sequence[str], old: str = "") -> Key:
+    right, *aliases = dict.fromkeys(names)
+    return Key("match", right, old, {"aliases": aliases, "old_aliases": [], "how": "within"})
+
+
+def _askable(test: Record) -> bool:
+    """Tell whether a test has questions, and each of them and of its conditions a named answer."""
+    queries = [*test["test_queries"], *test["condition_queries"]]
+    named = all(query["answers"] and all(map(_names, query["answers"])) for query in queries)
+    return bool(test["test_queries"]) and named
+
+
+def _names(answer: Record) -> list[str]:
+    """Return the names of an answer; as in the authors' code, a single letter is none."""
+    names = (name.strip() for name in (answer["value"], *answer["aliases"]))
+    return [name for name in names if len(name) > 1 or name.isdigit()]
+
+
+def _looks(record: Record) -> str:
+    """Say what a record without an edit looks like."""
+    if "requested_rewrite" not in record:
+        return f"these look like records of another benchmark, with {', '.join(list(record)[:5])}"
+    mquake = isinstance(record["requested_rewrite"], list)
+    return f"these look like records of the task {'mquake' if mquake else 'counterfact'}"
+
+
+def _wrong(record: Record) -> Iterator[Problem]:
+    """Say what keeps a record from becoming a case."""
+    fields = ("edit.prompt", "edit.relation") if "edit" in record else ("edit",)
+    yield from wrong_texts("", record, ("example_type", *fields))
+    if isinstance(edit := record.get("edit"), dict):
+        if "target_id" not in edit:
+            yield Problem("edit.target_id is missing")
+        for name in OLD:
+            if edit.get(name) and (problem := wrong_text(record, f"edit.{name}.prompt")):
+                yield problem
+    if not any(axis in record for axis in AXES):
+        yield Problem(f"none of {', '.join(AXES)} is there")
+    for axis in AXES:
+        yield from wrong_objects(axis, record.get(axis, []), _wrong_test)
+
+
+def _wrong_test(place: str, test: Record) -> Iterator[Problem]:
+    condition = test.get("test_condition")
+    if not isinstance(condition, str) or condition not in PASSES:
+        yield Problem(f"{place}.test_condition is {condition!r}, expected 'OR' or 'AND'")
+    for field_name in ("test_queries", "condition_queries"):
+        value = test.get(field_name)
+        yield from wrong_objects(f"{place}.{field_name}", value, _wrong_query)
+
+
+def _wrong_query(place: str, query: Record) -> Iterator[Problem]:
+    yield from wrong_texts(place, query, ("prompt",))
+    yield from wrong_objects(f"{place}.answers", query.get("answers"), _wrong_answer)
+
+
+def _wrong_answer(place: str, answer: Record) -> Iterator[Problem]:
+    """Say what is wrong with an answer's names; empty ones are there, and are passed over."""
+    names: Any = [answer.get("value")]
+    names += answer["aliases"] if isinstance(answer.get("aliases"), list) else [None]
+    for name in names:
+        if not isinstance(name, str):
+            yield Problem(f"{place} has a name that is {kind_of(name)}, expected a text")
