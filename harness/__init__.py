@@ -29,28 +29,25 @@ from .cases import (
     join,
 )
 from .errors import DataError, HarnessError, PluginError, ResourceError, RunFolderError, UsageError
-from .hookspecs import Register, hookimpl
+from .hookspecs import Register, RegisterCommand, RegisterKind, hookimpl
 from .interfaces import (
     FROM_PRESET,
-    Builder,
     Control,
     Editor,
+    Executor,
     Judge,
-    Knows,
     Making,
-    Material,
     Measure,
     Metric,
     ModelShape,
     ModelSource,
-    Pack,
     Preset,
     Regime,
     Task,
 )
 
 if TYPE_CHECKING:
-    from .api import edit, evaluate, load_model, merge, save_model
+    from .api import edit, evaluate, load_model, save_model
     from .run.assembly import inner
     from .run.outcome import Run
 
@@ -60,14 +57,12 @@ _LAZY = {
     "evaluate": "edit_harness.api",
     "inner": "edit_harness.run.assembly",
     "load_model": "edit_harness.api",
-    "merge": "edit_harness.api",
     "save_model": "edit_harness.api",
 }
 
 __all__ = [
     "FROM_PRESET",
     "Answer",
-    "Builder",
     "Case",
     "Choose",
     "Control",
@@ -76,27 +71,27 @@ __all__ = [
     "Divergence",
     "Drift",
     "Editor",
+    "Executor",
     "Generate",
     "Graded",
     "HarnessError",
     "Judge",
     "Key",
-    "Knows",
     "Making",
     "Marks",
-    "Material",
     "Measure",
     "Metric",
     "ModelShape",
     "ModelSource",
     "NextToken",
-    "Pack",
     "PluginError",
     "Preset",
     "Probe",
     "Query",
     "Regime",
     "Register",
+    "RegisterCommand",
+    "RegisterKind",
     "Reply",
     "Request",
     "ResourceError",
@@ -113,7 +108,6 @@ __all__ = [
     "inner",
     "join",
     "load_model",
-    "merge",
     "save_model",
 ]
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-
-from edit_harness_plugins.commands.distributed.choosing import chosen
-from edit_harness_plugins.commands.distributed.joining import Joined
-from edit_harness_plugins.commands.distributed.worker import Order
 
 from .cases import Request
 from .edits import Edit
 from .errors import PluginError, ResourceError, UsageError
 from .interfaces import Control, Editor, Regime, Task
 from .model.model import Model
+from .registry.components import make_executor
 from .registry.plugins import Plugins
 from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import Advance, assemble
@@ -61,7 +57,7 @@ def evaluate(
     ``regime`` and ``judge``, with its settings, are the task's own if they are not given. A run that is in ``output``
     already goes on, or is read back. ``controls`` say what else edited models are asked, such as
     ``lm_eval:TASK``, single edits a sample of ``control_args["sample"]``. ``shard``, such as "2/4", makes
-    a part of the run only, for `merge` to join. ``executor``, with its settings, says who runs the
+    a part of the run only, for the command ``merge`` to join. ``executor``, with its settings, says who runs the
     cases: workers load a model by its name. Raises `HarnessError`.
     """
     share = Share.parse(shard) if shard else None
@@ -76,8 +72,8 @@ def evaluate(
             "make one of it: eh.load_model(module, tokenizer)",
         )
     plugins = Plugins.installed()
-    running = chosen(executor, executor_args or {})
-    if running.crew and isinstance(model, Model):
+    running = make_executor(plugins, executor, executor_args or {})
+    if running.elsewhere and isinstance(model, Model):
         raise UsageError(
             f"workers of {executor} cannot load a model that is in memory",
             "give its name or folder: model='gpt2-xl'",
@@ -103,8 +99,10 @@ def evaluate(
             "share": share,
         }
         evaluation = assemble(plugins, loaded, benchmark, **recipe)
-        ordering = partial(
-            Order.of,
+        if not running.elsewhere:  # workers try it themselves
+            evaluation.check_controls()
+        folder = evaluation.open(Path(output), new=new)
+        turns = running.turns(
             plugins,
             {evaluation: recipe},
             model=model,
@@ -113,21 +111,7 @@ def evaluate(
             task_args=task_args or {},
             seed=seed,
         )
-        if running.crew is None:  # workers try it themselves
-            evaluation.check_controls()
-        folder = evaluation.open(Path(output), new=new)
-        return evaluation.run(folder, advance, running.turns(ordering))
-
-
-def merge(
-    shards: Sequence[str | Path], output: str | Path = "results", *, new: bool = False
-) -> Run:
-    """Join the shards of a run, by their folders, to the run that one process would have made.
-
-    Raises `HarnessError`, before anything is written, for shards that are not the whole of one run.
-    """
-    joined = Joined.of(Plugins.installed(), [str(shard) for shard in shards])
-    return joined.write(Path(output), new=new)
+        return evaluation.run(folder, advance, turns)
 
 
 def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:

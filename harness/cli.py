@@ -14,17 +14,17 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
 import click
 
 from . import signals
-from .commands import COMMANDS
 from .errors import HarnessError, PluginError, ResourceError, Terminated
 from .escapes import one_line, printable
 from .options import HELP, misspelt
 from .registry.blame import said
-from .registry.plugins import suggestion
+from .registry.plugins import Component, Plugins, suggestion
 
 INTERNAL = 70
 COMPLETE = "_EDIT_HARNESS_COMPLETE"
@@ -32,7 +32,59 @@ COMPLETE = "_EDIT_HARNESS_COMPLETE"
 
 
 class Harness(click.Group):
-    """Runs ``run`` if no command is named, so that ``edit-harness --editor rome`` works."""
+    """The commands that plugins register, each imported when it is called.
+
+    It runs ``run`` if none is named, so that ``edit-harness --editor rome`` works.
+    """
+
+    @cached_property
+    def _bundled(self) -> dict[str, Component]:
+        return {c.name: c for c in Plugins.commands_alone().of_kind("command")}
+
+    @cached_property
+    def _installed(self) -> dict[str, Component]:
+        """All commands; of strangers', one whose name is taken by its distribution's too."""
+        found = dict(self._bundled)
+        for each in Plugins.installed().of_kind("command"):
+            if each.package:
+                found[each.qualified if each.name in found else each.name] = each
+        return found
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted(self._installed)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command; plugins are loaded only if it is none of ours."""
+        if not (component := self._bundled.get(name) or self._installed.get(name)):
+            return None
+        command: click.Command = component.load()
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their summaries, none of which is imported for it."""
+        longest = max(map(len, self._installed))
+        room = formatter.width - 6 - longest
+        rows = [
+            (name, click.Command(name, help=component.summary).get_short_help_str(room))
+            for name, component in sorted(self._installed.items())
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the command. Raises `PluginError` for what a stranger's raises that is no error for users."""
+        try:
+            return super().invoke(ctx)
+        except (HarnessError, OSError, click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if not (called := ctx.meta.get(__name__)):
+                raise
+            raise PluginError(
+                f"command {called.name} of {called.origin} failed: {said(error)}",
+                "see the whole with --debug, or ask its author",
+            ) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the default command; accept ``_`` for ``-`` in the names of flags."""
@@ -48,6 +100,8 @@ class Harness(click.Group):
         if args and self.get_command(ctx, args[0]) is None:
             guess = suggestion(args[0], self.list_commands(ctx))
             raise click.UsageError(f"there is no command {args[0]!r}{guess}", ctx)
+        if args and args[0] not in self._bundled:
+            ctx.meta[__name__] = self._installed[args[0]]
         return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
@@ -59,7 +113,7 @@ class Harness(click.Group):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
                 stream.reconfigure(errors="replace")
         signals.install()
-        for line in misspelt(COMMANDS):
+        for line in misspelt(each.load() for each in self._bundled.values()):
             _say(f"note     {line}")
         if "--debug" in given:
             handler = logging.StreamHandler()
@@ -133,7 +187,3 @@ def main() -> None:
 
     Without a command, flags go to run: edit-harness --editor rome --task counterfactplus
     """
-
-
-for command in COMMANDS:
-    main.add_command(command)

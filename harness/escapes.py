@@ -1,10 +1,9 @@
-"""Texts of strangers, made fit to be shown: what a terminal would obey is spelled out instead.
-
-Cases, models, judges, plugins and file names may have anything in them. Escapes are Python's own. How
-a screen is written to stands in `edit_harness.terminal`; HTML, CSV and LaTeX have rules of their own.
-"""
+"""Texts of strangers: made fit to be shown, and whether one is the address of another machine."""
 
 from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
 
 
 def printable(text: str) -> str:
@@ -25,3 +24,20 @@ def one_line(text: str) -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def elsewhere(text: str) -> bool:
+    """Tell whether a text is an address, and not plainly one of this machine.
+
+    No name is looked up, and nothing is connected to. An address is what has ``://`` in it. Of this machine are localhost and loopback addresses in
+    their usual spelling; a name that leads back here by other means is not known to do so.
+    """
+    if "://" not in text:
+        return False
+    if not text.isprintable():  # readers do not agree on what to leave out
+        return True
+    try:
+        host = (urlsplit(text).hostname or "").rstrip(".")
+        return host != "localhost" and not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return True

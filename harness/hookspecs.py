@@ -13,6 +13,8 @@ import pluggy
 
 GROUP = "edit_harness"
 DISTRIBUTION = "edit-harness"
+BUNDLED = "edit_harness.bundled"
+"""The group of entry points of what is loaded in any case: our own distribution's commands."""
 API = 2
 """The version of the plugin interface. It grows when a plugin that worked may no longer do so; a plugin
 may say for which it was made: ``edit_harness_api = 2``."""
@@ -29,6 +31,27 @@ class Register(Protocol):
 
         ``name`` is made of a-z, 0-9 and single hyphens. Raises `PluginError` for another name or
         one that the plugin has registered already.
+        """
+
+
+class RegisterCommand(Protocol):
+    """Registers one command."""
+
+    def __call__(self, name: str, command: str, summary: str, group: str = "") -> None:
+        """Make ``edit-harness NAME`` of a click command, ``"package.module:command"``.
+
+        It is imported when it is called; ``--help`` shows the summary. ``group`` is the section that it
+        is in. A name that a bundled command has is reached as ``distribution/name``.
+        """
+
+
+class RegisterKind(Protocol):
+    """Registers one kind of components."""
+
+    def __call__(self, name: str, base: type | str, summary: str = "") -> None:
+        """Let packages register components of a kind, which are subclasses of ``base``.
+
+        They do so by the hook ``edit_harness_register_<name>s(register)``, which is as the others are.
         """
 
 
@@ -58,18 +81,27 @@ def edit_harness_register_controls(register: Register) -> None:
 
 
 @hookspec
-def edit_harness_register_builders(register: Register) -> None:
-    """Register builders of data: subclasses of `edit_harness.Builder`."""
-
-
-@hookspec
 def edit_harness_register_models(register: Register) -> None:
     """Register models that a package brings along: subclasses of `edit_harness.ModelSource`."""
 
 
 @hookspec
-def edit_harness_register_packs(register: Register) -> None:
-    """Register reproduction packs, tables that were printed: subclasses of `edit_harness.Pack`."""
+def edit_harness_register_executors(register: Register) -> None:
+    """Register executors, who run the cases: subclasses of `edit_harness.Executor`."""
+
+
+@hookspec
+def edit_harness_register_commands(register: RegisterCommand) -> None:
+    """Register commands of ``edit-harness``.
+
+    The commands of what is installed, and of what the environment names (``EDIT_HARNESS_PLUGIN_FILES``),
+    are there; ``--plugin`` and ``--include-path`` come after a command's name, too late to bring one.
+    """
+
+
+@hookspec
+def edit_harness_register_kinds(register: RegisterKind) -> None:
+    """Register kinds of components of a package's own; all packages may have components of them."""
 
 
 @hookspec

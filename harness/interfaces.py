@@ -1,4 +1,4 @@
-"""What a plugin implements: `Editor`, `Task`, `Metric`, `Judge`, `Control`, `Builder`, `ModelSource`, `Pack`.
+"""What a plugin implements: `Editor`, `Task`, `Metric`, `Judge`, `Control`, `ModelSource`, `Executor`.
 
 The first five are dataclasses whose fields are their hyperparameters: the flag
 ``--editor-args layer=5`` sets a field, and the fields go into the record of the run.
@@ -9,20 +9,23 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
-from edit_harness_plugins.commands.distributed.addresses import elsewhere
-
+from . import composition
 from .cases import Answer, Case, Graded, Query, Reply, Request, Verdict
 from .errors import UsageError
+from .escapes import elsewhere
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .edits import Edit
     from .model.model import Model
+    from .registry.plugins import Plugins
+    from .run.evaluation import Evaluation, Turns
 
 
 @dataclass(frozen=True)
@@ -322,9 +325,7 @@ class Task(ABC):
 
         By default they count cases, requests and probes. Raises `DataError` as `cases` does.
         """
-        from edit_harness_plugins.tasks._files.composition import of_cases
-
-        return of_cases(self.cases())
+        return composition.of_cases(self.cases())
 
 
 class Metric(ABC):
@@ -464,38 +465,31 @@ class Control:
         raise NotImplementedError(f"{type(self).__name__} neither asks a query nor examines")
 
 
-Knows = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
-"""Takes prompts with objects, and tells of each whether a model goes on with the object: whether each
-of its tokens is the likeliest in its place."""
+class Executor(ABC):
+    """Who runs the cases; its settings are its dataclass fields."""
 
+    elsewhere: ClassVar[bool] = False
+    """Whether the model is loaded by others, by its name; this process then only identifies it."""
 
-@dataclass(frozen=True)
-class Material:
-    """What the command ``build-data`` gives a builder."""
+    @contextmanager
+    def ready(self) -> Iterator[str]:
+        """Hold what is needed while a block lasts, and yield where cases are run if it is not here.
 
-    triples: Path
-    """A file of facts: subject, relation, object."""
-    templates: Path | None = None
-    """A file of the relations' words, if one was given."""
-    knows: Knows | None = None
-    """What a model knows of the facts; None if no model was named."""
+        Raises `HarnessError` if that is not there.
+        """
+        yield ""
 
-
-class Builder(ABC):
-    """Makes a task's data from a user's own facts."""
-
-    citation: ClassVar[str] = ""
-    needs: ClassVar[str] = ""
-    """What the facts and the templates must have, in a few words."""
-    makes: ClassVar[Literal["file", "folder"]] = "file"
+    def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how this process loads the model. Raises `UsageError` for what others cannot do."""
+        return dict(options)
 
     @abstractmethod
-    def build(self, material: Material, out: Path, report: Callable[[str], None]) -> None:
-        """Write the data to ``out``, which is not there yet; its folder is.
+    def turns(
+        self, plugins: Plugins, recipes: Mapping[Evaluation, Mapping[str, Any]], **what: Any
+    ) -> Turns:
+        """Return what makes the records of evaluations, which were assembled from ``recipes``.
 
-        ``report`` takes a line for the user, such as what was left out and why. The same material and
-        fields give the same bytes. Raises `DataError` for facts or templates that are not right, and
-        if nothing can be made of them.
+        ``what`` is what the recipes have in common: model, options, task, task_args, seed.
         """
 
 
@@ -515,10 +509,3 @@ class ModelSource:
     """A folder with second-moment statistics."""
     baselines: str = ""
     """A folder with what it answers to tasks before any edit: see `edit_harness_plugins.commands.leaderboard.baselines`."""
-
-
-class Pack:
-    """A table that was printed, and how its numbers are made again: data, which is all in a file."""
-
-    file: ClassVar[str | Path]
-    """JSON, as `edit_harness_plugins.commands.studies.reproduce.packs` reads it: runs, numbers, and what cannot be matched."""

@@ -32,7 +32,17 @@ VARIABLES = (
 
 
 def misspelt(commands: Iterable[click.Command]) -> Iterator[str]:
-    """Say which variables of the environment are called as ours are, and mean nothing."""
+    """Say which variables of the environment are called as ours are, and mean nothing.
+
+    ``commands`` are gone through, and so imported, only if there is one that only a flag can explain.
+    """
+    given = {
+        name.removeprefix("EDIT_HARNESS_")
+        for name in os.environ
+        if name.startswith("EDIT_HARNESS_")
+    }
+    if given <= set(VARIABLES):
+        return
     known = {
         str(option.name).upper()
         for command in commands
@@ -40,12 +50,10 @@ def misspelt(commands: Iterable[click.Command]) -> Iterator[str]:
         for option in command.params
         if getattr(option, "allow_from_autoenv", False)
     }.union(VARIABLES)
-    for name in sorted(os.environ):
-        own = name.removeprefix("EDIT_HARNESS_")
-        if own != name and own not in known:
-            close = get_close_matches(own, sorted(known), n=1)
-            guess = f"; did you mean EDIT_HARNESS_{close[0]}?" if close else ""
-            yield f"the variable {name} means nothing here{guess}"
+    for own in sorted(given - known):
+        close = get_close_matches(own, sorted(known), n=1)
+        guess = f"; did you mean EDIT_HARNESS_{close[0]}?" if close else ""
+        yield f"the variable EDIT_HARNESS_{own} means nothing here{guess}"
 
 
 def listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:

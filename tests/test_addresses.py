@@ -1,6 +1,6 @@
 import pytest
 
-from edit_harness_plugins.commands.distributed.addresses import elsewhere
+from edit_harness.escapes import elsewhere
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from edit_harness.testing import tiny_model
 
 STRANGER = """
 from dataclasses import dataclass
-from edit_harness import Builder, hookimpl
+from edit_harness import hookimpl
+from edit_harness_plugins.commands.authoring import Builder
 
 @dataclass(frozen=True)
 class Diary(Builder):

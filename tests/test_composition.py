@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edit_harness import Case, Choose, Drift, Generate, Probe, Request, Task
-from edit_harness_plugins.tasks._files.composition import counted, of_cases
+from edit_harness.composition import counted, of_cases
 
 NAMES = st.sampled_from(["Ada", "Bob", "Ann"])
 PROBES = st.builds(

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from sharded import made, shards, timeless
 
-import edit_harness as eh
 from edit_harness.cli import main
 from edit_harness.folder.records import RunFolder
 from edit_harness.run import runner
 from edit_harness.run.outcome import Run
+from edit_harness_plugins.commands.distributed import joining
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_a_place_that_cannot_be_written_is_told(halves, tmp_path):
 
 
 def test_python_merges_too(halves, tmp_path):
-    run = eh.merge(halves[0], tmp_path)
+    run = joining.merge(halves[0], tmp_path)
     assert isinstance(run, Run)
     assert run["ES"].n == 10
 

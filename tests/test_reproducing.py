@@ -14,7 +14,8 @@ from edit_harness_plugins.commands.studies.reproduce import reproducing
 from edit_harness_plugins.commands.studies.reproduce.packs import Leg
 
 PLUGIN = """
-from edit_harness import Editor, Pack, hookimpl
+from edit_harness import Editor, hookimpl
+from edit_harness_plugins.commands.studies.reproduce import Pack
 from edit_harness.edits import Edit
 
 class Never(Editor):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, cast
 
 from ..errors import PluginError, UsageError
-from ..interfaces import Editor, Metric, ModelSource, Task
+from ..interfaces import Editor, Executor, Metric, ModelSource, Task
 from .blame import blamed, named
 from .fields import build, settings, unwritable
 from .packages import Package
@@ -88,6 +88,12 @@ def provenance(editor: Editor) -> dict[str, str]:
         name = f"{number}.{type(part).__name__.lower()}"
         found |= {f"{name}.{key}": value for key, value in made_of.items()}
     return found
+
+
+def make_executor(plugins: Plugins, name: str, args: Mapping[str, Any]) -> Executor:
+    """Return who runs the cases. Raises `PluginError` for no such name, `UsageError` for its settings."""
+    made: Executor = _made(plugins.find("executor", name), args)
+    return made
 
 
 def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:

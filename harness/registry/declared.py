@@ -6,54 +6,55 @@ What an object of it does is tried by the suites in `edit_harness.testing`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import PluginError
 from ..interfaces import (
-    Builder,
     Control,
     Editor,
+    Executor,
     Judge,
     Measure,
     Metric,
     ModelSource,
-    Pack,
     Preset,
     Regime,
     Task,
 )
 
-KIND: Mapping[str, type] = {
+KINDS: Mapping[str, Any] = {
     "editor": Editor,
     "task": Task,
     "metric": Metric,
     "judge": Judge,
     "control": Control,
-    "builder": Builder,
     "model": ModelSource,
-    "pack": Pack,
+    "executor": Executor,
+    "adaptor": Callable,
+    "suite": "edit_harness.testing.suite:Suite",
+    "command": "click:Command",
 }
-"""What components of a kind are subclasses of, of those that have an interface."""
+"""What components of a kind are subclasses of, or where that is; a command is an object of it."""
 TABLES: Mapping[str, type] = {"presets": Preset, "measures": Measure, "kinds": str, "instead": str}
 """Attributes that are mappings from names, and what they map them to."""
 LISTS = ("metrics", "practical")
 """Attributes that are lists of names."""
 
 
-def check(kind: str, factory: Any, what: str) -> None:
-    """Raise `PluginError`, which calls it ``what``, for a class that cannot be of its kind."""
+def check(kind: str, factory: Any, base: type, what: str) -> None:
+    """Raise `PluginError`, which calls it ``what``, for what can be no component of a kind with a base."""
+    if kind == "command":
+        if not isinstance(factory, base):
+            raise PluginError(f"{what} is no click command: it is a {type(factory).__name__}")
+        return
     if not isinstance(factory, type):
         raise PluginError(
             f"{what} is no class: it is a {type(factory).__name__}", "register the class itself"
         )
-    base = KIND.get(kind)
-    if base is None:
-        return
     if not issubclass(factory, base):
         raise PluginError(
-            f"{what} is no {base.__name__}",
-            f"it has to be a subclass of edit_harness.{base.__name__}",
+            f"{what} is no {base.__name__}", f"it has to be a subclass of {_public(base)}"
         )
     if missing := sorted(getattr(factory, "__abstractmethods__", ())):
         raise PluginError(
@@ -61,9 +62,13 @@ def check(kind: str, factory: Any, what: str) -> None:
             f"a {base.__name__} has to define it: class {factory.__name__}",
         )
     for problem in _problems(factory):
-        raise PluginError(
-            f"{what}: {problem}", f"see the docstring of edit_harness.{base.__name__}"
-        )
+        raise PluginError(f"{what}: {problem}", f"see the docstring of {_public(base)}")
+
+
+def _public(base: type) -> str:
+    """Return where a base class is imported from."""
+    core = base.__module__ == "edit_harness.interfaces"
+    return f"{'edit_harness' if core else base.__module__}.{base.__name__}"
 
 
 def _problems(factory: type) -> Iterator[str]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import Distribution, EntryPoint, distributions
+from importlib.metadata import Distribution, EntryPoint, distribution, distributions
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -105,10 +105,11 @@ def normal(name: str) -> str:
 
 def installed() -> Iterator[Package]:
     """Yield every distribution with entry points of ours; the first of a name on the path counts."""
-    first = {normal(d.name): d for d in reversed(list(distributions())) if d.name}
-    for name in sorted(first):
-        if entries := list(first[name].entry_points.select(group=GROUP)):
-            yield of_distribution(first[name], entries)
+    # A name is read from a distribution's metadata, which takes long: only of those with entry points.
+    names = {normal(d.name) for d in distributions() if d.entry_points.select(group=GROUP)}
+    for first in map(distribution, sorted(names)):
+        if entries := list(first.entry_points.select(group=GROUP)):
+            yield of_distribution(first, entries)
 
 
 def of_distribution(distribution: Distribution, entries: Sequence[EntryPoint]) -> Package:

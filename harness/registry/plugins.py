@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from importlib import metadata
 from typing import Any
 
 import pluggy
@@ -23,9 +24,8 @@ from ..errors import PluginError, UsageError
 from . import blame, declared, discovery, guard, uninstalled
 from .packages import Entry, Package, file_of
 
-KINDS = (
-    "editor", "task", "metric", "judge", "control", "builder", "model", "pack", "adaptor", "suite",
-)  # fmt: skip
+REACTIONS = ("edit_harness_check_answers", "edit_harness_run_finished")
+"""Hooks that register nothing."""
 MOVED = "; docs/plugins.md, What has moved, says what is where"
 """What the author of a package for an earlier interface should know."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -45,6 +45,10 @@ class Component:
     version: str
     package: Package | None = field(default=None, compare=False, repr=False)
     """What it came in; None if a module was registered by hand."""
+    base: Any = field(default=None, compare=False, repr=False)
+    """What its class has to be a subclass of, or where that is, as text."""
+    group: str = ""
+    """The section of ``--help`` that a command is in."""
 
     @property
     def qualified(self) -> str:
@@ -56,24 +60,27 @@ class Component:
         """The distribution and its version, or the file."""
         return f"{self.distribution} {self.version}".strip()
 
-    def load(self) -> type:
-        """Return the class, imported if it was registered lazily.
+    def load(self) -> Any:
+        """Return the class, or the command; imported if it was registered lazily.
 
         Raises `PluginError` if that fails, and for what can be no class of its kind.
         """
-        factory = self._imported() if isinstance(self.factory, str) else self.factory
+        factory = self._found() if isinstance(self.factory, str) else self.factory
         what = f": {self.factory!r}" if isinstance(self.factory, str) else ""
-        declared.check(self.kind, factory, f"{self.kind} {self.name!r} of {self.origin}{what}")
-        blame.remember(factory, self.origin)
+        base = _imported(self.base) if isinstance(self.base, str) else self.base
+        declared.check(
+            self.kind, factory, base, f"{self.kind} {self.name!r} of {self.origin}{what}"
+        )
+        if isinstance(factory, type):
+            blame.remember(factory, self.origin)
         return factory
 
-    def _imported(self) -> Any:
+    def _found(self) -> Any:
         """Import what a text names. Raises `PluginError`."""
         assert isinstance(self.factory, str)
-        module, _, attribute = self.factory.partition(":")
         try:
             with _watched(self.package, f"{self.kind} {self.name}"):
-                return getattr(importlib.import_module(module), attribute)
+                return _imported(self.factory)
         except blame.PASSING:
             raise
         except BaseException as error:
@@ -118,19 +125,31 @@ class Plugins:
         self.packages: dict[Package, guard.Import] = {}
         """What was loaded, broken or not, and how that went."""
         self.left_out: list[LeftOut] = []
+        self.kinds: dict[str, Any] = dict(declared.KINDS)
+        """What components of each kind are subclasses of."""
+        self._manager = _manager()
 
     @classmethod
     def installed(cls) -> Plugins:
         """Load every plugin that is installed or named, as the environment says.
 
-        Raises `UsageError` for a file or a folder that the environment names in vain.
+        The bundled commands are there in any case. Raises `UsageError` for a file or a folder that the
+        environment names in vain.
         """
-        loaded = cls()
+        loaded = cls.commands_alone()
         for package in discovery.found():
             if reason := discovery.left_out(package):
                 loaded.left_out.append(LeftOut(package, reason))
             else:
                 loaded.take(package)
+        return loaded
+
+    @classmethod
+    def commands_alone(cls) -> Plugins:
+        """Load the bundled commands, whatever the environment says, with the kinds that they bring."""
+        loaded, ours = cls(), metadata.distribution(hookspecs.DISTRIBUTION)
+        for entry in ours.entry_points.select(group=hookspecs.BUNDLED):
+            loaded.add(entry.load(), ours.name, ours.version)
         return loaded
 
     def take(self, package: Package) -> None:
@@ -158,32 +177,43 @@ class Plugins:
                 f"it is made for version {made_for} of the plugin interface, and here it is "
                 f"{hookspecs.API}{MOVED}"
             )
-        manager = pluggy.PluginManager(hookspecs.GROUP)
-        manager.add_hookspecs(hookspecs)
-        manager.register(plugin, name=distribution)
-        manager.check_pending()
-        added: list[Component] = []
+        manager, kinds, added = _manager(), dict(self.kinds), list[Component]()
+        manager.register(plugin)
 
-        def register(kind: str, name: str, factory: type | str, summary: str = "") -> None:
-            if not NAME.fullmatch(name):
-                raise PluginError(f"{name!r} is no {kind} name: use a-z, 0-9 and single hyphens")
-            if name in TAKEN.get(kind, ()):
-                raise PluginError(f"no {kind} can be called {name!r}")
-            if not isinstance(summary, str):
-                raise PluginError(f"the summary of {kind} {name!r} is {summary!r:.60}, and no text")
-            said = _one_line(summary)
-            new = Component(kind, name, factory, said, distribution, version, package)
+        def register_kind(name: str, base: type | str, summary: str = "") -> None:
+            _check("kind", name, summary)
+            if name in kinds:
+                raise PluginError(f"kind {name!r} is registered twice")
+            kinds[name] = base
+
+        def register(
+            kind: str, name: str, factory: type | str, summary: str = "", group: str = ""
+        ) -> None:
+            _check(kind, name, summary)
+            said, base = _one_line(summary), kinds[kind]
+            new = Component(
+                kind, name, factory, said, distribution, version, package, base, _one_line(group)
+            )
             if any((c.kind, c.qualified) == (kind, new.qualified) for c in self.components + added):
                 raise PluginError(f"{kind} {name!r} is registered twice")
             added.append(new)
 
-        for kind in KINDS:
-            getattr(manager.hook, f"{hookspecs.GROUP}_register_{kind}s")(
-                register=partial(register, kind)
-            )
-        if not added:
+        manager.hook.edit_harness_register_kinds(register=register_kind)
+        for kind in kinds.keys() - declared.KINDS.keys():
+            _specify(manager, kind)
+        manager.check_pending()
+        for kind in kinds:
+            getattr(manager.hook, _hook(kind))(register=partial(register, kind))
+        if not added and not any(name in REACTIONS for name in dir(plugin)):
             raise PluginError("it registers nothing; hooks are functions marked @hookimpl")
         self.components += added
+        self.kinds = kinds
+        self._manager.register(plugin)
+
+    @property
+    def hook(self) -> pluggy.HookRelay:
+        """Calls a hook of every plugin."""
+        return self._manager.hook
 
     def packages_of(self, kind: type, registered: Package | None = None) -> list[Package]:
         """Return whose code a class is: of the package that registered it, if any, and of what its file is in.
@@ -236,6 +266,43 @@ class Plugins:
             f"there is no {kind} {name!r}{guess}",
             f"installed: {', '.join(known) or 'nothing'}{broken}",
         )
+
+
+def _manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(hookspecs.GROUP)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def _hook(kind: str) -> str:
+    """Return what the hook is called by which components of a kind are registered."""
+    return f"{hookspecs.GROUP}_register_{kind.replace('-', '_')}s"
+
+
+def _specify(manager: pluggy.PluginManager, kind: str) -> None:
+    """Let there be the hook of a kind that a package has brought."""
+
+    @hookspecs.hookspec
+    def register_components(register: hookspecs.Register) -> None:
+        """Register components of the kind."""
+
+    manager.add_hookspecs(type(kind, (), {_hook(kind): staticmethod(register_components)}))
+
+
+def _check(kind: str, name: str, summary: str) -> None:
+    """Raise `PluginError` for a name or a summary that cannot be one."""
+    if not NAME.fullmatch(name):
+        raise PluginError(f"{name!r} is no {kind} name: use a-z, 0-9 and single hyphens")
+    if name in TAKEN.get(kind, ()):
+        raise PluginError(f"no {kind} can be called {name!r}")
+    if not isinstance(summary, str):
+        raise PluginError(f"the summary of {kind} {name!r} is {summary!r:.60}, and no text")
+
+
+def _imported(text: str) -> Any:
+    """Return what ``"package.module:name"`` is."""
+    module, _, attribute = text.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def _one_line(text: str) -> str:

@@ -25,7 +25,7 @@ from ..encoding import decode_answer
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
 from ..folder import accounts, manifests, records
 from ..folder.records import OK, Record, RunFolder
-from ..interfaces import Control, Editor, Measure, Metric, Regime, whole
+from ..interfaces import Control, Editor, Executor, Measure, Metric, Regime, whole
 from ..model import digests
 from ..model.model import Model
 from ..registry.components import Named, described, make_judge, make_metrics, provenance
@@ -561,6 +561,16 @@ def _judge(
     made = make_judge(plugins.find("judge", name), args, seed)
     judging.check_kinds(made.value, made.name, cases)
     return made
+
+
+class Local(Executor):
+    """Runs the cases in this process."""
+
+    def turns(
+        self, plugins: Plugins, recipes: Mapping[Evaluation, Mapping[str, Any]], **what: Any
+    ) -> Turns:
+        """Return the route of one process."""
+        return beside.turns
 
 
 def environment(model: Model) -> dict[str, str]:

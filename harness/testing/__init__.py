@@ -2,9 +2,7 @@
 
 Subclass the suite of your kind, name the component, and pytest does the rest::
 
-    from edit_harness.testing import (
-        BuilderTests, EditorTests, JudgeTests, MetricTests, PluginTests, TaskTests,
-    )
+    from edit_harness.testing import EditorTests, JudgeTests, MetricTests, PluginTests, TaskTests
 
     import my_package
     from my_package.editor import Mine
@@ -26,17 +24,15 @@ Subclass the suite of your kind, name the component, and pytest does the rest::
         judge = Strict()
         replies = (Reply("2 + 2 =", "4", Key("number", "4")), Reply("2 + 2 =", "5", Key("number", "4")))
 
-    class TestMyBuilder(BuilderTests):
-        builder = Diary()
-        material = Material(Path("facts.csv"), Path("templates.json"))
-
     class TestMyPlugin(PluginTests):
         plugin = my_package
 
 The suites need pytest, but neither a GPU nor a download: editors are tried on `tiny_model`, a
 model of two layers with random weights; metrics are given made-up answers, and
 judges are given the replies that you name. The docstring of a suite says what it checks, that of a check
-what it means; docs/conformance.md says what to do if one fails. What a check changes in the process
+what it means; docs/conformance.md says what to do if one fails. A kind
+that a package has brought has its suite there: `BuilderTests` is in
+`edit_harness_plugins.commands.authoring.builder_suite`. What a check changes in the process
 is put back before the next one. Those for tasks, metrics and judges do without torch.
 """
 
@@ -48,8 +44,6 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edit_harness_plugins.builders.builders import BuilderTests
-
     from .editors import EditorTests
     from .judges import JudgeTests
     from .metrics import MetricTests
@@ -58,17 +52,15 @@ if TYPE_CHECKING:
     from .tiny import tiny_model
 
 _LAZY = {
-    "BuilderTests": "edit_harness_plugins.builders.builders",
-    "EditorTests": ".editors",
-    "JudgeTests": ".judges",
-    "MetricTests": ".metrics",
-    "PluginTests": ".packages",
-    "TaskTests": ".tasks",
-    "tiny_model": ".tiny",
+    "EditorTests": "editors",
+    "JudgeTests": "judges",
+    "MetricTests": "metrics",
+    "PluginTests": "packages",
+    "TaskTests": "tasks",
+    "tiny_model": "tiny",
 }
 
 __all__ = [
-    "BuilderTests",
     "EditorTests",
     "JudgeTests",
     "MetricTests",
@@ -80,11 +72,10 @@ __all__ = [
 # An assert of an installed package says what it compared only if pytest is told before the import.
 if pytest := sys.modules.get("pytest"):
     pytest.register_assert_rewrite(*(f"{__name__}.{m.name}" for m in iter_modules(__path__)))
-    pytest.register_assert_rewrite(_LAZY["BuilderTests"])
 
 
 def __getattr__(name: str) -> Any:
     """Import a suite when it is first asked for: those for tasks, metrics and judges need no torch."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name], __name__), name)
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from edit_harness import Knows
+from edit_harness_plugins.commands.authoring import Knows
 
 from .files import made_up_id
 from .people import BIRTH, CITIZENSHIP, PROPERTIES, WORK, Person, categories_of, continents_of

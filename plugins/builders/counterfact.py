@@ -14,8 +14,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal
 
-from edit_harness import Builder, DataError, Knows, Material, UsageError
+from edit_harness import DataError, UsageError
 from edit_harness.registry.fields import Count, Natural
+from edit_harness_plugins.commands.authoring import Builder, Knows, Material
 
 from . import fillers, templates, triples
 from .files import counted, given, listed, made_up_id, write

@@ -15,8 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal
 
-from edit_harness import Builder, DataError, Knows, Material, UsageError
+from edit_harness import DataError, UsageError
 from edit_harness.registry.fields import Count, Natural
+from edit_harness_plugins.commands.authoring import Builder, Knows, Material
 
 from . import files, templates, triples
 from .asking import Asked, Source, fill, recalled

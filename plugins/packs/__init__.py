@@ -5,7 +5,8 @@ What each says is in the JSON file of its name; what is in such a file stands in
 
 from pathlib import Path
 
-from edit_harness import Pack, Register, hookimpl
+from edit_harness import Register, hookimpl
+from edit_harness_plugins.commands.studies.reproduce import Pack
 
 PACKS = {
     "counterfactplus-table1": "CounterFact+: neighborhood score",

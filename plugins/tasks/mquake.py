@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Self
 
 from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Probe, Request
 from edit_harness.cases import SUBJECT
+from edit_harness.composition import Row
 from edit_harness.files import Remote
 
 from ._files import records as reading
 from ._files import shots
-from ._files.composition import Row
 from ._files.published import GivenFileTask, Published, unusable
 from ._files.records import (
     Entry,

@@ -16,9 +16,9 @@ from typing import ClassVar
 
 from edit_harness import Case, Choose, DataError, Probe, Request
 from edit_harness.cases import SUBJECT
+from edit_harness.composition import Row, counted
 
 from ._files import records as reading
-from ._files.composition import Row, counted
 from ._files.published import FileTask, Published, hosted, unusable
 from ._files.records import Entry, Problem, Record, wrong_list, wrong_text
 

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
+import click
 from click.testing import CliRunner
 
 from edit_harness.cli import main
@@ -72,10 +73,11 @@ def _environment(folder: str) -> dict[str, str]:
 
 
 def _commands() -> Iterator[str]:
+    context = click.Context(main)
     yield "--help"
-    for name in sorted(main.commands):
+    for name in main.list_commands(context):
         yield f"{name} --help"
-        for inner in sorted(getattr(main.commands[name], "commands", ())):
+        for inner in sorted(getattr(main.get_command(context, name), "commands", ())):
             yield f"{name} {inner} --help"
     yield from LOOKING
     runs = sorted(run.name for run in RUNS.iterdir())

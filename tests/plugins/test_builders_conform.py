@@ -4,10 +4,10 @@ import pytest
 from own_facts import TEMPLATES, TRIPLES, lines, people, stored
 
 import edit_harness_plugins.builders
-from edit_harness import Material
 from edit_harness.testing import BuilderTests, PluginTests
 from edit_harness_plugins.builders.counterfact import CounterFact
 from edit_harness_plugins.builders.seesaw import Seesaw
+from edit_harness_plugins.commands.authoring import Material
 
 
 class TestCounterFact(BuilderTests):

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from own_facts import NAMES, OBJECTS, TEMPLATES, TRIPLES, lines, stored
 
 import edit_harness as eh
-from edit_harness import DataError, Material, UsageError
+from edit_harness import DataError, UsageError
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.builders import templates
 from edit_harness_plugins.builders.counterfact import CounterFact, spread
 from edit_harness_plugins.builders.fillers import BUILT_IN, Fillers
 from edit_harness_plugins.builders.triples import Fact, FactTable
+from edit_harness_plugins.commands.authoring import Material
 
 OWNERS = {(relation, o): {s for s, r, x in TRIPLES if (r, x) == (relation, o)}
           for relation, objects in OBJECTS.items() for o in objects}  # fmt: skip

@@ -150,7 +150,8 @@ def test_rule_edit_is_as_printed(plugins, tables, number):
 
 
 PLUGIN = """
-from edit_harness import Pack, hookimpl
+from edit_harness import hookimpl
+from edit_harness_plugins.commands.studies.reproduce import Pack
 
 class Part(Pack):
     file = "part.json"

@@ -8,7 +8,7 @@ import pytest
 from builders import DATA
 from own_facts import PEOPLE, lines, people, stored
 
-from edit_harness import DataError, Material, UsageError
+from edit_harness import DataError, UsageError
 from edit_harness_plugins.builders.phrases import (
     OF_LANGUAGE,
     OF_WORK,
@@ -18,6 +18,7 @@ from edit_harness_plugins.builders.phrases import (
     past,
 )
 from edit_harness_plugins.builders.seesaw import SETS, Seesaw
+from edit_harness_plugins.commands.authoring import Material
 
 EFFECT = {"P21": "{}'s gender is", "P27": "{} is a citizen of", "P19": "{} was born in",
           "P101": "{}'s field of work is"}  # fmt: skip

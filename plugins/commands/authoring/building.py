@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 from edit_harness.cases import Choose, Scores
 from edit_harness.errors import DataError, HarnessError, UsageError
 from edit_harness.files import set_aside
-from edit_harness.interfaces import Builder, Knows, Material
 from edit_harness.registry import fields
 from edit_harness.registry.blame import blamed, named
 from edit_harness.registry.components import build_component
@@ -24,6 +23,7 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run.flags import LoadingFlags
 
 from ..run.console import err, out
+from . import Builder, Knows, Material
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,20 +7,18 @@ says of itself; nothing here knows one by name, and no model is loaded.
 from __future__ import annotations
 
 import inspect
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING
-from pathlib import Path
 from typing import Any
 
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.interfaces import Builder, Control, Editor, Judge, Measure, Metric, Pack, Task
+from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Task
 from edit_harness.registry.blame import blamed, named
 from edit_harness.registry.components import check_recordable, make_task, source_of
 from edit_harness.registry.fields import defaults
-from edit_harness.registry.plugins import KINDS, Component, Plugins, suggestion
+from edit_harness.registry.plugins import Component, Plugins, suggestion
 
 Content = dict[str, Any]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -36,7 +34,9 @@ EXAMPLES = {
 
 def found(plugins: Plugins, name: str) -> list[Component]:
     """Return every component of a name, by kind. Raises `PluginError` if there is none."""
-    named = [c for kind in KINDS for c in plugins.of_kind(kind) if name in (c.name, c.qualified)]
+    named = [
+        c for kind in plugins.kinds for c in plugins.of_kind(kind) if name in (c.name, c.qualified)
+    ]
     if not named:
         known = [c.name for c in plugins.components]
         raise PluginError(
@@ -48,6 +48,12 @@ def found(plugins: Plugins, name: str) -> list[Component]:
 def card(plugins: Plugins, component: Component) -> Content:
     """Return what is to be known of a component; what it does not say is left out."""
     factory = component.load()
+    if component.kind == "command":
+        return {
+            "summary": component.summary,
+            "package": component.origin,
+            "example": f"edit-harness {component.name} --help",
+        }
     content: Content = {
         "summary": component.summary,
         "package": component.origin,
@@ -59,6 +65,8 @@ def card(plugins: Plugins, component: Component) -> Content:
         for kind, described in OF_KIND.items():
             if issubclass(factory, kind):
                 content |= described(plugins, factory)
+        if hasattr(factory, "card"):
+            content |= factory.card()
         fields = defaults(factory)
     # The fields of an adaptor are an edit's contents, not settings.
     if component.kind != "adaptor":
@@ -123,31 +131,12 @@ def _control(plugins: Plugins, factory: type[Control]) -> Content:
     return {"version": factory.version, "takes": factory.takes, "note": factory.note}
 
 
-def _builder(plugins: Plugins, factory: type[Builder]) -> Content:
-    return {"makes": f"a {factory.makes}"}
-
-
-def _pack(plugins: Plugins, factory: type[Pack]) -> Content:
-    said = json.loads(Path(factory.file).read_text(encoding="utf-8"))
-    return {
-        "citation": said["paper"],
-        "models": {label: model["name"] for label, model in said["models"].items()},
-        "editors": {label: each["editor"] for label, each in said["editors"].items()},
-        "numbers": len(said["cells"]),
-        "needs": said.get("needs", ""),
-        "hours": said.get("hours", ""),
-        "differs": "\n".join(said.get("differs", ())),
-    }
-
-
 OF_KIND: Mapping[type, Callable[[Plugins, Any], Content]] = {
     Editor: _editor,
     Metric: _metric,
     Task: _task,
     Judge: _judge,
     Control: _control,
-    Builder: _builder,
-    Pack: _pack,
 }
 
 

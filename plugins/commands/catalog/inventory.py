@@ -15,7 +15,7 @@ from rich.text import Text
 from edit_harness import alone, hookspecs
 from edit_harness.registry import discovery
 from edit_harness.registry.packages import Package, normal
-from edit_harness.registry.plugins import KINDS, Plugins
+from edit_harness.registry.plugins import Plugins
 from edit_harness.terminal import Terminal, plain
 
 out = Terminal()
@@ -55,7 +55,7 @@ def rows(plugins: Plugins) -> Iterator[dict[str, Any]]:
     """Yield what there is to say of each package."""
     for package, went in plugins.packages.items():
         reasons = [f.reason for f in plugins.failures if f.package is package]
-        provided = {kind: _names(plugins, package, kind) for kind in KINDS}
+        provided = {kind: _names(plugins, package, kind) for kind in plugins.kinds}
         yield {
             **_identified(package),
             "state": "broken" if reasons else "loaded",

@@ -1,72 +1,64 @@
-"""Who runs the cases: an executor by its name, with its settings.
+"""Executors that hire workers: what they have in common, and Ray.
 
-A new one is a module with ``Settings``, a dataclass, ``ready(settings)``, which holds what workers need while a
-block lasts and yields how many there are to be, and ``crew(order, settings)``, which returns a
-`edit_harness_plugins.commands.distributed.crew.Crew`; here it gets a name.
+A new one is a subclass of `Hiring`, a dataclass of its settings, that a package registers by the hook
+``edit_harness_register_executors``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from edit_harness.errors import UsageError
+from edit_harness.interfaces import Executor
 from edit_harness.loading.loading import TF32
-from edit_harness.registry import fields
-from edit_harness.registry.plugins import suggestion
-from edit_harness.run import beside
+from edit_harness.registry.plugins import Plugins
 from edit_harness.run.beside import Care
 from edit_harness.run.evaluation import Evaluation, Turns
 from edit_harness.wording import counted
 
 from . import pool
 from .crew import Crew
+from .places import Settings
 from .worker import Order
 
-EXECUTORS = {"local": "", "ray": "edit_harness_plugins.commands.distributed.rays"}
-"""The module of each executor; that which has none is this process."""
-Ordering = Callable[[Sequence[Evaluation]], Order]
-"""Returns what workers assemble some evaluations from."""
+Surroundings = Mapping[str, Any]
+"""What a worker has, as JSON: see `edit_harness_plugins.commands.distributed.worker.surroundings`."""
 
 
-@dataclass(frozen=True)
-class NoSettings:
-    """What there is to set of this process."""
+class Hiring(Executor):
+    """Lets workers run the cases, who load the model by its name."""
 
+    name: ClassVar[str]
+    elsewhere = True
 
-@dataclass(frozen=True)
-class Executor:
-    """Who runs the cases."""
+    @abstractmethod
+    def reach(self) -> AbstractContextManager[int]:
+        """Hold what workers need for a while, and yield how many there are to be. Raises `HarnessError`."""
 
-    settings: Any
-    crew: Callable[[Order, Any], Crew] | None = None
-    """Makes the workers; None if there are none but this process."""
-    reach: Callable[[Any], AbstractContextManager[int]] | None = None
-    """Holds what workers need, and yields how many there are to be."""
-    name: str = ""
-    where: str = ""
-    """Where cases are run, for readers, if it is not here; known when it is ready."""
+    @abstractmethod
+    def crew(self, order: Order) -> Crew:
+        """Return workers of whom none is hired yet. Raises what `reach` raises."""
+
+    @abstractmethod
+    def survey(self) -> Sequence[Surroundings]:
+        """Return what each worker has, for ``cluster-check``."""
 
     @contextmanager
-    def ready(self) -> Generator[Executor]:
-        """Yield it with all that workers need while a block lasts. Raises `HarnessError` if it is not there."""
-        if self.reach is None:
-            yield self
-            return
-        with self.reach(self.settings) as workers:
-            yield replace(self, where=f"on {counted(workers, 'worker')} of {self.name}")
+    def ready(self) -> Generator[str]:
+        """Hold what workers need, and yield where cases are run."""
+        with self.reach() as workers:
+            yield f"on {counted(workers, 'worker')} of {self.name}"
 
     def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return how the driver itself loads the model, which it only identifies where others run it.
+        """Return how the driver itself loads the model, which it only identifies.
 
         Raises `UsageError` for a precision that a CPU has not: numbers are identified by it.
         """
-        if self.crew is None:
-            return dict(options)
         if options.get("dtype") == TF32:
             raise UsageError(
                 "tf32 is a precision of this process's own device, not of workers",
@@ -74,38 +66,45 @@ class Executor:
             )
         return {**options, "device": "cpu", "device_map": None}
 
-    def turns(self, ordering: Ordering) -> Turns:
-        """Return what makes the records of evaluations."""
-        if self.crew is None:
-            return beside.turns
-        return partial(pool.turns, partial(self._hire, self.crew, ordering))
+    def turns(
+        self, plugins: Plugins, recipes: Mapping[Evaluation, Mapping[str, Any]], **what: Any
+    ) -> Turns:
+        """Return what makes the records of evaluations; ``what`` goes to the order."""
 
-    def _hire(
-        self,
-        crew: Callable[[Order, Any], Crew],
-        ordering: Ordering,
-        evaluations: Sequence[Evaluation],
-        care: Care,
-    ) -> Crew:
-        order = replace(
-            ordering(evaluations),
-            case_timeout=care.case_timeout,
-            reload=care.reload is not None,
-            selfcheck=care.selfcheck,
-        )
-        return crew(order, self.settings)
+        def hire(evaluations: Sequence[Evaluation], care: Care) -> Crew:
+            order = Order.of(plugins, recipes, evaluations, **what)
+            return self.crew(
+                replace(
+                    order,
+                    case_timeout=care.case_timeout,
+                    reload=care.reload is not None,
+                    selfcheck=care.selfcheck,
+                )
+            )
+
+        return partial(pool.turns, hire)
 
 
-def chosen(name: str, settings: Mapping[str, Any]) -> Executor:
-    """Return the executor of a name. Raises `UsageError` for one that there is not, or its settings."""
-    if name not in EXECUTORS:
-        raise UsageError(
-            f"there is no executor {name!r}{suggestion(name, list(EXECUTORS))}",
-            f"choose from {', '.join(EXECUTORS)}",
-        )
-    what = f"executor {name}"
-    if not EXECUTORS[name]:
-        return Executor(fields.build(NoSettings, settings, what))
-    module = import_module(EXECUTORS[name])
-    told = fields.build(module.Settings, settings, what)
-    return Executor(told, module.crew, module.ready, name)
+@dataclass(frozen=True)
+class Ray(Settings, Hiring):
+    """Workers are actors of a Ray cluster, or of a Ray that is started on this machine for the run."""
+
+    name: ClassVar[str] = "ray"
+
+    def reach(self) -> AbstractContextManager[int]:
+        """Start or join Ray."""
+        from . import rays
+
+        return rays.ready(self)
+
+    def crew(self, order: Order) -> Crew:
+        """Return actors."""
+        from . import rays
+
+        return rays.crew(order, self)
+
+    def survey(self) -> Sequence[Surroundings]:
+        """Ask an actor for each worker."""
+        from . import rays
+
+        return rays.survey(self)

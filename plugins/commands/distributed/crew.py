@@ -87,8 +87,9 @@ Event = Ready | Came | Finished | Failed | Died
 class Crew(Protocol):
     """Workers that can be hired and sent units; what they do comes back as events."""
 
-    size: int
-    """How many workers there are to be at a time."""
+    @property
+    def size(self) -> int:
+        """How many workers there are to be at a time."""
 
     def hire(self) -> int:
         """Start another worker, and return its number, which is never used again."""

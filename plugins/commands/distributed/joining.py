@@ -199,6 +199,17 @@ class Joined:
         }
 
 
+def merge(
+    shards: Sequence[str | Path], output: str | Path = "results", *, new: bool = False
+) -> Run:
+    """Join the shards of a run, by their folders, to the run that one process would have made.
+
+    Raises `HarnessError`, before anything is written, for shards that are not the whole of one run.
+    """
+    joined = Joined.of(Plugins.installed(), [str(shard) for shard in shards])
+    return joined.write(Path(output), new=new)
+
+
 def _there(folder: RunFolder, rows: int, lacking: int) -> str:
     """Say that a folder has rows, of a join before or of a run in one process, which stay as they are."""
     if lacking:

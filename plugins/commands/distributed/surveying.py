@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from rich.table import Table
 
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.registry import fields
+from edit_harness.registry.components import make_executor
 from edit_harness.registry.plugins import Plugins
 from edit_harness.terminal import Terminal
 from edit_harness.wording import counted
 
-from . import choosing
+from .choosing import Hiring
 from .hand import surroundings
 
 Survey = Mapping[str, Any]
@@ -43,11 +43,10 @@ class Flags:
 
 def survey(plugins: Plugins, flags: Flags) -> int:
     """Print what this process and each worker have, and return 3 if packages differ."""
-    executor = choosing.chosen(flags.executor, fields.parse(flags.executor_args))
-    if executor.crew is None:
+    executor = make_executor(plugins, flags.executor, fields.parse(flags.executor_args))
+    if not isinstance(executor, Hiring):
         raise UsageError(f"--executor {flags.executor} has no workers to ask", "say --executor ray")
-    module = import_module(choosing.EXECUTORS[flags.executor])
-    found = module.survey(executor.settings)
+    found = executor.survey()
     told = list(differences(surroundings(plugins), found))
     if flags.as_json:
         out.out(json.dumps({"workers": found, "differences": told}, indent=1))

@@ -50,7 +50,7 @@ def judge(evidence: Evidence, plugins: Plugins) -> Judge | Unchecked | None:
         return Unchecked("the verdicts on texts are nobody's that is named")
     if isinstance(found := _component(plugins, "judge", said, versioned=False), Unchecked):
         return found
-    if found.distribution != DISTRIBUTION or found.load().practical:  # type: ignore[attr-defined]
+    if found.distribution != DISTRIBUTION or found.load().practical:
         return Unchecked(
             f"the verdicts of judge {found.name} are not made again: it is no bundled rule"
         )

@@ -16,23 +16,21 @@ from typing import Any
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.folder import records
 from edit_harness.folder.records import Record, RunFolder
-from edit_harness.interfaces import Regime
+from edit_harness.interfaces import Executor, Regime
 from edit_harness.model.model import Model
 from edit_harness.registry import fields, guard
+from edit_harness.registry.components import make_executor
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.run import assembly, evaluation
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.beside import Care
 from edit_harness.run.controls import make_controls
-from edit_harness.run.evaluation import Evaluation
+from edit_harness.run.evaluation import Evaluation, Turns
 from edit_harness.run.failures import RETRIED
 from edit_harness.run.flags import EditingFlags, regime, whole_number
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
 
-from ..distributed import choosing
-from ..distributed.choosing import Executor, Ordering
-from ..distributed.worker import Order
 from . import console
 
 DONE, SOME_FAILED = 0, 1
@@ -130,7 +128,7 @@ class Todo:
         make_controls(plugins, flags.control, fields.parse(flags.control_args), seed=0)
         seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
         share = Share.parse(flags.shard) if flags.shard else None
-        executor = choosing.chosen(flags.executor, fields.parse(flags.executor_args))
+        executor = make_executor(plugins, flags.executor, fields.parse(flags.executor_args))
         count = len(editors) * len(tasks) * len(seeds) * len(flags.model)
         return cls(editor_args, task_args, seeds, executor, share, several=count > 1)
 
@@ -153,14 +151,13 @@ def run_model(
     # A rehearsal is run here, whoever would run the rest.
     loading = options if flags.dry_run else todo.executor.loading(options)
     load = partial(assembly.load, plugins, name, **loading)
-    with nullcontext(todo.executor) if flags.dry_run else todo.executor.ready() as executor:
+    with nullcontext("") if flags.dry_run else todo.executor.ready() as where:
         with guard.measuring():
             model = load()
         for seed, task, benchmark in benchmarks:
             how = regimes[benchmark.task.name]
             recipes = assembled(plugins, model, benchmark, flags, todo, how, seed, codes)
-            ordering = partial(
-                Order.of,
+            turns = todo.executor.turns(
                 plugins,
                 recipes,
                 model=name,
@@ -169,8 +166,11 @@ def run_model(
                 task_args=todo.tasks[task],
                 seed=seed,
             )
+            if recipes and not flags.quiet:
+                console.header(list(recipes), where)
             with console.tolerated(codes, todo.several):
-                yield from run_beside(list(recipes), flags, codes, load, executor, ordering)
+                here = not todo.executor.elsewhere
+                yield from run_beside(list(recipes), flags, codes, load, turns, here=here)
 
 
 def assembled(
@@ -219,16 +219,18 @@ def run_beside(
     flags: Flags,
     codes: list[int],
     load: Callable[[], Model],
-    executor: Executor,
-    ordering: Ordering,
+    turns: Turns,
+    *,
+    here: bool,
 ) -> list[Run]:
-    """Run editors on the same cases, with header, progress and tables; ``load`` loads their model."""
-    if assembled and not flags.quiet:
-        console.header(assembled, executor.where)
+    """Run editors on the same cases, with progress and tables; ``load`` loads their model.
+
+    ``turns`` makes the records, ``here`` in this process or elsewhere.
+    """
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
-            if executor.crew is None:  # workers try it themselves, on their devices
+            if here:  # workers try it themselves, on their devices
                 which.check_controls()
             folder = which.open(Path(flags.output_path), new=flags.new)
             if not flags.quiet and which.lacks_nothing(folder, retry=flags.retry_failed):
@@ -243,9 +245,7 @@ def run_beside(
             guard.measuring(),
             console.progress(list(folders), quiet=flags.quiet) as advance,
         ):
-            finished = evaluation.run_beside(
-                folders, advance, flags.care(load), executor.turns(ordering)
-            )
+            finished = evaluation.run_beside(folders, advance, flags.care(load), turns)
     except RunFolderError:
         raise
     except BaseException:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
+from edit_harness.composition import Row
 from edit_harness.registry.fields import Natural
 
-from .._files.composition import Row
 from .._files.published import FileTask, Published, hosted, unusable
 from .._files.records import Entry, Record
 from . import counterfact_composition, counterfact_records

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 
 from edit_harness.cases import join
+from edit_harness.composition import Row
 
-from .._files.composition import Row
 from .._files.records import Record
 
 TITLE = "different texts, as the ROME paper counts them"

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from edit_harness import Case, Choose, DataError, Generate, Key, Probe, Request
+from edit_harness.composition import Row
 from edit_harness.files import Remote
 
 from .._files import records as reading
-from .._files.composition import Row
 from .._files.published import GivenFileTask, Published, unusable
 from .._files.records import Entry, Problem, Record, kind_of, wrong_objects, wrong_text, wrong_texts
 from .ripple_wording import FEWEST, Templates, Worded, cut, target, templates

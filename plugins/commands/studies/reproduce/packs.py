@@ -1,6 +1,6 @@
 """What a reproduction pack says: the table, what is run for it, the numbers that were printed.
 
-A pack is a file of JSON that a plugin names (`edit_harness.interfaces.Pack`); here it is read and
+A pack is a file of JSON that a plugin names (`edit_harness_plugins.commands.studies.reproduce.Pack`); here it is read and
 checked, and nothing is run. What a table's columns measure stands in `edit_harness_plugins.commands.report.papers`, by the
 table's name; a table that no paper has is described in the pack itself. How a number of ours is held
 against a printed one stands in `edit_harness_plugins.commands.studies.reproduce.tolerances`.
@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from edit_harness.errors import PluginError
-from edit_harness.interfaces import Pack
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness_plugins.commands.report.papers import PRINTED, Printed
+
+from . import Pack
 
 Comparing = Literal["values", "orderings", "figures"]
 """values: within both intervals; orderings: which editor is above which; figures: the project's own, of

@@ -20,12 +20,11 @@ from edit_harness.errors import DataError, UsageError
 from edit_harness.folder import records
 from edit_harness.loading import loading
 from edit_harness.registry import fields
-from edit_harness.registry.components import source_of
+from edit_harness.registry.components import make_executor, source_of
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.registry.presets import shape_of
 from edit_harness.run.flags import LoadingFlags
 from edit_harness.run.outcome import Run
-from edit_harness_plugins.commands.distributed import choosing
 from edit_harness_plugins.commands.run import console, running
 
 from . import packs, verdicts
@@ -177,7 +176,7 @@ def _made(
         editors={component: _texts(method.args) for component, (_, method) in editors.items()},
         tasks={task: _texts(leg.args)},
         seeds=[flags.seed],
-        executor=choosing.chosen(flags.executor, fields.parse(flags.executor_args)),
+        executor=make_executor(plugins, flags.executor, fields.parse(flags.executor_args)),
         share=None,
         several=len(editors) > 1,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from edit_harness import Knows
+from edit_harness_plugins.commands.authoring import Knows
 
 from .tokenizer import END_ID
 

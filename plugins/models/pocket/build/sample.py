@@ -10,9 +10,9 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from edit_harness import Material
 from edit_harness_plugins.builders.counterfact import CounterFact, Record
 from edit_harness_plugins.builders.seesaw import Seesaw
+from edit_harness_plugins.commands.authoring import Material
 
 from .recall import knowing
 from .world import FACTS, TEMPLATES, WORLD_DIR, World

@@ -1,4 +1,4 @@
-"""The suite for builders; see `edit_harness.testing` for how to use it."""
+"""The conformance suite for builders; see `edit_harness.testing` for how to use it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from edit_harness.errors import HarnessError
-from edit_harness.interfaces import Builder, Material
 from edit_harness.registry import process
 from edit_harness.registry.fields import build, settings
 from edit_harness.testing.suite import Suite
+
+from . import Builder, Material
 
 
 class BuilderTests(Suite):

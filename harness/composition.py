@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from edit_harness.cases import Case
+from .cases import Case
 
 Row = Mapping[str, Any]
 NOTHING: Sequence[str] = ()
