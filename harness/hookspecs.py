@@ -7,9 +7,15 @@ one; pluggy lets an implementation name only the arguments that it uses.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
+
+if TYPE_CHECKING:
+    from .cases import Answer, Case
+    from .interfaces import ModelSource
+    from .run.outcome import Run
 
 GROUP = "edit_harness"
 DISTRIBUTION = "edit-harness"
@@ -101,7 +107,32 @@ def edit_harness_register_commands(register: RegisterCommand) -> None:
 
 @hookspec
 def edit_harness_register_kinds(register: RegisterKind) -> None:
-    """Register kinds of components of a package's own; all packages may have components of them."""
+    """Register kinds of components of a package's own.
+
+    The package itself and those that are loaded after it, by name, may have components of them.
+    """
+
+
+@hookspec
+def edit_harness_check_answers(
+    source: ModelSource,
+    identity: Mapping[str, Any],
+    answered: Callable[[], Iterator[tuple[Case, Sequence[Answer | None]]]],
+) -> str | None:
+    """Say how a model's answers before any edit are not what is known of it, in a line; else nothing.
+
+    A run asks when all its rows are made; if there is an objection it withdraws those that it has made,
+    and ends with exit code 7. ``identity`` is what identifies the run, and ``answered`` yields each case
+    with the answers to its probes.
+    """
+
+
+@hookspec
+def edit_harness_run_finished(run: Run) -> Iterable[str] | None:
+    """Take a run that is whole, such as to write a further table into its folder; return lines to tell.
+
+    ``run.folder.path`` is the folder, ``run.estimates`` has the numbers.
+    """
 
 
 @hookspec

@@ -3,8 +3,8 @@
 import pytest
 from builders import distribution
 
-from edit_harness import alone
 from edit_harness.registry import discovery
+from edit_harness_plugins.commands.catalog import alone
 
 GOOD = """
 from edit_harness import hookimpl

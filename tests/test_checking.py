@@ -14,9 +14,9 @@ from builders import distribution
 
 from edit_harness import PluginError
 from edit_harness.errors import UsageError
-from edit_harness.ledger import Finding, Ledger
-from edit_harness.supervision import STARTING, Supervised
 from edit_harness_plugins.commands.authoring import checking
+from edit_harness_plugins.commands.authoring.ledger import Finding, Ledger
+from edit_harness_plugins.commands.authoring.supervision import STARTING, Supervised
 
 METADATA = """Metadata-Version: 2.4
 Name: {name}
@@ -478,7 +478,7 @@ def supervised(tmp_path, code, limit=60.0):
     ledger = Ledger(tmp_path / "ledger")
     script.write_text(
         "import os, sys, time\nfrom pathlib import Path\n"
-        "from edit_harness.ledger import Finding, Ledger\n"
+        "from edit_harness_plugins.commands.authoring.ledger import Finding, Ledger\n"
         f"ledger = Ledger(Path({str(ledger.path)!r}))\nknown = ledger.read().known\n{code}",
         encoding="utf-8",
     )

@@ -152,7 +152,7 @@ def test_every_kind_of_edit(family, tmp_path):
         found, written = other.answer(questions), other.answer(texts)
         witness.verify()
         selftest.check_batches(other)
-        assert (other.packs, other.begins(1), other.reruns(1, 8)) == (True, True, True)
+        assert (other.packs, other.begins(1), rerun.reruns(other, 1, 8)) == (True, True, True)
     torch.testing.assert_close(
         logprobs(found), logprobs(model.answer(questions)), rtol=0, atol=1e-5
     )

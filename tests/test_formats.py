@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edit_harness.run.report import render
 from edit_harness_plugins.commands.report.formats import (
     CONTROL,
     FORMATS,
@@ -22,7 +23,6 @@ from edit_harness_plugins.commands.report.formats import (
     rich,
     table,
 )
-from edit_harness_plugins.commands.report.report import render
 
 HOSTILE = (
     "<script>alert(1)</script>", "a|b`c*d_e", r"\input{x}$y$&#%~^", "[link](http://x)", "[/bold]",

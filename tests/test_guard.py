@@ -143,7 +143,7 @@ def test_rich_is_not_held_against_a_plugin():
     code = (
         "from edit_harness.registry import guard\n"
         "with guard.importing() as went:\n"
-        "    from edit_harness_plugins.commands.report import report\n"
+        "    from edit_harness.run import report\n"
         "print(list(went.notes))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

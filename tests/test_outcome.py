@@ -19,10 +19,10 @@ from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.records import RunFolder
 from edit_harness.run import control
-from edit_harness.run.flags import regime
 from edit_harness.run.outcome import Run
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.run import console
+from edit_harness_plugins.commands.run.flags import regime
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 5))

@@ -13,9 +13,9 @@ from page_runs import ELSEWHERE, PAYLOADS, STRINGS, altered, small, spoilt
 
 import edit_harness as eh
 from edit_harness.folder import records
+from edit_harness.run import report
 from edit_harness_plugins.commands.report import cases as page_cases
 from edit_harness_plugins.commands.report import explorer as pages
-from edit_harness_plugins.commands.report import report
 from edit_harness_plugins.commands.report.breakdown import breakdowns
 from edit_harness_plugins.commands.report.cases import explored, measured, stored, worst_first
 from edit_harness_plugins.commands.report.facts import statuses

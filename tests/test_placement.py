@@ -17,6 +17,7 @@ from edit_harness.model import digests
 from edit_harness.model.model import Model
 from edit_harness.run.witness import Witness
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors._search import rerun
 from edit_harness_plugins.editors._search.rerun import Rerun
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning
@@ -47,7 +48,11 @@ def test_answers_are_the_same(both):
     torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
     texts = [(edit, Generate("Ada lives in", 6)) for edit in edits]
     assert model.answer(texts) == offloaded.answer(texts)
-    assert (offloaded.packs, offloaded.begins(1), offloaded.reruns(0, 8)) == (True, True, True)
+    assert (offloaded.packs, offloaded.begins(1), rerun.reruns(offloaded, 0, 8)) == (
+        True,
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize("editor", EDITORS, ids=["rome", "ft-l"])

@@ -3,8 +3,7 @@ import math
 import pytest
 
 from edit_harness import Measure
-from edit_harness.stats import Estimate
-from edit_harness_plugins.commands.report.report import (
+from edit_harness.run.report import (
     Line,
     combined,
     interval,
@@ -15,6 +14,7 @@ from edit_harness_plugins.commands.report.report import (
     show,
     single,
 )
+from edit_harness.stats import Estimate
 
 PERCENT, NATS = Measure("x"), Measure("x", "lower", "nats")
 

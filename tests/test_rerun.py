@@ -5,6 +5,7 @@ import torch
 
 from edit_harness.model.hooks import adding, recording
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors._search import rerun
 from edit_harness_plugins.editors._search.rerun import Rerun
 
 FITS = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi",
@@ -46,7 +47,7 @@ def again(model, layer, delta, **kind):
 def test_ends_give_what_whole_texts_give(family, layer, side):
     """Logits and their gradients, a change of one token and of all; fp32 in another order."""
     model = tiny_model(family, padding=side)
-    assert model.reruns(layer, 8) == (family != "bloom")
+    assert rerun.reruns(model, layer, 8) == (family != "bloom")
     for tokens in (1, 4):
         found = []
         for run in (oracle, again, lambda *args: again(*args, whole=True)):
@@ -131,8 +132,8 @@ def test_keys_are_what_goes_into_the_projection(family):
 def test_texts_beyond_a_sliding_window_run_whole():
     """A window hides early tokens, which the mask of kept keys would show."""
     model = tiny_model("mistral", sliding_window=16)
-    assert model.reruns(0, 16)
-    assert not model.reruns(0, 17)
+    assert rerun.reruns(model, 0, 16)
+    assert not rerun.reruns(model, 0, 17)
     run = Rerun(model, 0, [tuple(range(1, 24))], [19])
     delta = change(model)[:1]
     logits = run.logits(run.places([0], [22]), delta)
@@ -156,7 +157,7 @@ def test_only_ends_and_blocks_above_are_run(model):
 
 
 def test_beginnings_in_common_are_run_once_in_the_clean_pass(model):
-    assert model.reruns(0, 8)
+    assert rerun.reruns(model, 0, 8)
     ran = []
     model.architecture.block(0).register_forward_hook(
         lambda module, args, output: ran.append(args[0].shape[:2].numel())

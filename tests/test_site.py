@@ -14,9 +14,9 @@ from page_runs import STRINGS, altered, small, spoilt
 
 import edit_harness as eh
 from edit_harness.errors import ResourceError, UsageError
+from edit_harness.run import report
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.leaderboard.site import Entry, write
-from edit_harness_plugins.commands.report import report
 from edit_harness_plugins.commands.report.boards import Entrant, boards, plane
 from edit_harness_plugins.commands.report.plots import Scale, dumbbells, scatter
 from edit_harness_plugins.commands.report.text import visible

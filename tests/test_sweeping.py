@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from edit_harness.cli import main
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.run.preset_file import typed
 from edit_harness_plugins.commands.studies.sweep import sweeping
-from edit_harness_plugins.commands.studies.sweep.tuned import typed
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Marie", "Leo", "Paris")
 TASK = ("-t", "counterfact", "--task-args", "data=facts.json")

@@ -6,14 +6,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, durable
-from edit_harness_plugins.commands.studies.sweep.tuned import (
-    Tuned,
-    among,
-    mark,
-    read,
-    tuning,
-    typed,
-)
+from edit_harness.run.tuning import among, mark, tuning
+from edit_harness_plugins.commands.run.preset_file import Tuned, read, typed
 
 FACTS = [Request("{} lives in", name, "Paris") for name in ("Ada", "Bob", "Ann")]
 CASES = [Case(str(i), (fact,), ()) for i, fact in enumerate(FACTS)]
@@ -30,6 +24,11 @@ TUNED = Tuned(
 )
 
 MARKS = TUNED.cases.values()
+
+
+def entry(tuned, cases):
+    """Return what the manifest of a run of some cases says of a preset."""
+    return {**tuned.entry, "tested": len(among(tuned.entry["marks"], cases))}
 
 
 def test_it_comes_back_from_its_file(tmp_path):
@@ -74,9 +73,9 @@ def test_cases_are_known_again_by_their_facts():
     same = Case("x", CASES[1].requests, (), tags={"of": "another task"})
     assert among(MARKS, [same, CASES[2]]) == ["x"]
     assert among(MARKS, [replace(same, problem="no use")]) == []
-    entry = TUNED.entry(CASES)
-    assert (entry["tested"], entry["cases"], entry["fields"]) == (2, 2, ["layer"])
-    assert entry["cases_sha256"] == TUNED.digest
+    kept = entry(TUNED, CASES)
+    assert (kept["tested"], kept["cases"], kept["fields"]) == (2, 2, ["layer"])
+    assert kept["cases_sha256"] == TUNED.digest
 
 
 def told(said, before=None, cases=CASES):
@@ -85,20 +84,20 @@ def told(said, before=None, cases=CASES):
 
 def test_what_a_manifest_said_of_a_preset_is_not_taken_back():
     """Fields that are typed make the same run as those of a preset."""
-    by_preset = {"preset": "tuned (A)", "tuned": TUNED.entry(CASES[2:])}
+    by_preset = {"preset": "tuned (A)", "tuned": entry(TUNED, CASES[2:])}
     by_hand = {"preset": "", "tuned": None}
     assert told(by_hand) == by_hand == told(by_hand, told(by_hand))
     assert told(by_preset) == by_preset == told(by_preset, told(by_preset), CASES[2:])
     both = {"preset": "tuned (A); also run without the preset, as typed"}
     for first, second in ((by_preset, by_hand), (by_hand, by_preset)):
         found = told(second, first)
-        assert found == both | {"tuned": TUNED.entry(CASES)}, "more cases are tested by now"
+        assert found == both | {"tuned": entry(TUNED, CASES)}, "more cases are tested by now"
         assert told(first, found) == told(second, found) == found
 
 
 def test_two_presets_of_equal_fields_are_both_told_of():
     other = replace(TUNED, cases={"2": mark(CASES[2])})
-    one, two = ({"preset": p, "tuned": t.entry(())} for p, t in (("A", TUNED), ("B", other)))
+    one, two = ({"preset": p, "tuned": entry(t, ())} for p, t in (("A", TUNED), ("B", other)))
     found = told(two, one)
     assert found["preset"] == "A; also B"
     assert (found["tuned"]["cases"], found["tuned"]["tested"]) == (3, 3)

@@ -10,13 +10,12 @@ import importlib.util
 import json
 import logging
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from weakref import finalize
 
 import torch
@@ -26,10 +25,6 @@ from ..errors import ResourceError, UsageError
 from ..files import cache_folder
 from ..lock import Owner
 from ..model import offloading
-from ..wording import counted
-
-if TYPE_CHECKING:
-    from ..model.architectures import Architecture
 
 Place: TypeAlias = int | str
 """The number of an accelerator, ``cpu`` or ``disk``."""
@@ -71,7 +66,9 @@ class Placement:
                 raise ResourceError(
                     f"{place} cannot be written: {error.strerror}", "set EDIT_HARNESS_CACHE"
                 ) from None
-            logging.getLogger("accelerate").setLevel(logging.ERROR)  # `described` says where all is
+            logging.getLogger("accelerate").setLevel(
+                logging.ERROR
+            )  # `offloading.described` says where all is
             given: dict[str, Any] = {"device_map": self.map, "offload_folder": folder}
             if isinstance(self.map, str):
                 given["max_memory"] = dict(self.most)
@@ -201,22 +198,3 @@ def _of(name: str, places: Mapping[str, Place]) -> list[Place]:
     return [
         place for part, place in places.items() if not part or f"{name}.".startswith(f"{part}.")
     ]
-
-
-def described(architecture: Architecture) -> str:
-    """Return where a model is: its device, or how many blocks are in each place."""
-    places = Counter(_place(architecture.block(layer)) for layer in range(architecture.layers))
-    (first, count), *others = places.items()
-    if not others and first != "disk":
-        return first
-    shown = [f"{first} ({counted(count, 'block')})", *(f"{p} ({n})" for p, n in others)]
-    return f"spread over {', '.join(shown)}"
-
-
-def _place(block: nn.Module) -> str:
-    """Return where a block's first weight is."""
-    name, parameter = next(block.named_parameters())
-    place = offloading.kept(block, name)
-    if place is None:
-        return str(parameter.device)
-    return "cpu" if place.file is None else "disk"

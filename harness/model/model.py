@@ -19,14 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from edit_harness_plugins.editors._search import rerun
-
 from ..cases import Answer, Query, Request
 from ..edits import UNEDITED, Adaptor, Edit
 from ..errors import PluginError
 from ..files import cache_folder
 from ..interfaces import ModelSource
-from ..loading import placing
 from . import digests, offloading, passes, resume
 from .architectures import LINEAR, Architecture
 from .base import Base, Start
@@ -76,7 +73,6 @@ class Model:
         self._identity: tuple[dict[str, Any], str] | None = None
         self._begins: dict[int, bool] = {}
         self._seen, self._unseen = 0, set[int]()
-        self._reruns: dict[tuple[str, ...], bool] = {}
         self._prepared: WeakValueDictionary[int, Adaptor] = WeakValueDictionary()
         self.takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
@@ -94,7 +90,7 @@ class Model:
     @property
     def placement(self) -> str:
         """Where the weights are, for people: a device, or how many blocks are in each place."""
-        return placing.described(self.architecture)
+        return offloading.described(self.architecture)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -360,13 +356,6 @@ class Model:
             else:
                 self._unseen.add(reach)
         return reach <= self._seen or longest <= passes.TRIED
-
-    def reruns(self, layer: int, longest: int, changed: Sequence[str] = ()) -> bool:
-        """Tell whether searches can run ends of texts of so many tokens; see `edit_harness_plugins.editors._search.rerun`."""
-        key = tuple(changed) or (self.architecture.projection(layer).name,)
-        if key not in self._reruns:
-            self._reruns[key] = rerun.fits(self, layer, key)
-        return self._reruns[key] and self.sees(longest)
 
     @cached_property
     def window(self) -> float:

@@ -2,22 +2,27 @@
 
 The parameter itself is then an empty one, of the meta device, and a hook of accelerate fills it for
 as long as its module runs. Here such a weight is found, read, and for a while stood in for; where it
-is kept nothing is ever written. Which parts of a model go where is decided in `placing`.
+is kept nothing is ever written. Which parts of a model go where is decided in
+`edit_harness.loading.placing`.
 """
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import PluginError
+from ..wording import counted
+
+if TYPE_CHECKING:
+    from .architectures import Architecture
 
 
 @dataclass(frozen=True)
@@ -198,3 +203,22 @@ def _tensor(module: nn.Module, name: str) -> Tensor:
     tensor = getattr(module.get_submodule(parent), own)
     assert isinstance(tensor, Tensor)
     return tensor
+
+
+def described(architecture: Architecture) -> str:
+    """Return where a model is: its device, or how many blocks are in each place."""
+    places = Counter(_place(architecture.block(layer)) for layer in range(architecture.layers))
+    (first, count), *others = places.items()
+    if not others and first != "disk":
+        return first
+    shown = [f"{first} ({counted(count, 'block')})", *(f"{p} ({n})" for p, n in others)]
+    return f"spread over {', '.join(shown)}"
+
+
+def _place(block: nn.Module) -> str:
+    """Return where a block's first weight is."""
+    name, parameter = next(block.named_parameters())
+    place = kept(block, name)
+    if place is None:
+        return str(parameter.device)
+    return "cpu" if place.file is None else "disk"

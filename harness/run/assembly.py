@@ -12,8 +12,6 @@ from typing import Any, cast
 
 import torch
 
-from edit_harness_plugins.commands.studies.sweep.tuned import Tuned
-
 from ..cases import Case, Query
 from ..errors import DataError, HarnessError, PluginError, UsageError
 from ..folder.records import cases_digest
@@ -136,25 +134,22 @@ def make_editor(
     editor: str | Editor,
     args: Mapping[str, Any],
     seed: int,
-    tuned: Tuned | None = None,
+    source: str = "",
 ) -> tuple[Named, Configured]:
     """Build an editor, fill its fields for the model, and prepare it.
 
-    Fields that were ``tuned`` count as if they were in ``args``, which win. Raises `UsageError` if
-    they are of another editor or a model of another shape.
+    ``source`` says where ``args`` come from, if not from who typed them.
     """
     if isinstance(editor, Editor):
         name, version, made, package = type(editor).__name__.lower(), "", editor, None
     else:
         component = plugins.find("editor", editor)
         name, version, package = component.name, component.origin, component.package
-        made = build_component(component, tuned.over(name, args) if tuned else args, seed)
+        made = build_component(component, args, seed)
     shape = shape_of(model.module.config, model.source.family)
-    if tuned:
-        tuned.check(shape)
     configured = configure(made, shape, name)
-    if tuned:
-        configured = replace(configured, source=tuned.source(args, model.digest))
+    if source:
+        configured = replace(configured, source=source)
     with blamed(
         f"{named('editor', name, made)} failed to prepare for the model", made, passing=PREPARING
     ):

@@ -6,7 +6,7 @@ The command line and the Python interface (`edit_harness.api`) both come through
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
@@ -17,10 +17,7 @@ from typing import Any
 
 import torch
 
-from edit_harness_plugins.commands.leaderboard import baselines
-from edit_harness_plugins.commands.studies.sweep.tuned import Tuned, tuning
-
-from ..cases import Case, Examined, Visit
+from ..cases import Answer, Case, Examined, Visit
 from ..encoding import decode_answer
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
 from ..folder import accounts, manifests, records
@@ -41,6 +38,7 @@ from .outcome import Run, measures_of
 from .plan import Step
 from .precision import Preview
 from .shares import Share, Span
+from .tuning import among, tuning
 from .witness import Witness
 
 Advance = Callable[[Record], None]
@@ -72,12 +70,14 @@ class Evaluation:
     """What the code came in, our own included."""
     share: Share | None = None
     """Which part of the plan is made here, if not all of it."""
-    tuned: Tuned | None = None
-    """Where fields come from that a sweep has found."""
+    tuned: Mapping[str, Any] | None = None
+    """By which cases fields were found, if a sweep has found them: see `edit_harness.run.tuning`."""
     dropped: Mapping[str, str] = field(default_factory=dict)
     """The cases that are left out for a conflict, with what each is in conflict with."""
     all_cases: Sequence[Case] = ()
     """Those of the task, in its order, of which ``cases`` are chosen."""
+    plugins: Plugins = field(default_factory=Plugins)
+    """Those whose hooks are called when it is run."""
     _tried: bool = field(default=False, init=False, repr=False)
 
     @property
@@ -338,7 +338,8 @@ class Evaluation:
     def _tuning(self, before: Mapping[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
         """Return where fields come from, with which of all cases of the run they were chosen by."""
         known = list({case.id: case for case in (*self.cases, *cases)}.values())
-        now = {"preset": self.preset, "tuned": self.tuned.entry(known) if self.tuned else None}
+        tested = {"tested": len(among((self.tuned or {}).get("marks", ()), known))}
+        now = {"preset": self.preset, "tuned": {**self.tuned, **tested} if self.tuned else None}
         return tuning(now, before, lambda: known)
 
     def _part(self, share: Share, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -405,7 +406,11 @@ def run_beside(
             raise
         for evaluation, its in rows.items():
             accounts.check(evaluation.visits, its.folder, its.known)
-        return _summed(rows)
+        runs = _summed(rows)
+        for evaluation, run in zip(rows, runs, strict=True):
+            said = evaluation.plugins.hook.edit_harness_run_finished(run=run)
+            run.folder.notes += [line for lines in said for line in lines]
+        return runs
 
 
 def _go_on(
@@ -444,14 +449,18 @@ def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:
 
 
 def _mismatch(evaluation: Evaluation, its: Rows) -> str:
-    """Say how the answers before the edits of the planned cases are not those that are published."""
+    """Say how the answers before the edits of the planned cases are not what plugins know of them."""
     planned = {case.id: case for case in evaluation.cases}
-    answered = (
-        (planned[name], [decode_answer(answer) for answer in record.before])
-        for (name, _), record in its.known.items()
-        if name in planned
+
+    def answered() -> Iterator[tuple[Case, list[Answer | None]]]:
+        for (name, _), record in its.known.items():
+            if name in planned:
+                yield planned[name], [decode_answer(answer) for answer in record.before]
+
+    found = evaluation.plugins.hook.edit_harness_check_answers(
+        source=evaluation.model.source, identity=evaluation.identity, answered=answered
     )
-    return baselines.mismatch(evaluation.model.source, evaluation.identity, answered)
+    return "; ".join(filter(None, found))
 
 
 def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
@@ -485,18 +494,20 @@ def assemble(
     controls: Sequence[str | Control] = (),
     control_args: Mapping[str, Any] | None = None,
     share: Share | None = None,
-    tuned: Tuned | None = None,
+    preset: str = "",
+    tuned: Mapping[str, Any] | None = None,
 ) -> Evaluation:
     """Build and check everything that a run needs. Raises `HarnessError`.
 
     ``judge`` and ``regime`` are the task's own if they are not given; ``controls`` are named as in
-    ``lm_eval:TASK``; ``share`` is the part of the plan that is made here.
+    ``lm_eval:TASK``; ``share`` is the part of the plan that is made here; ``preset`` says where
+    ``editor_args`` come from, and ``tuned`` by which cases they were found.
     """
     task = benchmark.task.value
     names = metrics or task.metrics
     measuring = make_metrics(plugins, names)
     known = {name: plugins.find("metric", name) for name in names}
-    named, configured = make_editor(plugins, model, editor, editor_args, seed, tuned)
+    named, configured = make_editor(plugins, model, editor, editor_args, seed, preset)
     regime = regime or task.regime
     cases = benchmark.selected(limit, samples)
     dropped: Mapping[str, str] = {}
@@ -530,6 +541,7 @@ def assemble(
         share=share,
         tuned=tuned,
         all_cases=benchmark.cases,
+        plugins=plugins,
     )
     if share:
         _ = evaluation.spans  # a plan that has no such part is an error before there is a folder

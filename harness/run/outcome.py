@@ -19,9 +19,6 @@ from typing import Any, cast
 import numpy as np
 from rich.console import RenderableType
 
-from edit_harness_plugins.commands.report import report
-from edit_harness_plugins.commands.studies.sweep.tuned import among
-
 from .. import stats
 from ..cases import Answers, Case, Text
 from ..encoding import decode_answer, finite
@@ -34,10 +31,11 @@ from ..interfaces import Measure, Metric, Regime
 from ..registry.blame import blamed, named
 from ..stats import Estimate
 from ..wording import counted
-from . import control, effects, plan
+from . import control, effects, plan, report
 from .doubts import doubts
 from .effects import Effect, Seen
 from .shares import Share
+from .tuning import among
 
 LEVEL = 0.99
 LEAVE_OUT = "leave it out with --metrics, or ask its author"

@@ -3,7 +3,18 @@
 They come in as a stranger's do, but whatever the lists of plugins say: see `edit_harness.hookspecs.BUNDLED`.
 """
 
-from edit_harness import Register, RegisterCommand, RegisterKind, hookimpl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from edit_harness import (
+    Answer,
+    Case,
+    ModelSource,
+    Register,
+    RegisterCommand,
+    RegisterKind,
+    hookimpl,
+)
 
 COMMANDS = {
     "Run": {
@@ -34,11 +45,11 @@ COMMANDS = {
             "Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack.",
         ),
         "case": (
-            "commands.catalog.looking:case",
+            "commands.results.results:case",
             "Show one case of a run: what was written, asked and answered.",
         ),
         "score": (
-            "commands.run.measuring:score",
+            "commands.results.results:score",
             "Compute the numbers of run folders again, without a model; fill in verdicts.",
         ),
         "compare": (
@@ -104,7 +115,7 @@ COMMANDS = {
             "Make a benchmark's records from facts of one's own: see ls builders.",
         ),
         "annotate": (
-            "judges.people.people:annotate",
+            "commands.annotation.people:annotate",
             "Have people label texts of a run: blinded sheets out, their answers in.",
         ),
     },
@@ -128,6 +139,18 @@ def edit_harness_register_commands(register: RegisterCommand) -> None:
     for group, commands in COMMANDS.items():
         for name, (where, summary) in commands.items():
             register(name, f"edit_harness_plugins.{where}", summary, group)
+
+
+@hookimpl
+def edit_harness_check_answers(
+    source: ModelSource,
+    identity: Mapping[str, Any],
+    answered: Callable[[], Iterator[tuple[Case, Sequence[Answer | None]]]],
+) -> str:
+    """Compare them with the baseline that the model brings along."""
+    from .leaderboard import baselines
+
+    return baselines.mismatch(source, identity, answered())
 
 
 @hookimpl

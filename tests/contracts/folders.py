@@ -13,6 +13,7 @@ import torch
 
 import edit_harness as eh
 
+SITE = Path(eh.__file__).parents[1]
 RUNS: dict[str, Mapping[str, Any]] = {
     "single": {"editor": "rome", "task": "counterfactplus"},
     "batch": {"editor": "memit", "task": "counterfact", "regime": eh.Regime("batch", 2)},
@@ -62,5 +63,6 @@ def steady(value: Any) -> Any:
     if isinstance(value, list):
         return [steady(each) for each in value]
     if isinstance(value, str):
+        value = value.replace(str(SITE), "<site>")
         return VERSION.sub("edit-harness", DIGEST.sub("<digest>", value))
     return value

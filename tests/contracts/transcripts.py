@@ -37,6 +37,7 @@ MISTAKES = (
     "reproduce nosuch", "-e rome --control nosuch", "-e rome --executor nosuch", "plugins nosuch", "trace",
 )  # fmt: skip
 STEADY = (
+    (re.compile(r"\bedit-harness \d+\.\d+\.\d+"), "edit-harness"),
     (re.compile(r"\b[0-9a-f]{8,64}\b"), "<digest>"),
     (re.compile(r"\b\d+(\.\d+)? (s|ms|min)\b"), "<time>"),
     (re.compile(r"\b\d+(\.\d+)? (MB|GB|kB)\b"), "<size>"),

@@ -12,7 +12,7 @@ from scipy import stats as scipy_stats
 from seesaw_cases import CLOSE, case, cells, effect, person, same, sure, tables
 
 from edit_harness.folder.records import Record, columns
-from edit_harness_plugins.commands.report import report
+from edit_harness.run import report
 from edit_harness_plugins.metrics.people.confidence import Confidence
 
 METRIC = Confidence()

@@ -13,9 +13,9 @@ from edit_harness.encoding import decode_answer
 from edit_harness.files import Remote, sha256_of
 from edit_harness.folder.records import RunFolder
 from edit_harness.registry.fields import build
+from edit_harness_plugins._texts.references import find
 from edit_harness_plugins.metrics.text.consistency import Consistency
 from edit_harness_plugins.metrics.text.fluency import Fluency
-from edit_harness_plugins.metrics.text.references import find
 from edit_harness_plugins.models.pocket import Pocket
 from edit_harness_plugins.tasks.counterfact import snippets
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact, CounterFactPlus

@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 from seesaw_cases import CLOSE, WORK, case, cells, effect, person, same, sure, tables
 
 from edit_harness import Scores
-from edit_harness_plugins.commands.report import report
+from edit_harness.run import report
 from edit_harness_plugins.metrics.people.cross_property import CrossProperty
 
 METRIC = CrossProperty()

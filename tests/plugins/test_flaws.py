@@ -11,8 +11,8 @@ from scipy import stats as scipy_stats
 from seesaw_cases import CLOSE, case, cells, compared, description, person, same, sure, tables
 
 from edit_harness import Generate, Key, Probe, Text, Verdict
+from edit_harness.run import report
 from edit_harness.stats import bootstrap
-from edit_harness_plugins.commands.report import report
 from edit_harness_plugins.metrics.people.flaws import FLAWS, Flaws
 from edit_harness_plugins.metrics.verdicts.judging import Judging
 

@@ -20,9 +20,9 @@ from edit_harness.registry import fields
 from edit_harness.registry.blame import blamed, named
 from edit_harness.registry.components import build_component
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run.flags import LoadingFlags
 
 from ..run.console import err, out
+from ..run.flags import LoadingFlags
 from . import Builder, Knows, Material
 
 

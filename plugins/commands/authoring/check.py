@@ -1,7 +1,7 @@
 """The process that ``edit-harness check`` starts: ``python -m edit_harness_plugins.commands.authoring.check PACKAGE``.
 
 It keeps a ledger of what it checks, and goes on where the ledger ends. It prints nothing for users; who
-started it reads the ledger, and is `edit_harness.supervision`.
+started it reads the ledger, and is `edit_harness_plugins.commands.authoring.supervision`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from edit_harness.ledger import Ledger
 from edit_harness.registry.discovery import FILES, FOLDERS, found
 
 from .check_plan import Plan
 from .check_pytest import Reporter
+from .ledger import Ledger
 
 ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 

@@ -15,7 +15,6 @@ from itertools import product
 from typing import Any, TypeVar
 
 from edit_harness.errors import PluginError
-from edit_harness.ledger import Finding, Ledger
 from edit_harness.registry.packages import Entry, Package
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.testing import PluginTests, tiny_model
@@ -24,6 +23,7 @@ from .check_package import FileTests, PackageTests
 from .check_reasons import attempt
 from .check_run import EDITOR, TASK, RunTests
 from .check_suites import SUITES, default, tried_by
+from .ledger import Finding, Ledger
 
 T = TypeVar("T")
 

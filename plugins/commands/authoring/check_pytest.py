@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from edit_harness.ledger import Finding, Ledger
-
 from .check_reasons import NotTried, reason, report
+from .ledger import Finding, Ledger
 
 FATAL = 3
 """Checks of one subject that may take the process down, until the rest of it is not tried."""

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TypeVar
 
 from edit_harness.errors import HarnessError
-from edit_harness.ledger import Finding, Ledger
+
+from .ledger import Finding, Ledger
 
 T = TypeVar("T")
 LONGEST = 400

@@ -11,12 +11,12 @@ from edit_harness.errors import DataError, HarnessError
 from edit_harness.folder.records import INVALID, Record
 from edit_harness.interfaces import Task
 from edit_harness.registry.plugins import Plugins
+from edit_harness.run import report
 from edit_harness.run.assembly import load, make_benchmark, make_editor
 from edit_harness.run.evaluation import Evaluation, assemble
 from edit_harness.run.outcome import LEVEL, Run
 from edit_harness.terminal import Terminal
 
-from ..report import report
 from .check_reasons import NotTried
 
 MODEL, TASK, EDITOR = "pocket", "counterfact", "ft"

@@ -19,12 +19,13 @@ from typing import Any
 from rich.table import Table
 
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.ledger import OUTCOMES, Finding, Ledger
 from edit_harness.registry.discovery import found, left_out
 from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.plugins import Plugins, suggestion
-from edit_harness.supervision import Supervised
 from edit_harness.terminal import Terminal, plain
+
+from .ledger import OUTCOMES, Finding, Ledger
+from .supervision import Supervised
 
 FAILED = 6
 """The exit code of a package that does not conform, or of which something was not tried."""

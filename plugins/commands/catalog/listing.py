@@ -127,7 +127,7 @@ def _measure(facts: Mapping[str, Any]) -> str:
 def _range(limits: Sequence[float | None], unit: str) -> str:
     """Return a range as tables show the values."""
     # Here, since it brings numpy along.
-    from ..report.report import HUNDREDTHS
+    from edit_harness.run.report import HUNDREDTHS
 
     factor = 100 if unit in HUNDREDTHS else 1
     low, high = (None if limit is None else f"{factor * limit:g}" for limit in limits)
@@ -144,7 +144,7 @@ def show_composition(
     Raises `UsageError` if the name is that of something else than a task.
     """
     # Here, since it brings numpy along.
-    from ..report import report
+    from edit_harness.run import report
 
     task, tables = cards.composed(plugins, name, fields.parse(settings), model)
     if as_json:

@@ -1,4 +1,4 @@
-"""``ls``, ``plugins``, ``show``, ``case``: what there is, without a model."""
+"""``ls``, ``plugins``, ``show``: what there is, without a model."""
 
 from __future__ import annotations
 
@@ -82,17 +82,3 @@ def show(
         raise UsageError("--task-args and --model say which data are counted", "add --stats")
     else:
         listing.show_card(plugins, name, as_json)
-
-
-@click.command()
-@click.argument("run", metavar="RUN")
-@click.argument("case", metavar="ID")
-@as_json
-@debug
-def case(run: str, case: str, as_json: bool, debug: bool) -> None:
-    """Show one case of a run: what was written, asked and answered."""
-    from edit_harness.folder.records import RunFolder
-
-    from ..results import viewing
-
-    viewing.show_case(RunFolder.at(run), case, as_json)

@@ -22,9 +22,9 @@ from edit_harness.folder.records import Record, RunFolder
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Span
+from edit_harness.run.tuning import tuning
 from edit_harness.wording import counted
 
-from ..studies.sweep.tuned import tuning
 from . import parts
 from .parts import Shard
 

@@ -17,9 +17,9 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.before import Before
-from edit_harness.run.flags import LoadingFlags
 
 from ..run.console import err, out
+from ..run.flags import LoadingFlags
 from . import baselines
 from .baselines import Line
 

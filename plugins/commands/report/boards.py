@@ -13,12 +13,12 @@ from typing import Any
 
 from edit_harness.folder.records import INVALID, OK
 from edit_harness.interfaces import Measure
+from edit_harness.run import report
 from edit_harness.run.outcome import Run
+from edit_harness.run.report import DIRECTION, Line
 from edit_harness.stats import Estimate
 
-from . import report
 from .facts import statuses
-from .report import DIRECTION, Line
 
 BADGES = ("recomputed", "replayed", "reproduced")
 """How a leaderboard came by a row's numbers, by rising trust."""

@@ -20,8 +20,8 @@ from edit_harness.folder import records
 from edit_harness.folder.records import INVALID, OK, Record
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run
+from edit_harness.run.report import HUNDREDTHS
 
-from .report import HUNDREDTHS
 from .text import embedded
 
 DIGITS = 4

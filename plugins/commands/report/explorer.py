@@ -11,10 +11,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from edit_harness.run import report
 from edit_harness.run.effects import Effect
 from edit_harness.run.outcome import LEVEL, Run
 
-from . import plots, report
+from . import plots
 from .boards import Entrant, boards, headings, model_of, plane
 from .breakdown import breakdowns
 from .cases import explored, stored

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.report import DIRECTION, HUNDREDTHS
 from edit_harness.stats import Estimate
 
 from .layouts import facts
 from .papers import COUNTERFACT, KINDS, PRINTED, Printed, named
 from .ranking import Number, Row
-from .report import DIRECTION, HUNDREDTHS
 from .subsets import Subsets
 from .typesetting import UNEDITED, Filled, filled
 

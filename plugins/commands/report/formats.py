@@ -19,7 +19,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .report import render
+from edit_harness.run.report import render
 
 Mark = Literal["", "best", "second"]
 GUARDED = ("=", "+", "-", "@", "\t", "\r", "\n")

@@ -13,12 +13,12 @@ from typing import Any
 
 from edit_harness.folder.records import OK
 from edit_harness.run import remarks as about
+from edit_harness.run import report
 from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.report import DIRECTION, Line
 from edit_harness.stats import Estimate
 
-from . import report
 from .formats import Cell, Grid, Row
-from .report import DIRECTION, Line
 
 SHORT = 8
 """Characters of a digest that tables show."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from edit_harness.interfaces import Measure
+from edit_harness.run import report
+from edit_harness.run.report import DIRECTION, HUNDREDTHS, Line
 from edit_harness.stats import Estimate
 
-from . import report
 from .boards import Plane, Point
-from .report import DIRECTION, HUNDREDTHS, Line
 from .text import clipped, visible
 
 WIDTH = 540

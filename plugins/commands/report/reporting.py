@@ -14,8 +14,8 @@ from edit_harness.errors import ResourceError, UsageError
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import reread
+from edit_harness.terminal import Terminal
 
-from ..run import console
 from . import figures, formats, layouts
 from .formats import Grid
 from .typesetting import printed
@@ -23,6 +23,8 @@ from .typesetting import printed
 TABLE, HTML = "table", "html"
 STDOUT = "-"
 """The name of a file that means to print."""
+out = Terminal(soft_wrap=False)
+err = Terminal(stderr=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +54,12 @@ def report(plugins: Plugins, flags: Flags) -> int:
     if flags.out and flags.out != STDOUT:
         text = _page(runs) if paged else formats.FORMATS[form](grids)
         _write(Path(flags.out).expanduser(), text)
-        console.err.print(f"saved    {flags.out}", markup=False, soft_wrap=True)
+        err.print(f"saved    {flags.out}", markup=False, soft_wrap=True)
     elif form == TABLE:
-        for part in formats.rich(grids, console.out.width):
-            console.out.print(part)
+        for part in formats.rich(grids, out.width):
+            out.print(part)
     else:
-        console.out.out(_page(runs) if paged else formats.FORMATS[form](grids), end="")
+        out.out(_page(runs) if paged else formats.FORMATS[form](grids), end="")
     if flags.figures:
         _draw(runs, Path(flags.figures).expanduser())
     return 0
@@ -68,7 +70,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     found: dict[Path, str] = {}
     for name in names:
         if (path := Path(name).expanduser().resolve()) in found:
-            console.err.print(f"note     {name} is named twice", markup=False, soft_wrap=True)
+            err.print(f"note     {name} is named twice", markup=False, soft_wrap=True)
         found.setdefault(path, name)
     return list(found.values())
 
@@ -110,7 +112,7 @@ def _paper(runs: Sequence[Run]) -> list[Grid]:
     """Return the papers' tables, and say which are left out."""
     grids, missing = printed(runs)
     for line in missing:
-        console.err.print(f"missing  {line}", markup=False)
+        err.print(f"missing  {line}", markup=False)
     return grids
 
 
@@ -150,6 +152,6 @@ def _fill(path: Path, text: str, *, sync: bool = False) -> None:
 def _draw(runs: Sequence[Run], folder: Path) -> None:
     drawn, missing = figures.draw(runs, folder)
     for path in drawn:
-        console.err.print(f"saved    {path}", markup=False, soft_wrap=True)
+        err.print(f"saved    {path}", markup=False, soft_wrap=True)
     for line in missing:
-        console.err.print(f"missing  {line}", markup=False)
+        err.print(f"missing  {line}", markup=False)

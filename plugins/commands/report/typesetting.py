@@ -18,6 +18,7 @@ from typing import Any
 from edit_harness.encoding import dumps
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run
+from edit_harness.run.report import Line
 from edit_harness.stats import Estimate
 
 from . import layouts
@@ -25,7 +26,6 @@ from .formats import Cell, Grid
 from .layouts import facts, numbers, shown_estimate, spread
 from .papers import EVERYTHING, PRINTED, Printed, named
 from .ranking import Number, Row, marked
-from .report import Line
 from .sheets import sheets, task_of
 from .subsets import FALLS, WHOLE, Part, Subsets
 

@@ -16,13 +16,14 @@ from edit_harness.encoding import finite
 from edit_harness.errors import UsageError
 from edit_harness.folder.records import RunFolder
 from edit_harness.registry.plugins import Plugins
+from edit_harness.run import report
 from edit_harness.run.effects import Versus
 from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.report import DIRECTION, Line
 from edit_harness.run.rereading import reread
 
-from ..report import layouts, report
+from ..report import layouts
 from ..report.formats import Cell, Grid, labelled, rich
-from ..report.report import DIRECTION, Line
 from ..run import console
 from .pairing import ALPHA, MCNEMAR, POWER, T_TEST, Contrast, Pairing
 

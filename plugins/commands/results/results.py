@@ -1,4 +1,4 @@
-"""``compare``, ``diff``, ``report``, ``repair``: what is done with runs that are there, without a model."""
+"""``case``, ``score``, ``compare``, ``diff``, ``report``, ``repair``: what is done with runs that are there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from edit_harness.options import as_json, debug, interval, many, with_plugins
+from edit_harness.options import SETTINGS, as_json, debug, interval, judge_args, many, with_plugins
 from edit_harness.registry.plugins import Plugins
 
 
@@ -64,3 +64,35 @@ def repair(run: str, debug: bool) -> int:
     from . import mending
 
     return mending.repair(run)
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@many("--metrics", metavar="NAME", help="Instead of the run's own.")
+@click.option("--judge", metavar="NAME", default="",
+              help="Who judges what waits; another than the run's goes to a sibling folder.")  # fmt: skip
+@judge_args
+@click.option("-q", "--quiet", is_flag=True, help="Only the result.")
+@click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
+@as_json
+@debug
+@with_plugins
+def score(plugins: Plugins, **flags: Any) -> int:
+    """Compute the numbers of run folders again, without a model; fill in verdicts."""
+    from . import scoring
+
+    return scoring.score(plugins, scoring.Flags(**flags))
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.argument("case", metavar="ID")
+@as_json
+@debug
+def case(run: str, case: str, as_json: bool, debug: bool) -> None:
+    """Show one case of a run: what was written, asked and answered."""
+    from edit_harness.folder.records import RunFolder
+
+    from . import viewing
+
+    viewing.show_case(RunFolder.at(run), case, as_json)

@@ -19,13 +19,13 @@ from edit_harness.interfaces import Metric
 from edit_harness.registry import fields
 from edit_harness.registry.components import Named, described, make_judge, make_metrics
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import vouching
 from edit_harness.run.judging import check_kinds, judged_apart
 from edit_harness.run.outcome import Run, values
 from edit_harness.run.rereading import answers, own_metrics, valued
-from edit_harness.run.siblings import sibling
 
 from ..run import console
+from . import vouching
+from .siblings import sibling
 
 DONE, SOME_FAILED = 0, 1
 CASES = 16

@@ -31,12 +31,11 @@ from edit_harness.interfaces import Measure
 from edit_harness.registry.components import Named
 from edit_harness.registry.fields import defaults, settings
 from edit_harness.run import remarks as about
+from edit_harness.run import report
 from edit_harness.run.control import is_control
 from edit_harness.run.outcome import Run, usable
 from edit_harness.terminal import Terminal, plain
 from edit_harness.wording import counted
-
-from ..report import report
 
 if TYPE_CHECKING:
     from edit_harness.run.evaluation import Evaluation

@@ -17,9 +17,10 @@ from edit_harness.model.model import Model
 from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
-from edit_harness.run.flags import EditingFlags
 
+from . import preset_file
 from .console import err, out
+from .flags import EditingFlags
 
 FIELDS = ("prompt", "subject", "target_new", "target_true")
 
@@ -48,9 +49,11 @@ def edit(plugins: Plugins, flags: Flags) -> None:
     if flags.save_model:
         api.check_free(Path(flags.save_model))
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
-    settings = fields.parse(flags.editor_args)
+    editor = plugins.find("editor", flags.editor[0])
+    given = fields.parse(flags.editor_args)
+    settings, source = preset_file.over(flags.tuned, editor.name, given, model)
     named, configured = assembly.make_editor(
-        plugins, model, flags.editor[0], settings, flags.seed, flags.tuned
+        plugins, model, editor.qualified, settings, flags.seed, source
     )
     made = named.value.edit(model, requests)
     before, after = likelihoods(model, made, requests)

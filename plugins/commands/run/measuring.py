@@ -1,4 +1,4 @@
-"""``run``, ``score``, ``edit``, ``try``: models are edited, and their answers measured."""
+"""``run``, ``edit``, ``try``: models are edited, and their answers measured."""
 
 from __future__ import annotations
 
@@ -89,24 +89,6 @@ def run(plugins: Plugins, **flags: Any) -> int:
     from . import running
 
     return running.run(plugins, running.Flags(**flags))
-
-
-@click.command(context_settings=SETTINGS)
-@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
-@many("--metrics", metavar="NAME", help="Instead of the run's own.")
-@click.option("--judge", metavar="NAME", default="",
-              help="Who judges what waits; another than the run's goes to a sibling folder.")  # fmt: skip
-@judge_args
-@click.option("-q", "--quiet", is_flag=True, help="Only the result.")
-@click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
-@as_json
-@debug
-@with_plugins
-def score(plugins: Plugins, **flags: Any) -> int:
-    """Compute the numbers of run folders again, without a model; fill in verdicts."""
-    from ..results import scoring
-
-    return scoring.score(plugins, scoring.Flags(**flags))
 
 
 @click.command(context_settings=SETTINGS)

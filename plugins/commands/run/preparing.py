@@ -21,11 +21,12 @@ from edit_harness.registry.components import Named
 from edit_harness.registry.plugins import Plugins
 from edit_harness.registry.presets import configure, shape_of
 from edit_harness.run import assembly
-from edit_harness.run.flags import EditingFlags
 from edit_harness_plugins.editors._search import moments
 
+from . import preset_file
 from .console import err, out
 from .corpora import texts
+from .flags import EditingFlags
 from .running import minutes
 
 TIMED = 16
@@ -82,10 +83,8 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> N
     """Make what an editor needs of a model: second moments, then what is its own."""
     component = plugins.find("editor", name)
     settings = fields.parse(flags.editor_args)
+    settings, _ = preset_file.over(flags.tuned, component.name, settings, model)
     shape = shape_of(model.module.config, model.source.family)
-    if flags.tuned:
-        settings = flags.tuned.over(component.name, settings)
-        flags.tuned.check(shape)
     made = assembly.build_component(component, settings, seed=0)
     editor = configure(made, shape, name).editor
     with assembly.unprepared():

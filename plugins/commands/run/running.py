@@ -27,11 +27,11 @@ from edit_harness.run.beside import Care
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation, Turns
 from edit_harness.run.failures import RETRIED
-from edit_harness.run.flags import EditingFlags, regime, whole_number
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
 
-from . import console
+from . import console, preset_file
+from .flags import EditingFlags, regime, whole_number
 
 DONE, SOME_FAILED = 0, 1
 TIMED = 4
@@ -188,10 +188,12 @@ def assembled(
     In a rehearsal there is none: each is rehearsed at once.
     """
     recipes: dict[Evaluation, Mapping[str, Any]] = {}
-    for editor, settings in todo.editors.items():
+    for editor, given in todo.editors.items():
+        settings, source = preset_file.over(flags.tuned, editor.name, given, model)
         recipe: dict[str, Any] = {
             "editor": editor.qualified,
             "editor_args": settings,
+            "preset": source,
             "metrics": flags.metrics,
             "judge": flags.judge,
             "judge_args": fields.parse(flags.judge_args),
@@ -202,7 +204,7 @@ def assembled(
             "samples": flags.samples,
             "seed": seed,
             "share": todo.share,
-            "tuned": flags.tuned,
+            "tuned": flags.tuned.entry if flags.tuned else None,
         }
         with console.tolerated(codes, todo.several):
             with guard.measuring():

@@ -22,10 +22,11 @@ from edit_harness.model.model import Model
 from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
-from edit_harness.run.flags import EditingFlags
 from edit_harness.terminal import plain
 
+from . import preset_file
 from .console import out
+from .flags import EditingFlags
 
 TOP = 5
 
@@ -104,10 +105,9 @@ def edit_of(
         model.check(edit)
         return edit, flags.edit
     assert request is not None
-    settings = fields.parse(flags.editor_args)
-    named, _ = assembly.make_editor(
-        plugins, model, flags.editor[0], settings, seed=0, tuned=flags.tuned
-    )
+    editor = plugins.find("editor", flags.editor[0])
+    settings, _ = preset_file.over(flags.tuned, editor.name, fields.parse(flags.editor_args), model)
+    named, _ = assembly.make_editor(plugins, model, editor.qualified, settings, seed=0)
     return named.value.edit(model, [request]), named.name
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +53,7 @@ class Rerun:
         names = tuple(changed) or (model.architecture.projection(layer).name,)
         self.changed = [model.module.get_submodule(name) for name in names]
         if whole is None:
-            whole = not model.reruns(layer, max(map(len, texts)), names)
+            whole = not reruns(model, layer, max(map(len, texts)), names)
         self._start = None if whole else start_of(model, layer, names)
         self._hooked = self._start is None or self._start.block == layer
         block = model.architecture.blocks[layer]
@@ -142,6 +143,19 @@ def start_of(model: Model, layer: int, changed: Sequence[str]) -> Start | None:
     if list(changed) == [model.architecture.blocks[layer]]:
         return model.start_behind(layer)
     return Start(layer) if layer > 0 and model.begins(layer) else None
+
+
+_fitting: WeakKeyDictionary[Model, dict[tuple[str, ...], bool]] = WeakKeyDictionary()
+"""What `fits` has found of each model, by the modules that change."""
+
+
+def reruns(model: Model, layer: int, longest: int, changed: Sequence[str] = ()) -> bool:
+    """Tell whether ends of texts of up to so many tokens can be run alone; tried once for a model."""
+    key = tuple(changed) or (model.architecture.projection(layer).name,)
+    known = _fitting.setdefault(model, {})
+    if key not in known:
+        known[key] = fits(model, layer, key)
+    return known[key] and model.sees(longest)
 
 
 def fits(model: Model, layer: int, changed: Sequence[str]) -> bool:

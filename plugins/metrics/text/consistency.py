@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Measure, Metric
+from edit_harness_plugins._texts.references import digest, find
 
 from ..sources import ROME
-from .references import digest, find
 from .texts import ROLE, written
 
 

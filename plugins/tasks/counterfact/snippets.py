@@ -2,7 +2,7 @@
 
 That is a list of entries with relation_id, target_id and samples, each of which has the text on a
 subject that stands in the relation to the target. All texts of a new object are what the texts
-that the edited model writes should be like. They are counted once; see `edit_harness_plugins.metrics.text.references`.
+that the edited model writes should be like. They are counted once; see `edit_harness_plugins._texts.references`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from edit_harness import DataError
 from edit_harness.files import fetch, known_sha256
-from edit_harness_plugins.metrics.text.references import Library, keep, name_of
-from edit_harness_plugins.metrics.text.tfidf import Weights
+from edit_harness_plugins._texts.references import Library, keep, name_of
+from edit_harness_plugins._texts.tfidf import Weights
 
 from .._files.published import hosted, local
 from .counterfact_records import topic

@@ -23,9 +23,9 @@ from edit_harness.registry import fields
 from edit_harness.registry.components import make_executor, source_of
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.registry.presets import shape_of
-from edit_harness.run.flags import LoadingFlags
 from edit_harness.run.outcome import Run
 from edit_harness_plugins.commands.run import console, running
+from edit_harness_plugins.commands.run.flags import LoadingFlags
 
 from . import packs, verdicts
 from .packs import Contents, Leg, Method

@@ -16,13 +16,13 @@ from edit_harness.encoding import finite
 from edit_harness.errors import HarnessError, UsageError
 from edit_harness.interfaces import Measure
 from edit_harness.registry.plugins import Component, Plugins, suggestion
+from edit_harness.run import report
 from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.report import HUNDREDTHS, Line
 from edit_harness.stats import Estimate
 from edit_harness.wording import counted
-from edit_harness_plugins.commands.report import report
 from edit_harness_plugins.commands.report.formats import Cell, Grid
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
-from edit_harness_plugins.commands.report.report import HUNDREDTHS, Line
 
 from .grids import Axis, Point, named, shown
 

@@ -25,11 +25,11 @@ from edit_harness.registry.presets import configure, shape_of
 from edit_harness.run import assembly, evaluation
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.flags import EditingFlags
 from edit_harness.run.outcome import Run
 from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import figures
-from edit_harness_plugins.commands.run import console
+from edit_harness_plugins.commands.run import console, preset_file
+from edit_harness_plugins.commands.run.flags import EditingFlags
 from edit_harness_plugins.commands.run.running import DONE, SOME_FAILED, minutes, timed
 
 from . import grids, swept
@@ -183,15 +183,18 @@ class Sweep:
         return self.flags.tuned.over(self.editor.name, given) if self.flags.tuned else given
 
     def _assembled(self, point: Point) -> Evaluation:
+        tuned, given = self.flags.tuned, {**fields.parse(self.flags.editor_args), **point}
+        settings, source = preset_file.over(tuned, self.editor.name, given, self.model)
         return evaluation.assemble(
             self.plugins,
             self.model,
             self.benchmark,
             editor=self.editor.qualified,
-            editor_args={**fields.parse(self.flags.editor_args), **point},
+            editor_args=settings,
+            preset=source,
             samples=[case.id for case in self.cases],
             seed=self.flags.seed,
-            tuned=self.flags.tuned,
+            tuned=tuned.entry if tuned else None,
         )
 
     def runs(self) -> Iterator[tuple[Point, Run]]:

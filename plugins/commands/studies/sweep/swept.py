@@ -15,12 +15,13 @@ from edit_harness import durable
 from edit_harness.errors import ResourceError
 from edit_harness.registry import fields
 from edit_harness.registry.presets import shape_of
+from edit_harness.run.tuning import mark
 from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import formats, heatmaps
 from edit_harness_plugins.commands.run import console
+from edit_harness_plugins.commands.run.preset_file import Tuned
 
 from .landscape import Landscape
-from .tuned import Tuned, mark
 
 if TYPE_CHECKING:
     from .sweeping import Sweep

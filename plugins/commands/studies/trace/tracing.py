@@ -26,11 +26,11 @@ from edit_harness.model.model import Model
 from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
-from edit_harness.run.flags import LoadingFlags
 from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
 from edit_harness_plugins.commands.run.console import err, out
+from edit_harness_plugins.commands.run.flags import LoadingFlags
 
 from . import causal, mediation, restoration
 from .causal import Fact, Method, Traced

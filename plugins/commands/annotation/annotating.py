@@ -1,7 +1,7 @@
 """The commands ``annotate export`` and ``annotate import``: texts of a run to people, labels back.
 
 An export draws texts and leaves a folder to hand out with a key beside it, see
-`edit_harness_plugins.judges.people.handout`; an import puts the labels, un-blinded, into the run's folder. No
+`edit_harness_plugins.commands.annotation.handout`; an import puts the labels, un-blinded, into the run's folder. No
 model is needed, and what a sheet asks is none of this module's business.
 """
 
@@ -20,9 +20,9 @@ from edit_harness.errors import DataError, UsageError
 from edit_harness.files import replacing
 from edit_harness.folder.records import RunFolder
 from edit_harness.run.outcome import Run
-from edit_harness_plugins.commands.report.report import listed
-from edit_harness_plugins.commands.run.console import err, out
+from edit_harness.run.report import listed
 
+from ..run.console import err, out
 from . import opinions
 from .blinded import Form, Item, columns, definitions, drawn, formed, items_of
 from .handout import ANNOTATOR, KEY, SCHEMA, SHEETS, Export, Labels, identity, read, unlocked, write

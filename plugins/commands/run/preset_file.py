@@ -7,15 +7,16 @@ How the best are found is told in `edit_harness_plugins.commands.studies.sweep.l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from edit_harness import durable
-from edit_harness.cases import Case
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.interfaces import ModelShape
+from edit_harness.model.model import Model
+from edit_harness.registry.presets import shape_of
 from edit_harness.wording import counted
 
 FORMAT = 1
@@ -25,8 +26,6 @@ KINDS: Mapping[str, type] = {
 }  # fmt: skip
 SIZES = ("type", "layers", "hidden")
 """What two models of one shape have in common."""
-MARK = 16
-"""Digits of a case's mark."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Tuned:
     """name, family, type, layers, hidden, digest."""
     task: str
     cases: Mapping[str, str]
-    """The marks of the cases that they were tried on, by id: see `mark`."""
+    """The marks of the cases that they were tried on, by id: see `edit_harness.run.tuning.mark`."""
     points: int
     """How many combinations were tried."""
     score: Mapping[str, Any]
@@ -87,8 +86,9 @@ class Tuned:
         other = [n for n, v in given.items() if n in self.fields and v != typed(n, self.fields[n])]
         return f"tuned ({told})" + (f" but for {', '.join(other)}" if other else "")
 
-    def entry(self, cases: Iterable[Case]) -> dict[str, Any]:
-        """Return what the manifest of a run of some cases keeps of it."""
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What the manifest of a run keeps of it."""
         return {
             "fields": list(self.chosen),
             "task": self.task,
@@ -96,7 +96,6 @@ class Tuned:
             "cases_sha256": self.digest,
             "marks": sorted(self.cases.values()),
             "score": dict(self.score),
-            "tested": len(among(self.cases.values(), cases)),
         }
 
     @property
@@ -112,6 +111,20 @@ class Tuned:
             raise ResourceError(
                 f"{path} cannot be written: {error.strerror}", "name another file: --save-preset"
             ) from None
+
+
+def over(
+    tuned: Tuned | None, editor: str, args: Mapping[str, Any], model: Model
+) -> tuple[dict[str, Any], str]:
+    """Return an editor's settings on a model, with those that were tuned, and where these come from.
+
+    Raises `UsageError` if they are of another editor or a model of another shape.
+    """
+    if tuned is None:
+        return dict(args), ""
+    settings = tuned.over(editor, args)
+    tuned.check(shape_of(model.module.config, model.source.family))
+    return settings, tuned.source(args, model.digest)
 
 
 def read(path: Path) -> Tuned:
@@ -144,41 +157,6 @@ def _is_score(score: Mapping[str, Any]) -> bool:
     return isinstance(score.get("name"), str) and all(
         isinstance(end, int | float) and not isinstance(end, bool) and 0 <= end <= 1 for end in ends
     )
-
-
-def tuning(
-    now: Mapping[str, Any], before: Mapping[str, Any], cases: Callable[[], Iterable[Case]]
-) -> dict[str, Any]:
-    """Return what a run's manifest says of a preset: as a command would have it, and as it did before.
-
-    Fields that are typed make the same run as those of a preset, and what was told of them once is
-    not taken back. ``now`` and ``before`` have ``preset`` and ``tuned``, if anything; ``cases`` are
-    the run's.
-    """
-    new, old = now.get("tuned"), before.get("tuned")
-    said, label = before.get("preset"), now["preset"]
-    if said is None or not (old or new):
-        return {"preset": label, "tuned": new}
-    first, other = (said, label) if old else (label, said)
-    if not (old and new):
-        other = f"run without the preset, as {other or 'typed'}"
-    entry = {**(old or new or {})}
-    if marks := {*entry.get("marks", ()), *(new or {}).get("marks", ())}:
-        entry |= {"marks": sorted(marks), "cases": max(entry["cases"], len(marks))}
-        entry["tested"] = len(among(marks, cases()))
-    also = "" if other in first else f"; also {other}"
-    return {"preset": first + also, "tuned": entry}
-
-
-def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:
-    """Return the ids of the cases whose facts fields were tuned by, whatever the task: by `mark`."""
-    known = set(marks)
-    return [case.id for case in cases if not case.problem and mark(case) in known]
-
-
-def mark(case: Case) -> str:
-    """Return what identifies a case's facts, in every task that has them."""
-    return str(durable.digest([asdict(request) for request in case.requests]))[:MARK]
 
 
 def typed(name: str, value: Any) -> str:

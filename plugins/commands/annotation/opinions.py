@@ -1,7 +1,7 @@
 """What people said of texts, in numbers: agreement, means, and how often a judge says the same.
 
 Labels come in here un-blinded, by item, annotator and column. Where they come from stands in
-`edit_harness_plugins.judges.people.annotating`, what is asked in `edit_harness_plugins.judges.people.blinded`.
+`edit_harness_plugins.commands.annotation.annotating`, what is asked in `edit_harness_plugins.commands.annotation.blinded`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypeAlias
 
-from edit_harness.significance import one_sample
-
+from ..report.significance import one_sample
 from .agreement import agreement, majority, mean
 from .blinded import SAYS_NEW, YES, Form, Item
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..folder.records import Record, RunFolder, fingerprint
-from ..registry.components import Named, described
-from ..registry.fields import settings
-from .judging import NO_JUDGE
-from .outcome import Run
+from edit_harness.folder.records import Record, RunFolder, fingerprint
+from edit_harness.registry.components import Named, described
+from edit_harness.registry.fields import settings
+from edit_harness.run.judging import NO_JUDGE
+from edit_harness.run.outcome import Run
 
 
 def sibling(run: Run, judge: Named, in_use: str) -> Run:

@@ -1,7 +1,7 @@
 """What is known so far of a package's checks, in a file that outlives the process that writes it.
 
 The process that checks writes a line when a check begins and one when it has ended; who started the
-process reads them. It judges nothing and starts nothing: see `edit_harness.supervision`.
+process reads them. It judges nothing and starts nothing: see `edit_harness_plugins.commands.authoring.supervision`.
 """
 
 from __future__ import annotations

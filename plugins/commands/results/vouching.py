@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ..errors import RunFolderError, UsageError
-from ..registry import fields
-from ..registry.components import Named
-from ..registry.plugins import Component
-from .outcome import Run
+from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.registry import fields
+from edit_harness.registry.components import Named
+from edit_harness.registry.plugins import Component
+from edit_harness.run.outcome import Run
 
 
 def settings(run: Run, component: Component) -> dict[str, Any]:

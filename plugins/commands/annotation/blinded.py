@@ -2,7 +2,7 @@
 
 Two forms of sheet: pairs of texts, from before and after an edit, whose order is random, and single
 replies, of which people say whether they are right. What is asked comes from the probes' keys. How a
-sheet is stored stands in `edit_harness_plugins.judges.people.sheets`, what is made of the labels in `edit_harness_plugins.judges.people.opinions`.
+sheet is stored stands in `edit_harness_plugins.commands.annotation.sheets`, what is made of the labels in `edit_harness_plugins.commands.annotation.opinions`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loads one package in a process of its own, within limits, to see what it does to an interpreter.
 
 What the process comes to it writes down at its end: how it ends shows nothing, as a plugin may end it with
-any code. The suites of a package are run by `edit_harness.supervision`.
+any code. The suites of a package are run by `edit_harness_plugins.commands.authoring.supervision`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from .registry import discovery
-from .registry.packages import Package
-from .registry.uninstalled import FileEntry
+from edit_harness.registry import discovery
+from edit_harness.registry.packages import Package
+from edit_harness.registry.uninstalled import FileEntry
 
 LIMIT_SECONDS, LIMIT_BYTES = 60, 4 << 30
 """What a package may take to load; the bytes are its data, as libraries map more than they use."""

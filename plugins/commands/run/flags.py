@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from edit_harness_plugins.commands.studies.sweep.tuned import Tuned, read
+from edit_harness.errors import UsageError
+from edit_harness.interfaces import Regime
+from edit_harness.registry import fields
 
-from ..errors import UsageError
-from ..interfaces import Regime
-from ..registry import fields
+from .preset_file import Tuned, read
 
 MODEL_ARGUMENTS = ("dtype", "device", "device_map", "max_memory", "revision")
 
@@ -73,7 +73,7 @@ class EditingFlags(LoadingFlags):
     def tuned(self) -> Tuned | None:
         """The preset of a file, if one is named.
 
-        Raises `UsageError` for several editors, and what `edit_harness_plugins.commands.studies.sweep.tuned.read` raises.
+        Raises `UsageError` for several editors, and what `edit_harness_plugins.commands.run.preset_file.read` raises.
         """
         if self.preset is None:
             return None

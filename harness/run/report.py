@@ -14,10 +14,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness.interfaces import Measure
-from edit_harness.run.effects import Effect
-from edit_harness.stats import Estimate
-from edit_harness.terminal import Terminal, plain
+from ..interfaces import Measure
+from ..stats import Estimate
+from ..terminal import Terminal, plain
+from .effects import Effect
 
 CELL = 10
 """Characters of a column of numbers."""

@@ -1,8 +1,8 @@
 """What annotators are handed, the key to it, and what comes back in their sheets.
 
 The folder to hand out has a sheet for each annotator and guidelines; the key beside it says which text
-is which. What is asked stands in `edit_harness_plugins.judges.people.blinded`, how a sheet is stored in
-`edit_harness_plugins.judges.people.sheets`.
+is which. What is asked stands in `edit_harness_plugins.commands.annotation.blinded`, how a sheet is stored in
+`edit_harness_plugins.commands.annotation.sheets`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What metrics, tasks and editors share that compare texts by their words."""
