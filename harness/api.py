@@ -19,6 +19,7 @@ from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import Advance, assemble
 from .run.outcome import Run
 from .run.shares import Share
+from .run.spec import ModelRef, RunSpec, Selection
 
 MODEL_ARGUMENTS = (
     "dtype", "device", "device_map", "max_memory", "revision", "batch_rows", "chat_template",
@@ -78,6 +79,10 @@ def evaluate(
             f"workers of {executor} cannot load a model that is in memory",
             "give its name or folder: model='gpt2-xl'",
         )
+    ref: ModelRef | None = None
+    loading: dict[str, Any] = {}
+    if not isinstance(model, Model):
+        ref, loading = ModelRef.split(model, model_args)
     with running.ready():
         loaded = (
             model
@@ -85,33 +90,25 @@ def evaluate(
             else load(plugins, model, **running.loading(model_args))
         )
         benchmark = make_benchmark(plugins, task, task_args or {}, loaded.source, seed)
-        recipe: dict[str, Any] = {
-            "editor": editor,
-            "editor_args": editor_args or {},
-            "metrics": metrics,
-            "judge": judge,
-            "judge_args": judge_args,
-            "controls": controls,
-            "control_args": control_args,
-            "regime": regime,
-            "limit": limit,
-            "seed": seed,
-            "share": share,
-        }
-        evaluation = assemble(plugins, loaded, benchmark, **recipe)
+        spec = RunSpec.of(
+            editor,
+            task,
+            editor_args=editor_args,
+            task_args=task_args,
+            metrics=metrics,
+            judge=judge,
+            judge_args=judge_args,
+            controls=controls,
+            control_args=control_args,
+            model=ref,
+            regime=regime,
+            seed=seed,
+        )
+        evaluation = assemble(plugins, loaded, benchmark, spec, Selection(limit, share=share))
         if not running.elsewhere:  # workers try it themselves
             evaluation.check_controls()
         folder = evaluation.open(Path(output), new=new)
-        turns = running.turns(
-            plugins,
-            {evaluation: recipe},
-            model=model,
-            options=model_args,
-            task=task,
-            task_args=task_args or {},
-            seed=seed,
-        )
-        return evaluation.run(folder, advance, turns)
+        return evaluation.run(folder, advance, running.turns(loading))
 
 
 def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:

@@ -41,7 +41,6 @@ class Harness(click.Group):
     def _bundled(self) -> dict[str, Component]:
         return {c.name: c for c in Plugins.commands_alone().of_kind("command")}
 
-    @cached_property
     def _installed(self) -> dict[str, Component]:
         """All commands; of strangers', one whose name is taken by its distribution's too."""
         found = dict(self._bundled)
@@ -52,22 +51,22 @@ class Harness(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return sorted(self._installed)
+        return sorted(self._installed())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import a command; plugins are loaded only if it is none of ours."""
-        if not (component := self._bundled.get(name) or self._installed.get(name)):
+        if not (component := self._bundled.get(name) or self._installed().get(name)):
             return None
         command: click.Command = component.load()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with their summaries, none of which is imported for it."""
-        longest = max(map(len, self._installed))
-        room = formatter.width - 6 - longest
+        found = self._installed()
+        room = formatter.width - 6 - max(map(len, found))
         rows = [
             (name, click.Command(name, help=component.summary).get_short_help_str(room))
-            for name, component in sorted(self._installed.items())
+            for name, component in sorted(found.items())
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
@@ -101,7 +100,7 @@ class Harness(click.Group):
             guess = suggestion(args[0], self.list_commands(ctx))
             raise click.UsageError(f"there is no command {args[0]!r}{guess}", ctx)
         if args and args[0] not in self._bundled:
-            ctx.meta[__name__] = self._installed[args[0]]
+            ctx.meta[__name__] = self._installed()[args[0]]
         return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from .edits import Edit
     from .model.model import Model
-    from .registry.plugins import Plugins
-    from .run.evaluation import Evaluation, Turns
+    from .run.evaluation import Turns
 
 
 @dataclass(frozen=True)
@@ -484,12 +483,10 @@ class Executor(ABC):
         return dict(options)
 
     @abstractmethod
-    def turns(
-        self, plugins: Plugins, recipes: Mapping[Evaluation, Mapping[str, Any]], **what: Any
-    ) -> Turns:
-        """Return what makes the records of evaluations, which were assembled from ``recipes``.
+    def turns(self, loading: Mapping[str, Any]) -> Turns:
+        """Return what makes the records of runs; ``loading`` says how their model is loaded.
 
-        ``what`` is what the recipes have in common: model, options, task, task_args, seed.
+        It has what a `RunSpec` has not: arguments of `edit_harness.loading.loading.load` that change no number.
         """
 
 

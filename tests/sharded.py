@@ -17,6 +17,7 @@ from edit_harness.run import evaluation
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
+from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.testing import tiny_model
 
 SINGLE = Regime()
@@ -50,10 +51,9 @@ def assembled(
 ) -> evaluation.Evaluation:
     """Return what a run of the task needs; with chunks of two if the caller has patched the runner."""
     benchmark = make_benchmark(plugins(), Ten(bad), {}, ModelSource(""))
-    return evaluation.assemble(
-        plugins(), model(), benchmark, editor=Honest(), editor_args={},
-        regime=regime, share=share, **settings,
-    )  # fmt: skip
+    own = {name: settings.pop(name) for name in ("limit", "samples") if name in settings}
+    spec = RunSpec.of(Honest(), Ten(bad), regime=regime, **settings)
+    return evaluation.assemble(plugins(), model(), benchmark, spec, Selection(share=share, **own))
 
 
 def made(output: Path, share: Share | None = None, *, new: bool = False, **settings: Any) -> Run:

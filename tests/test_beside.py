@@ -21,6 +21,7 @@ from edit_harness.run import asking, evaluation, runner
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.beside import Care
 from edit_harness.run.remarks import remarks
+from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.leaderboard import baselines
 
@@ -63,7 +64,7 @@ def assembled(tmp_path, monkeypatch):
 
     def assembled(*fails, regime=SINGLE, error=ValueError):
         made = evaluation.assemble(
-            plugins, tiny_model(), benchmark, editor=Failing(), editor_args={}, regime=regime
+            plugins, tiny_model(), benchmark, RunSpec.of(Failing(), Few(), regime=regime)
         )
         editor = made.editor.value
         editor.fails.update(fails)
@@ -226,7 +227,7 @@ def odd(tmp_path):
     def odd(do):
         editor = Odd()
         editor.do = do
-        made = evaluation.assemble(plugins, tiny_model(), benchmark, editor=editor, editor_args={})
+        made = evaluation.assemble(plugins, tiny_model(), benchmark, RunSpec.of(editor, Few()))
         folder = made.open(tmp_path)
         run(made, folder)
         return {r.case: r for r in folder.records()}, folder

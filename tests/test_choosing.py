@@ -1,51 +1,80 @@
 """Executors by name, what they are told wrongly, and how a driver loads what others run."""
 
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import ModuleType
 
 import pytest
 from crews import Together
 
 import edit_harness as eh
-from edit_harness.errors import ResourceError, UsageError
+from edit_harness import hookimpl
+from edit_harness.errors import HarnessError, ResourceError, UsageError
+from edit_harness.registry.components import make_executor
+from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly, beside
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.distributed import choosing
+from edit_harness_plugins.commands.distributed.choosing import Hiring
 
 ROOM = 4
 
 
-@pytest.fixture
-def other(monkeypatch):
-    """Register an executor whose workers are in this process."""
-    made = []
+MADE = []
+"""The crews of `Other`, the last of them last."""
 
-    @dataclass
-    class Settings:
-        num_workers: int = 1
+
+@dataclass(frozen=True)
+class Other(Hiring):
+    """An executor whose workers are in this process."""
+
+    num_workers: int = 1
+
+    name = "other"
 
     @contextmanager
-    def ready(settings):
-        if settings.num_workers > ROOM:
+    def reach(self):
+        if self.num_workers > ROOM:
             raise ResourceError("there is no room", "less in --executor-args")
-        yield settings.num_workers
+        yield self.num_workers
 
-    def crew(order, settings):
-        made.append(Together(order, settings.num_workers))
-        return made[-1]
+    def crew(self, order):
+        MADE.append(Together(order, self.num_workers))
+        return MADE[-1]
 
-    module = ModuleType("crews_in_this_process")
-    module.Settings, module.ready, module.crew = Settings, ready, crew
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(choosing.EXECUTORS, "other", module.__name__)
-    return made
+    def survey(self):
+        return []
+
+
+class Package:
+    """A plugin."""
+
+    @staticmethod
+    @hookimpl
+    def edit_harness_register_executors(register):
+        register("other", Other)
+
+
+@pytest.fixture
+def other(monkeypatch):
+    """Register it."""
+    installed = Plugins.installed
+
+    def more():
+        found = installed()
+        found.add(Package, "others")
+        return found
+
+    monkeypatch.setattr(Plugins, "installed", more)
+    MADE.clear()
+    return MADE
+
+
+def chosen(name, settings):
+    return make_executor(Plugins.installed(), name, settings)
 
 
 def test_this_process_is_the_default():
-    local = choosing.chosen("local", {})
-    assert local.turns(None) is beside.turns
+    local = chosen("local", {})
+    assert local.turns({}) is beside.turns
     assert local.loading({"device": "cuda"}) == {"device": "cuda"}
 
 
@@ -59,13 +88,13 @@ def test_this_process_is_the_default():
     ],
 )
 def test_an_executor_that_there_is_not_and_settings_that_it_has_not(other, name, settings, told):
-    with pytest.raises(UsageError) as error:
-        choosing.chosen(name, settings)
+    with pytest.raises(HarnessError) as error:
+        chosen(name, settings)
     assert error.value.cause.startswith(told)
 
 
 def test_a_driver_only_identifies_the_model(other):
-    executor = choosing.chosen("other", {})
+    executor = chosen("other", {})
     given = {"device": "cuda", "device_map": "auto", "dtype": "bfloat16"}
     assert executor.loading(given) == {**given, "device": "cpu", "device_map": None}
     with pytest.raises(UsageError, match="tf32 is a precision of this process's own device"):
@@ -125,5 +154,5 @@ def test_a_wrong_executor_ends_before_a_model_is_loaded(tmp_path, capsys):
     given = ["--editor", "ft", "-o", str(tmp_path), "--executor", "slurm", "--model", "nowhere"]
     with pytest.raises(SystemExit) as ended:
         main(given)
-    assert ended.value.code == 2
+    assert ended.value.code == 3
     assert "error: there is no executor 'slurm'" in capsys.readouterr().err

@@ -99,7 +99,9 @@ def test_what_is_written(packages, kind):
     found = files_of(packages[kind])
     package = f"src/edit_harness_my_{kind}"
     expected = {".gitignore", "README.md", "pyproject.toml", "tests/test_conformance.py"}
-    expected |= {f"{package}/{name}.py" for name in ("__init__", "conformance", kind)}
+    expected |= {f"{package}/{name}.py" for name in ("__init__", kind)}
+    # A command has no suite.
+    expected |= set() if kind == "command" else {f"{package}/conformance.py"}
     expected |= {f"{package}/py.typed"}
     data = {f"{package}/facts.jsonl", f"{package}/facts.py", "tests/test_data.py"}
     expected |= data if kind == "task" else set()
@@ -116,7 +118,7 @@ def test_what_is_written(packages, kind):
 
 def test_what_can_be_created_is_what_has_templates():
     assert {path.name for path in TEMPLATES.iterdir()} == {"every", *KINDS}
-    (kinds,) = (p.type.choices for p in main.commands["new"].params if p.name == "kind")
+    (kinds,) = (p.type.choices for p in main.get_command(None, "new").params if p.name == "kind")
     assert tuple(kinds) == KINDS
 
 
@@ -140,7 +142,7 @@ def test_it_passes_its_own_type_check(packages, tmp_path):
     options = ("--config-file", settings, "--follow-imports=silent")
     sources = [folder / "src" for folder in packages.values()]
     said = python("-m", "mypy", *options, *sources, cwd=tmp_path, MYPYPATH=tmp_path)
-    assert "no issues found in 13 source files" in said
+    assert "no issues found in 15 source files" in said
 
 
 @pytest.mark.slow
@@ -195,6 +197,16 @@ def test_the_command_that_it_names_prints_a_table(installed, kind, row):
     _, _, before, after, *_ = line
     assert float(after) > float(before)
     assert kind == "metric" or f"my-{kind}" in result.stderr
+
+
+@pytest.mark.slow
+def test_a_command_is_listed_and_run_as_ours_are(installed):
+    listed = tell("--help").stdout
+    assert "my-command     Say how many of some edits took." in listed
+    result = tell("my-command", "--limit", 2)
+    assert (result.exit_code, result.stdout) == (0, "rome: 100.0 % of 2 edits took\n")
+    refused(tell("my-command", "--editor", "rmoe"), 3, "there is no editor 'rmoe'; did you mean")
+    refused(tell("my-comand"), 2, "there is no command 'my-comand'; did you mean my-command?")
 
 
 def test_it_says_what_comes_next(tmp_path, monkeypatch):
@@ -271,7 +283,14 @@ def test_a_link_that_leads_nowhere_is_in_the_way(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("editor", "rome"), ("task", "zsre"), ("metric", "nkl"), ("judge", "match")]
+    ("kind", "name"),
+    [
+        ("editor", "rome"),
+        ("task", "zsre"),
+        ("metric", "nkl"),
+        ("judge", "match"),
+        ("command", "run"),
+    ],
 )
 def test_a_name_that_is_taken_is_refused(tmp_path, kind, name):
     result = tell("new", kind, name, "-o", tmp_path)

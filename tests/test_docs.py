@@ -31,7 +31,7 @@ def test_commands_parse(command):
     if args[0].startswith("-"):
         args.insert(0, "run")
     name, *rest = args
-    found = main.commands[name]
+    found = main.get_command(None, name)
     while isinstance(found, click.Group) and rest:
         name, *rest = rest
         found = found.commands[name]

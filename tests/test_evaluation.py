@@ -20,6 +20,7 @@ from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.evaluation import assemble
 from edit_harness.run.outcome import LEVEL, Run, limits_of
 from edit_harness.run.remarks import remarks
+from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.stats import estimates
 from edit_harness.testing import tiny_model
 
@@ -417,7 +418,10 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
     benchmark = make_benchmark(plugins, "counterfact", {"data": str(facts)}, model.source)
 
     def run(**chosen):
-        made = assemble(plugins, model, benchmark, editor="none", editor_args={}, **chosen)
+        chosen = {key: tuple(v) if key == "samples" else v for key, v in chosen.items()}
+        made = assemble(
+            plugins, model, benchmark, RunSpec.of("none", "counterfact"), Selection(**chosen)
+        )
         return made.run(made.open(tmp_path / "results"))
 
     ids = [case.id for case in benchmark.cases]

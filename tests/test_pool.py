@@ -25,11 +25,11 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run import evaluation, runner, selfcheck
 from edit_harness.run.assembly import load, make_benchmark
 from edit_harness.run.beside import Care
+from edit_harness.run.spec import ModelRef, RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed import worker
-from edit_harness_plugins.commands.distributed.choosing import Executor
+from edit_harness_plugins.commands.distributed.choosing import Hiring
 from edit_harness_plugins.commands.distributed.crew import DeviceError, Failed
-from edit_harness_plugins.commands.distributed.worker import Order
 
 CHUNK = 2
 HONEST = Mortal()
@@ -75,24 +75,33 @@ class Bench:
         model = load(self.plugins, self.name, device="cpu")
         source = ModelSource(self.name)
         benchmark = make_benchmark(self.plugins, self.task, {}, source)
-        recipes = {}
-        for editor in editors:
-            recipe = {"editor": editor, "editor_args": {}, "regime": regime}
-            recipes[evaluation.assemble(self.plugins, model, benchmark, **recipe)] = recipe
-        ordering = partial(
-            Order.of, self.plugins, recipes, model=self.name, options={"device": "cpu"},
-            task=self.task, task_args={}, seed=0,
-        )  # fmt: skip
-        self.last = folders = {each: each.open(self.output / where) for each in recipes}
-        evaluation.run_beside(folders, lambda e, r: None, Care(**care), self.turns(crew, ordering))
+        specs = [
+            RunSpec.of(editor, self.task, model=ModelRef(self.name), regime=regime)
+            for editor in editors
+        ]
+        made = [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]
+        self.last = folders = {each: each.open(self.output / where) for each in made}
+        turns = (Hired(self, crew) if crew else evaluation.Local()).turns({"device": "cpu"})
+        evaluation.run_beside(folders, lambda e, r: None, Care(**care), turns)
         return list(folders.values())
 
-    def turns(self, crew, ordering):
-        def hired(order, settings):
-            self.crew = crew(order)
-            return self.crew
 
-        return Executor(None, hired if crew else None).turns(ordering)
+class Hired(Hiring):
+    """Has a bench's runs made by its crew."""
+
+    name = "hired"
+
+    def __init__(self, bench, crew):
+        self.bench, self.make = bench, crew
+
+    def crew(self, order):
+        self.bench.crew = self.make(order)
+        return self.bench.crew
+
+    def reach(self):
+        raise NotImplementedError
+
+    survey = reach
 
 
 def together(size, dies=lambda *_: False):

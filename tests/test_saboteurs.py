@@ -18,6 +18,7 @@ from edit_harness.run import evaluation, runner
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.beside import Care
 from edit_harness.run.selftest import distance
+from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 
 COUNT, SIZE = 10, 2
@@ -53,8 +54,7 @@ def assembled(tmp_path):
 
     def assembled(*editors):
         made = [
-            evaluation.assemble(plugins, model, benchmark, editor=e, editor_args={})
-            for e in editors
+            evaluation.assemble(plugins, model, benchmark, RunSpec.of(e, Few())) for e in editors
         ]
         return {e: e.open(tmp_path) for e in made}
 
@@ -78,7 +78,7 @@ def clean(tmp_path_factory):
     """What an honest editor's rows say."""
     plugins, model = Plugins.installed(), tiny_model()
     benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
-    made = evaluation.assemble(plugins, model, benchmark, editor=Honest(), editor_args={})
+    made = evaluation.assemble(plugins, model, benchmark, RunSpec.of(Honest(), Few()))
     folder = made.open(tmp_path_factory.mktemp("clean"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "CHUNKS", ((10**9, SIZE),))

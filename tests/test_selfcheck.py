@@ -14,13 +14,14 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run import evaluation, selfcheck
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.beside import Care
+from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 
 
 def assembled(editor):
     plugins = Plugins.installed()
     benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
-    return evaluation.assemble(plugins, tiny_model(), benchmark, editor=editor, editor_args={})
+    return evaluation.assemble(plugins, tiny_model(), benchmark, RunSpec.of(editor, Few()))
 
 
 class Drifting(Honest):

@@ -11,6 +11,7 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run import runner, workload
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.evaluation import assemble
+from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed import units
 
@@ -21,7 +22,7 @@ SINGLE = Regime()
 
 def planned(regime=SINGLE, task=None, count=40):
     benchmark = make_benchmark(PLUGINS, task or Some(count, broken=-1), {}, ModelSource(""))
-    return assemble(PLUGINS, MODEL, benchmark, editor=Honest(), editor_args={}, regime=regime)
+    return assemble(PLUGINS, MODEL, benchmark, RunSpec.of(Honest(), "", regime=regime))
 
 
 def visits(unit):

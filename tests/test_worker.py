@@ -13,6 +13,7 @@ from edit_harness.errors import DataError, HarnessError, LeakError, PluginError,
 from edit_harness.registry import discovery
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import runner
+from edit_harness.run.spec import ALL, ModelRef, RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed import worker
 from edit_harness_plugins.commands.distributed.crew import DeviceError, Unit
@@ -50,16 +51,9 @@ def folder(tmp_path_factory):
 def ordered(folder, monkeypatch):
     monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
 
-    def ordered(editor=None, **changes):
-        order = Order(
-            model=str(folder),
-            options={"device": "cpu"},
-            task=Some(),
-            task_args={},
-            seed=0,
-            evaluations=[{"editor": editor or Honest(), "editor_args": {}}],
-            packages=[],
-        )
+    def ordered(editor=None, model=str(folder), **changes):
+        spec = RunSpec.of(editor or Honest(), Some(), model=ModelRef(model))
+        order = Order(runs=[(spec, ALL)], loading={"device": "cpu"}, packages=[])
         return replace(order, **changes)
 
     return ordered
@@ -92,7 +86,7 @@ def test_a_card_is_json_and_says_what_the_worker_is(ordered, plugins):
             "install the same on every worker",
         ),
         (
-            {"evaluations": [{"editor": "rmoe", "editor_args": {}}]},
+            {"editor": "rmoe"},
             PluginError,
             f"there is no editor 'rmoe'; did you mean rome or r-rome? (worker on {HOST})",
             "installed: ",
@@ -104,7 +98,7 @@ def test_a_card_is_json_and_says_what_the_worker_is(ordered, plugins):
             "name a folder in transformers' layout",
         ),
         (
-            {"options": {"device": "cuda:77"}},
+            {"loading": {"device": "cuda:77"}},
             UsageError,
             "the device 'cuda:77' cannot be used",
             "try --device cpu",

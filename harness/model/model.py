@@ -357,6 +357,11 @@ class Model:
                 self._unseen.add(reach)
         return reach <= self._seen or longest <= passes.TRIED
 
+    @property
+    def revision(self) -> str:
+        """The commit that its files are of, if they are of the hub; else empty."""
+        return getattr(self.architecture.config, "_commit_hash", None) or ""
+
     @cached_property
     def window(self) -> float:
         """Longest text whose tokens see each other, as far as the configuration says."""

@@ -22,7 +22,7 @@ from ..encoding import decode_answer
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
 from ..folder import accounts, manifests, records
 from ..folder.records import OK, Record, RunFolder
-from ..interfaces import Control, Editor, Executor, Measure, Metric, Regime, whole
+from ..interfaces import Executor, Measure, Metric, Regime, whole
 from ..model import digests
 from ..model.model import Model
 from ..registry.components import Named, described, make_judge, make_metrics, provenance
@@ -38,6 +38,7 @@ from .outcome import Run, measures_of
 from .plan import Step
 from .precision import Preview
 from .shares import Share, Span
+from .spec import ALL, Chosen, RunSpec, Selection
 from .tuning import among, tuning
 from .witness import Witness
 
@@ -53,13 +54,14 @@ Turns = Callable[[Mapping["Evaluation", Rows], Care], Generator[Turn, None, None
 class Evaluation:
     """Everything that a run needs, checked, before its first edit."""
 
+    spec: RunSpec
+    selection: Selection
     model: Model
     editor: Named
     preset: str
     task: Named
     cases: Sequence[Case]
     metrics: Mapping[str, Metric]
-    seed: int
     regime: Regime = field(default_factory=Regime)
     judge: Named | None = None
     controls: Sequence[Named] = ()
@@ -68,10 +70,6 @@ class Evaluation:
     data_digest: str = ""
     packages: Sequence[Package] = ()
     """What the code came in, our own included."""
-    share: Share | None = None
-    """Which part of the plan is made here, if not all of it."""
-    tuned: Mapping[str, Any] | None = None
-    """By which cases fields were found, if a sweep has found them: see `edit_harness.run.tuning`."""
     dropped: Mapping[str, str] = field(default_factory=dict)
     """The cases that are left out for a conflict, with what each is in conflict with."""
     all_cases: Sequence[Case] = ()
@@ -79,6 +77,16 @@ class Evaluation:
     plugins: Plugins = field(default_factory=Plugins)
     """Those whose hooks are called when it is run."""
     _tried: bool = field(default=False, init=False, repr=False)
+
+    @property
+    def share(self) -> Share | None:
+        """Which part of the plan is made here, if not all of it."""
+        return self.selection.share
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return self.spec.seed
 
     @property
     def label(self) -> str:
@@ -298,6 +306,7 @@ class Evaluation:
                 "model": {
                     "name": self.model.name,
                     "path": self.model.source.path,
+                    "revision": self.model.revision,
                     "note": self.model.source.note,
                     "parameters": self.model.size,
                     "let_in": self.model.let_in,
@@ -338,8 +347,9 @@ class Evaluation:
     def _tuning(self, before: Mapping[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
         """Return where fields come from, with which of all cases of the run they were chosen by."""
         known = list({case.id: case for case in (*self.cases, *cases)}.values())
-        tested = {"tested": len(among((self.tuned or {}).get("marks", ()), known))}
-        now = {"preset": self.preset, "tuned": {**self.tuned, **tested} if self.tuned else None}
+        tuned = self.spec.tuned
+        tested = {"tested": len(among(tuned["marks"], known))} if tuned else {}
+        now = {"preset": self.preset, "tuned": {**tuned, **tested} if tuned else None}
         return tuning(now, before, lambda: known)
 
     def _part(self, share: Share, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -481,42 +491,30 @@ def assemble(
     plugins: Plugins,
     model: Model,
     benchmark: Benchmark,
-    *,
-    editor: str | Editor,
-    editor_args: Mapping[str, Any],
-    metrics: Sequence[str] | None = None,
-    judge: str = "",
-    judge_args: Mapping[str, Any] | None = None,
-    regime: Regime | None = None,
-    limit: int | None = None,
-    samples: Sequence[str] = (),
-    seed: int = 0,
-    controls: Sequence[str | Control] = (),
-    control_args: Mapping[str, Any] | None = None,
-    share: Share | None = None,
-    preset: str = "",
-    tuned: Mapping[str, Any] | None = None,
+    spec: RunSpec,
+    selection: Selection = ALL,
 ) -> Evaluation:
     """Build and check everything that a run needs. Raises `HarnessError`.
 
-    ``judge`` and ``regime`` are the task's own if they are not given; ``controls`` are named as in
-    ``lm_eval:TASK``; ``share`` is the part of the plan that is made here; ``preset`` says where
-    ``editor_args`` come from, and ``tuned`` by which cases they were found.
+    ``benchmark`` is that of the spec's task, and ``model`` the spec's, loaded.
     """
-    task = benchmark.task.value
-    names = metrics or task.metrics
+    task, seed = benchmark.task.value, spec.seed
+    names = spec.metrics or tuple(task.metrics)
     measuring = make_metrics(plugins, names)
     known = {name: plugins.find("metric", name) for name in names}
-    named, configured = make_editor(plugins, model, editor, editor_args, seed, preset)
-    regime = regime or task.regime
-    cases = benchmark.selected(limit, samples)
+    named, configured = make_editor(
+        plugins, model, spec.editor.plugin, spec.editor.settings, seed, spec.preset
+    )
+    regime = spec.regime or task.regime
+    cases = benchmark.selected(selection.limit, selection.samples)
     dropped: Mapping[str, str] = {}
     if regime.conflicts == "drop":
-        every = cases if samples else benchmark.cases
+        every = cases if selection.samples else benchmark.cases
         dropped = plan.conflicts(every)
         cases = [case for case in every if case.id not in dropped][: len(cases)]
-    judging_by = _judge(plugins, judge or task.judge, judge_args or {}, seed, cases)
-    asked, sample = make_controls(plugins, controls, control_args or {}, seed)
+    judge = spec.judge if spec.judge.plugin else Chosen(task.judge, spec.judge.settings)
+    judging_by = _judge(plugins, judge, seed, cases)
+    asked, sample = make_controls(plugins, spec.controls, spec.control_settings, seed)
     for each in asked:
         each.value.prepare(model)
     its = (named, benchmark.task, judging_by, *asked)
@@ -524,13 +522,14 @@ def assemble(
     parts += [(part, None) for part in whole(named.value)]
     parts += [(measuring[name], component.package) for name, component in known.items()]
     evaluation = Evaluation(
+        spec=spec,
+        selection=selection,
         model=model,
         editor=named,
         preset=configured.source,
         task=benchmark.task,
         cases=cases,
         metrics=measuring,
-        seed=seed,
         regime=regime,
         dropped=dropped,
         judge=judging_by,
@@ -538,12 +537,10 @@ def assemble(
         sample=sample,
         data_digest=benchmark.digest,
         packages=contributing(plugins, [*parts, (model.source, None)]),
-        share=share,
-        tuned=tuned,
         all_cases=benchmark.cases,
         plugins=plugins,
     )
-    if share:
+    if selection.share:
         _ = evaluation.spans  # a plan that has no such part is an error before there is a folder
     return evaluation
 
@@ -559,18 +556,16 @@ def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) 
     return [distinct[identity] for identity in sorted(distinct)]
 
 
-def _judge(
-    plugins: Plugins, name: str, args: Mapping[str, Any], seed: int, cases: Sequence[Case]
-) -> Named | None:
+def _judge(plugins: Plugins, chosen: Chosen, seed: int, cases: Sequence[Case]) -> Named | None:
     """Return the judge of that name; None if there is no name, or the name is ``none``.
 
     Raises `UsageError` for settings without a judge, and for a judge that cannot judge these cases.
     """
-    if name in ("", "none"):
-        if args:
+    if chosen.plugin in ("", "none"):
+        if chosen.settings:
             raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
         return None
-    made = make_judge(plugins.find("judge", name), args, seed)
+    made = make_judge(plugins.find("judge", chosen.plugin), chosen.settings, seed)
     judging.check_kinds(made.value, made.name, cases)
     return made
 
@@ -578,9 +573,7 @@ def _judge(
 class Local(Executor):
     """Runs the cases in this process."""
 
-    def turns(
-        self, plugins: Plugins, recipes: Mapping[Evaluation, Mapping[str, Any]], **what: Any
-    ) -> Turns:
+    def turns(self, loading: Mapping[str, Any]) -> Turns:
         """Return the route of one process."""
         return beside.turns
 

@@ -98,7 +98,8 @@ def test_in_double_precision_nothing_is_left_of_the_difference(family, editor):
     model = tiny_model(family, torch.float64)
     for batch, found in zip(MIXED, editor.edit_each(model, MIXED), strict=True):
         assert found.info["steps"] == editor.steps
-        same_deltas(found, editor.edit(model, batch))
+        # BLOOM's softmax is in fp32 whatever its weights are, and a search spreads its last bit.
+        same_deltas(found, editor.edit(model, batch), atol=1e-4 if family == "bloom" else 1e-9)
 
 
 # An oracle: torch's Adam on the parameters themselves, whole forward passes, one text at a time.

@@ -107,7 +107,7 @@ def clean(model, name, request):
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("family", ["gpt2", "opt", "bloom"])
 def test_many_values_at_once_are_those_of_plain_searches(family, layer, module, start):
-    """fp64, where nothing is left of the order of sums; BLOOM runs whole rows."""
+    """fp64, where nothing is left of the order of sums; BLOOM runs whole rows, its softmax in fp32."""
     model = tiny_model(family, torch.float64)
     editor = grace(layer=layer, module=module, start=start)
     for request, edit in zip(
@@ -119,8 +119,13 @@ def test_many_values_at_once_are_those_of_plain_searches(family, layer, module, 
         assert torch.equal(first, output) == (start == "warm")
         value, losses = searched_plainly(model, editor, request, first, name)
         torch.testing.assert_close(book.keys[0], key, rtol=1e-10, atol=1e-10)
-        torch.testing.assert_close(book.values[0], value, rtol=1e-7, atol=1e-7)
-        assert edit.info == {"loss": pytest.approx(losses[-1], rel=1e-8), "steps": 8, "entries": 1}
+        near = 1e-4 if family == "bloom" else 1e-7
+        torch.testing.assert_close(book.values[0], value, rtol=near, atol=near)
+        assert edit.info == {
+            "loss": pytest.approx(losses[-1], rel=near / 10),
+            "steps": 8,
+            "entries": 1,
+        }
         assert losses[-1] < losses[0]
         assert book.radii.tolist() == [0.5]
 

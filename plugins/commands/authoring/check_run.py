@@ -15,6 +15,7 @@ from edit_harness.run import report
 from edit_harness.run.assembly import load, make_benchmark, make_editor
 from edit_harness.run.evaluation import Evaluation, assemble
 from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.terminal import Terminal
 
 from .check_reasons import NotTried
@@ -58,15 +59,8 @@ class RunTests:
             make_editor(self.plugins, model, self.editor, {}, seed=0)
         except HarnessError as error:
             raise NotTried(str(error)) from error
-        return assemble(
-            self.plugins,
-            model,
-            benchmark,
-            editor=self.editor,
-            editor_args={},
-            metrics=self.metrics,
-            limit=self.limit,
-        )
+        spec = RunSpec.of(self.editor, self.task, metrics=self.metrics)
+        return assemble(self.plugins, model, benchmark, spec, Selection(self.limit))
 
 
 def table(run: Run, width: int) -> str:

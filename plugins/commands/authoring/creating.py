@@ -40,6 +40,7 @@ RUNS = {
     "task": "edit-harness --task {}",
     "metric": "edit-harness --metrics success,{} --limit 100",
     "judge": "edit-harness --task rippleedits --judge {}",
+    "command": "edit-harness {} --limit 20",
 }
 """What can be created, and the command that shows it at work."""
 

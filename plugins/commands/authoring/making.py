@@ -72,14 +72,14 @@ def build_data(plugins: Plugins, **flags: Any) -> None:
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["editor", "task", "metric", "judge"]))
+@click.argument("kind", type=click.Choice(["editor", "task", "metric", "judge", "command"]))
 @click.argument("name")
 @click.option("-o", "--out", default=".", show_default=True, metavar="DIR",
               help="Where the package's folder goes.")  # fmt: skip
 @debug
 @with_plugins
 def new(plugins: Plugins, kind: str, name: str, out: str, debug: bool) -> None:
-    """Write a package of an editor, a task, a metric or a judge of one's own.
+    """Write a package of an editor, a task, a metric, a judge or a command of one's own.
 
     It is edit-harness-NAME, and works as it is; a comment marks what makes it yours.
     """

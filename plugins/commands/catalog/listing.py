@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.table import Table
 
-from edit_harness.errors import RunFolderError
+from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.registry import fields
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.plugins import Plugins, suggestion
 from edit_harness.run.control import is_control
 from edit_harness.terminal import Terminal, plain
 
@@ -24,7 +24,13 @@ Row = Mapping[str, Any]
 
 
 def show_kinds(plugins: Plugins, kinds: Sequence[str], results: Path, as_json: bool) -> None:
-    """Print what there is of each kind."""
+    """Print what there is of each kind. Raises `UsageError` for what is none."""
+    known = [*(f"{kind}s" for kind in plugins.kinds), "plugins", "runs"]
+    if wrong := [kind for kind in kinds if kind not in known]:
+        raise UsageError(
+            f"there is no kind {wrong[0]!r}{suggestion(wrong[0], known)}",
+            f"choose from {', '.join(known)}",
+        )
     rows = {kind: list(_rows(plugins, kind, results)) for kind in kinds}
     if as_json:
         out.out(json.dumps(rows, indent=1))

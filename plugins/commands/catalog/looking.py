@@ -11,23 +11,12 @@ from edit_harness.errors import UsageError
 from edit_harness.options import as_json, debug, with_plugins, with_selection
 from edit_harness.registry.plugins import Plugins
 
-KINDS = (
-    "editors",
-    "tasks",
-    "metrics",
-    "judges",
-    "controls",
-    "builders",
-    "models",
-    "packs",
-    "adaptors",
-    "plugins",
-    "runs",
-)
+SHOWN = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
+"""What is listed if nothing is named."""
 
 
 @click.command("ls")
-@click.argument("kinds", nargs=-1, type=click.Choice(KINDS), metavar="[KIND]…")
+@click.argument("kinds", nargs=-1, metavar="[KIND]…")
 @click.option("-o", "--output-path", default="results", help="Where run folders are.")
 @as_json
 @debug
@@ -38,7 +27,7 @@ def list_(
     """List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else."""
     from . import listing
 
-    listing.show_kinds(plugins, kinds or KINDS[:8], Path(output_path), as_json)
+    listing.show_kinds(plugins, kinds or SHOWN, Path(output_path), as_json)
 
 
 @click.command("plugins")

@@ -9,14 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import Executor
 from edit_harness.loading.loading import TF32
-from edit_harness.registry.plugins import Plugins
 from edit_harness.run.beside import Care
 from edit_harness.run.evaluation import Evaluation, Turns
 from edit_harness.wording import counted
@@ -66,21 +65,11 @@ class Hiring(Executor):
             )
         return {**options, "device": "cpu", "device_map": None}
 
-    def turns(
-        self, plugins: Plugins, recipes: Mapping[Evaluation, Mapping[str, Any]], **what: Any
-    ) -> Turns:
-        """Return what makes the records of evaluations; ``what`` goes to the order."""
+    def turns(self, loading: Mapping[str, Any]) -> Turns:
+        """Return what makes the records of runs, whose workers load the model in this way."""
 
         def hire(evaluations: Sequence[Evaluation], care: Care) -> Crew:
-            order = Order.of(plugins, recipes, evaluations, **what)
-            return self.crew(
-                replace(
-                    order,
-                    case_timeout=care.case_timeout,
-                    reload=care.reload is not None,
-                    selfcheck=care.selfcheck,
-                )
-            )
+            return self.crew(Order.of(evaluations, loading, care))
 
         return partial(pool.turns, hire)
 

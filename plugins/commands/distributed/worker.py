@@ -23,7 +23,6 @@ from edit_harness import errors
 from edit_harness.cases import Visit
 from edit_harness.errors import HarnessError, PluginError
 from edit_harness.folder.records import Record
-from edit_harness.interfaces import Task
 from edit_harness.model.model import Model
 from edit_harness.registry import discovery
 from edit_harness.registry.blame import said
@@ -32,6 +31,7 @@ from edit_harness.run import assembly, evaluation, runner
 from edit_harness.run.beside import Bench, Care
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import DeviceLostError
+from edit_harness.run.spec import RunSpec, Selection
 
 from . import agreement
 from .crew import DeviceError, Unit
@@ -54,14 +54,10 @@ def plugin_environment() -> dict[str, str]:
 class Order:
     """All that a worker needs to assemble what the driver has assembled; it can be pickled."""
 
-    model: str
-    options: Mapping[str, Any]
-    """Arguments of `edit_harness.loading.loading.load`."""
-    task: str | Task
-    task_args: Mapping[str, Any]
-    seed: int
-    evaluations: Sequence[Mapping[str, Any]]
-    """Arguments of `edit_harness.run.evaluation.assemble`, for each evaluation."""
+    runs: Sequence[tuple[RunSpec, Selection]]
+    """Runs of one model and one task's cases."""
+    loading: Mapping[str, Any]
+    """How the model is loaded: arguments of `edit_harness.loading.loading.load` that change no number."""
     packages: Sequence[Mapping[str, str]]
     """What the driver's plugins came in: name, version, source, digest."""
     environment: Mapping[str, str] = field(default_factory=plugin_environment)
@@ -74,22 +70,23 @@ class Order:
     selfcheck: bool = False
 
     @classmethod
-    def of(
-        cls,
-        plugins: Plugins,
-        recipes: Mapping[Evaluation, Mapping[str, Any]],
-        evaluations: Sequence[Evaluation],
-        **what: Any,
-    ) -> Order:
-        """Return the order for evaluations of the driver's, by what each was assembled from."""
-        code = {id(package): package for each in evaluations for package in each.packages}
-        known = [p.identity for p in code.values() if p in plugins.packages]
+    def of(cls, evaluations: Sequence[Evaluation], loading: Mapping[str, Any], care: Care) -> Order:
+        """Return the order for evaluations of the driver's, which are of one model and task."""
+        code = {id(p): (each, p) for each in evaluations for p in each.packages}
         return cls(
-            evaluations=[recipes[each] for each in evaluations],
-            packages=known,
+            runs=[(each.spec, each.selection) for each in evaluations],
+            loading=loading,
+            packages=[p.identity for each, p in code.values() if p in each.plugins.packages],
             threads=torch.get_num_threads(),
-            **what,
+            case_timeout=care.case_timeout,
+            reload=care.reload is not None,
+            selfcheck=care.selfcheck,
         )
+
+    @property
+    def spec(self) -> RunSpec:
+        """One of the runs, which have model, task and seed in common."""
+        return self.runs[0][0]
 
 
 class Worker:
@@ -101,14 +98,12 @@ class Worker:
             _take(order.environment)
             self.plugins = _plugins()
             agreement.check_packages(order.packages, packages(self.plugins), socket.gethostname())
-            model = self._load()
-            source, seed = model.source, order.seed
+            model, spec = self._load(), order.spec
             benchmark = assembly.make_benchmark(
-                self.plugins, order.task, order.task_args, source, seed
+                self.plugins, spec.task.plugin, spec.task.settings, model.source, spec.seed
             )
             self.evaluations = [
-                evaluation.assemble(self.plugins, model, benchmark, **given)
-                for given in order.evaluations
+                evaluation.assemble(self.plugins, model, benchmark, *run) for run in order.runs
             ]
         care = Care(
             case_timeout=order.case_timeout,
@@ -118,12 +113,12 @@ class Worker:
         self._bench = Bench(care)
 
     def _load(self) -> Model:
-        order = self.order
-        options = dict(order.options)
-        which = options.get("revision"), options.get("trust_remote_code", False)
-        assembly.checked_source(self.plugins, order.model, *which)
-        model = assembly.load(self.plugins, order.model, **options)
-        torch.set_num_threads(order.threads)
+        ref, loading = self.order.spec.model, self.order.loading
+        assert ref is not None  # the driver has seen to that
+        trusted = loading.get("trust_remote_code", False)
+        assembly.checked_source(self.plugins, ref.name, ref.revision, trusted)
+        model = assembly.load(self.plugins, ref.name, **ref.options, **loading)
+        torch.set_num_threads(self.order.threads)
         return model
 
     def card(self) -> dict[str, Any]:

@@ -6,12 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.folder import records
@@ -29,6 +28,7 @@ from edit_harness.run.evaluation import Evaluation, Turns
 from edit_harness.run.failures import RETRIED
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
+from edit_harness.run.spec import Chosen, ModelRef, RunSpec, Selection
 
 from . import console, preset_file
 from .flags import EditingFlags, regime, whole_number
@@ -148,6 +148,7 @@ def run_model(
         ]
     given = flags.edit_mode, flags.edit_batch_size, flags.eval_at, flags.edit_conflicts
     regimes = {b.task.name: regime(b.task.value.regime, *given) for *_, b in benchmarks}
+    ref, carried = ModelRef.split(name, options)
     # A rehearsal is run here, whoever would run the rest.
     loading = options if flags.dry_run else todo.executor.loading(options)
     load = partial(assembly.load, plugins, name, **loading)
@@ -155,22 +156,33 @@ def run_model(
         with guard.measuring():
             model = load()
         for seed, task, benchmark in benchmarks:
-            how = regimes[benchmark.task.name]
-            recipes = assembled(plugins, model, benchmark, flags, todo, how, seed, codes)
-            turns = todo.executor.turns(
-                plugins,
-                recipes,
-                model=name,
-                options=options,
-                task=task.qualified,
-                task_args=todo.tasks[task],
-                seed=seed,
-            )
-            if recipes and not flags.quiet:
-                console.header(list(recipes), where)
+            spec = specified(flags, task, todo.tasks[task], ref, seed)
+            spec = replace(spec, regime=regimes[benchmark.task.name])
+            made = assembled(plugins, model, benchmark, flags, todo, spec, codes)
+            if made and not flags.quiet:
+                console.header(made, where)
+            turns, here = todo.executor.turns(carried), not todo.executor.elsewhere
             with console.tolerated(codes, todo.several):
-                here = not todo.executor.elsewhere
-                yield from run_beside(list(recipes), flags, codes, load, turns, here=here)
+                yield from run_beside(made, flags, codes, load, turns, here=here)
+
+
+def specified(
+    flags: Flags, task: Component, settings: Mapping[str, str], model: ModelRef, seed: int
+) -> RunSpec:
+    """Return what the flags say of a run, but for its editor."""
+    return RunSpec.of(
+        "",
+        task.qualified,
+        task_args=settings,
+        metrics=flags.metrics,
+        judge=flags.judge,
+        judge_args=fields.parse(flags.judge_args),
+        controls=flags.control,
+        control_args=fields.parse(flags.control_args),
+        model=model,
+        seed=seed,
+        tuned=flags.tuned.entry if flags.tuned else None,
+    )
 
 
 def assembled(
@@ -179,41 +191,26 @@ def assembled(
     benchmark: Benchmark,
     flags: Flags,
     todo: Todo,
-    how: Regime,
-    seed: int,
+    spec: RunSpec,
     codes: list[int],
-) -> dict[Evaluation, Mapping[str, Any]]:
-    """Return an evaluation for each editor, with the arguments that make it again elsewhere.
+) -> list[Evaluation]:
+    """Return an evaluation for each editor.
 
     In a rehearsal there is none: each is rehearsed at once.
     """
-    recipes: dict[Evaluation, Mapping[str, Any]] = {}
+    found = []
+    chosen = Selection(flags.limit, tuple(flags.samples), todo.share)
     for editor, given in todo.editors.items():
-        settings, source = preset_file.over(flags.tuned, editor.name, given, model)
-        recipe: dict[str, Any] = {
-            "editor": editor.qualified,
-            "editor_args": settings,
-            "preset": source,
-            "metrics": flags.metrics,
-            "judge": flags.judge,
-            "judge_args": fields.parse(flags.judge_args),
-            "controls": flags.control,
-            "control_args": fields.parse(flags.control_args),
-            "regime": how,
-            "limit": flags.limit,
-            "samples": flags.samples,
-            "seed": seed,
-            "share": todo.share,
-            "tuned": flags.tuned.entry if flags.tuned else None,
-        }
         with console.tolerated(codes, todo.several):
+            settings, source = preset_file.over(flags.tuned, editor.name, given, model)
+            own = replace(spec, editor=Chosen(editor.qualified, settings), preset=source)
             with guard.measuring():
-                made = evaluation.assemble(plugins, model, benchmark, **recipe)
+                made = evaluation.assemble(plugins, model, benchmark, own, chosen)
             if flags.dry_run:
                 rehearse(made)
             else:
-                recipes[made] = recipe
-    return recipes
+                found.append(made)
+    return found
 
 
 def run_beside(

@@ -26,6 +26,7 @@ from edit_harness.run import assembly, evaluation
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.outcome import Run
+from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import figures
 from edit_harness_plugins.commands.run import console, preset_file
@@ -185,17 +186,17 @@ class Sweep:
     def _assembled(self, point: Point) -> Evaluation:
         tuned, given = self.flags.tuned, {**fields.parse(self.flags.editor_args), **point}
         settings, source = preset_file.over(tuned, self.editor.name, given, self.model)
-        return evaluation.assemble(
-            self.plugins,
-            self.model,
-            self.benchmark,
-            editor=self.editor.qualified,
+        spec = RunSpec.of(
+            self.editor.qualified,
+            self.flags.task,
             editor_args=settings,
-            preset=source,
-            samples=[case.id for case in self.cases],
+            task_args=fields.parse(self.flags.task_args),
             seed=self.flags.seed,
+            preset=source,
             tuned=tuned.entry if tuned else None,
         )
+        chosen = Selection(samples=tuple(case.id for case in self.cases))
+        return evaluation.assemble(self.plugins, self.model, self.benchmark, spec, chosen)
 
     def runs(self) -> Iterator[tuple[Point, Run]]:
         """Yield every point with its run, `BESIDE` of them side by side; what is there is read."""
