@@ -46,8 +46,8 @@ class RegisterCommand(Protocol):
     def __call__(self, name: str, command: str, summary: str, group: str = "") -> None:
         """Make ``edit-harness NAME`` of a click command, ``"package.module:command"``.
 
-        It is imported when it is called; ``--help`` shows the summary. ``group`` is the section that it
-        is in. A name that a bundled command has is reached as ``distribution/name``.
+        It is imported when it is called; ``--help`` shows the summary. ``group`` is a heading
+        for it, though the help is one list so far. A name that a bundled command has is reached as ``distribution/name``.
         """
 
 

@@ -228,7 +228,7 @@ def test_a_suite_that_is_none_and_a_package_that_says_nothing_of_itself_fail(tmp
         "requires the harness",
         "says which python it needs",
     ]
-    assert "is no suite" in checks["package", failed[0]]["reason"]
+    assert "is no Suite" in checks["package", failed[0]]["reason"]
     # A suite that is of no use does not hide that the component can be tried without.
     assert checks["editor steepest", "can be tried without settings"]["outcome"] == "passed"
 

@@ -201,8 +201,8 @@ def test_the_command_that_it_names_prints_a_table(installed, kind, row):
 
 @pytest.mark.slow
 def test_a_command_is_listed_and_run_as_ours_are(installed):
-    listed = tell("--help").stdout
-    assert "my-command     Say how many of some edits took." in listed
+    listed = " ".join(tell("--help").stdout.split())
+    assert "my-command Say how many of some edits took." in listed
     result = tell("my-command", "--limit", 2)
     assert (result.exit_code, result.stdout) == (0, "rome: 100.0 % of 2 edits took\n")
     refused(tell("my-command", "--editor", "rmoe"), 3, "there is no editor 'rmoe'; did you mean")

@@ -1,38 +1,169 @@
-"""Hooks for gradients; what the others do is tested where the model and its passes are."""
+"""Hooks by which a package adds a command, a kind of components, a check of answers, a word at the end of a run."""
+
+import os
 
 import pytest
-import torch
-from torch import nn
+from click.testing import CliRunner
 
-from edit_harness.model.hooks import probing
+import edit_harness as eh
+from edit_harness import hookimpl
+from edit_harness.cli import main
+from edit_harness.errors import PluginError, RunFolderError
+from edit_harness.registry import discovery
+from edit_harness.registry.plugins import Plugins
 
-
-def test_the_gradient_of_the_zeros_is_that_of_the_output():
-    """Against the chain rule by hand: y = c(b(a(x))), and the sum of y² is differentiated."""
-    noise = torch.Generator().manual_seed(0)
-    maps = [nn.Linear(4, 4, bias=False).double() for _ in range(3)]
-    net = nn.Sequential(*maps).requires_grad_(False)
-    x = torch.randn(2, 3, 4, generator=noise, dtype=torch.float64)
-    with probing(maps[1:], rows=2) as seen:
-        y = net(x)
-        gradients = torch.autograd.grad((y**2).sum(), [probed.zeros for probed in seen])
-    assert torch.equal(y, net(x))
-    torch.testing.assert_close(seen[0].inputs, maps[0](x))
-    torch.testing.assert_close(seen[1].inputs, maps[1](maps[0](x)))
-    torch.testing.assert_close(gradients[1], 2 * y)
-    torch.testing.assert_close(gradients[0], 2 * y @ maps[2].weight)
-    assert all(parameter.grad is None for parameter in net.parameters())
+HELLO = """
+import click
+from edit_harness import UsageError, hookimpl
 
 
-def test_flattened_rows_are_told_apart():
-    net = nn.Linear(4, 5)
-    with probing([net], rows=2) as seen:
-        assert net(torch.ones(6, 4)).shape == (6, 5)
-    assert (seen[0].inputs.shape, seen[0].zeros.shape) == ((2, 3, 4), (2, 3, 5))
+@click.command()
+@click.argument("name", default="world")
+def hello(name):
+    if name == "nobody":
+        raise UsageError("nobody is there", "name somebody")
+    if name == "bug":
+        raise ValueError("what its author did not think of")
+    click.echo(f"hello {name}")
 
 
-def test_the_hooks_go_whatever_happens():
-    net = nn.Linear(4, 5)
-    with pytest.raises(RuntimeError), probing([net], rows=1):
-        net(torch.ones(2, 3))
-    assert not net._forward_hooks
+@hookimpl
+def edit_harness_register_commands(register):
+    register("hello", f"{__name__}:hello", "Say hello.", group="Look")
+    register("run", f"{__name__}:hello", "Say hello, too.")
+    register("none", f"{__name__}:hookimpl", "Is no command.")
+"""
+
+
+@pytest.fixture
+def tell(tmp_path, monkeypatch):
+    """Call the command line with a file that brings commands."""
+    path = tmp_path / "greeting.py"
+    path.write_text(HELLO)
+    monkeypatch.setenv(discovery.FILES, str(path))
+
+    def tell(*args):
+        return CliRunner().invoke(main, args, env={**os.environ, "COLUMNS": "80"})
+
+    return tell
+
+
+@pytest.fixture
+def also(monkeypatch):
+    """Add a plugin to those that are installed."""
+    installed = Plugins.installed
+
+    def also(plugin):
+        def more():
+            found = installed()
+            found.add(plugin, "mine")
+            return found
+
+        monkeypatch.setattr(Plugins, "installed", more)
+
+    return also
+
+
+def test_a_command_of_a_package_is_called_as_ours_are(tell):
+    assert ["hello", "Say", "hello."] in map(str.split, tell("--help").stdout.splitlines())
+    result = tell("hello", "Ada")
+    assert (result.exit_code, result.stdout) == (0, "hello Ada\n")
+    result = tell("hello", "nobody")
+    assert (result.exit_code, result.stderr) == (
+        2, "error: nobody is there\n       name somebody\n",
+    )  # fmt: skip
+
+
+def test_what_it_raises_is_its_author_s_to_mend(tell):
+    result = tell("hello", "bug")
+    assert result.exit_code == 3
+    told = "command hello of greeting.py failed: ValueError: what its author did not think of"
+    assert told in " ".join(result.stderr.split())
+
+
+def test_a_command_takes_no_name_of_ours(tell):
+    assert "Edit case by case" in tell("run", "--help").stdout
+    assert tell("greeting.py/run").stdout == "hello world\n"
+
+
+def test_what_is_no_command_is_refused(tell):
+    result = tell("none")
+    assert result.exit_code == 3
+    assert "'none' of greeting.py" in result.stderr
+    assert "is no click command" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("only", ["", "somebody-else"])
+def test_the_bundled_commands_are_there_whatever_is_left_out(monkeypatch, only):
+    monkeypatch.setenv(discovery.ONLY, only)
+    listed = CliRunner().invoke(main, ["--help"]).stdout
+    assert "\n  run " in listed
+    assert "\n  leaderboard " in listed
+    assert CliRunner().invoke(main, ["ls", "executors"]).stdout.count("local") == 1
+
+
+class Recipe:
+    """What components of the kind are subclasses of."""
+
+    @classmethod
+    def card(cls):
+        return {"serves": "4"}
+
+
+class Soup(Recipe):
+    """A soup."""
+
+
+class Kitchen:
+    @staticmethod
+    @hookimpl
+    def edit_harness_register_kinds(register):
+        register("recipe", Recipe, "What is cooked")
+
+    @staticmethod
+    @hookimpl
+    def edit_harness_register_recipes(register):
+        register("soup", Soup, "A soup")
+        register("stone", int, "No recipe")
+
+
+def test_a_kind_of_a_package_s_own(also):
+    also(Kitchen)
+    plugins = Plugins.installed()
+    assert plugins.find("recipe", "soup").load() is Soup
+    with pytest.raises(PluginError, match="is no Recipe"):
+        plugins.find("recipe", "stone").load()
+    with pytest.raises(PluginError, match="kind 'recipe' is registered twice"):
+        plugins.add(Kitchen, "yours")
+    assert "soup" in CliRunner().invoke(main, ["ls", "recipes"]).stdout
+    assert "serves" in CliRunner().invoke(main, ["show", "soup"]).stdout
+
+
+def test_a_package_is_told_of_a_finished_run(also, tmp_path):
+    class Reporter:
+        @staticmethod
+        @hookimpl
+        def edit_harness_run_finished(run):
+            (run.folder.path / "mine.txt").write_text(f"{run['ES'].n} cases")
+            return ["mine.txt has a further table"]
+
+    also(Reporter)
+    run = eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
+    assert (run.folder.path / "mine.txt").read_text() == "2 cases"
+    assert run.folder.notes[-1] == "mine.txt has a further table"
+
+
+def test_a_package_objects_to_answers(also, tmp_path):
+    seen = []
+
+    class Witness:
+        @staticmethod
+        @hookimpl
+        def edit_harness_check_answers(source, identity, answered):
+            seen.append((identity["task"]["name"], [case.id for case, _ in answered()]))
+            return "I know this model otherwise"
+
+    also(Witness)
+    with pytest.raises(RunFolderError, match="I know this model otherwise; the new rows were with"):
+        eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
+    assert seen == [("counterfact", ["0", "1"])]

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from edit_harness_plugins.commands.report.significance import (
+from edit_harness.significance import (
     McNemar,
     TTest,
     benjamini_hochberg,

@@ -13,12 +13,10 @@ from _pytest.outcomes import Failed, Skipped
 from builders import REQUEST, ROOT
 
 from edit_harness import (
-    Builder,
     Case,
     Choose,
     Judge,
     Key,
-    Material,
     Measure,
     Metric,
     Probe,
@@ -33,7 +31,6 @@ from edit_harness.errors import DataError, UsageError
 from edit_harness.registry import process
 from edit_harness.registry.plugins import Plugins
 from edit_harness.testing import (
-    BuilderTests,
     EditorTests,
     JudgeTests,
     MetricTests,
@@ -43,6 +40,8 @@ from edit_harness.testing import (
 )
 from edit_harness.testing.elsewhere import python
 from edit_harness.testing.packages import registered
+from edit_harness_plugins.commands.authoring import Builder, Material
+from edit_harness_plugins.commands.authoring.builder_suite import BuilderTests
 from edit_harness_plugins.editors.tuning.ft import FineTuning
 
 FAILURES = (AssertionError, Failed, Exception)

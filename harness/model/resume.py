@@ -5,7 +5,7 @@ Masks, rotary positions, norms and the head are the model's own: its list of blo
 for the while, and the hidden states are put in front of the first block that is left. Keys and
 values of tokens that are not run again come from a cache that hands them out and never stores.
 
-Where passes begin, and with what, is decided in `base` (evaluation) and `rerun` (searches). A
+Where passes begin, and with what, is decided in `base` (evaluation) and in the searches of editors. A
 model for which this does not hold is found out by `begins`.
 """
 

@@ -48,7 +48,7 @@ class Component:
     base: Any = field(default=None, compare=False, repr=False)
     """What its class has to be a subclass of, or where that is, as text."""
     group: str = ""
-    """The section of ``--help`` that a command is in."""
+    """A heading for a command."""
 
     @property
     def qualified(self) -> str:

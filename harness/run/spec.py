@@ -1,7 +1,6 @@
 """What a run is: the settings that decide its numbers, and which of its cases are run now.
 
-The command line, the Python interface, points of a sweep, legs of a pack and orders of workers are all
-made of these. How a run is carried out (device, executor, failures) is no part of it.
+The command line, the Python interface, points of a sweep and orders of workers are all made of these. How a run is carried out (device, executor, failures) is no part of it.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ from ..registry.plugins import Component, Plugins
 from .elsewhere import bare_python
 from .suite import Suite
 
+UNDER_TEST = "under-test"
+"""What stands for the distribution of the plugin."""
 SECONDS = 2.0
 """What importing a plugin may take of a processor."""
 
@@ -36,12 +38,12 @@ class PluginTests(Suite):
     @pytest.fixture
     def components(self) -> list[Component]:
         """Return what the plugin registers."""
-        plugins = Plugins()
+        plugins = Plugins.commands_alone()
         try:
-            plugins.add(self.plugin, "under-test")
+            plugins.add(self.plugin, UNDER_TEST)
         except Exception:
             pytest.skip("nothing is registered: see test_hooks_are_known")
-        return plugins.components
+        return [c for c in plugins.components if c.distribution == UNDER_TEST]
 
     @pytest.fixture
     def registered(self) -> dict[str, Any]:
@@ -58,7 +60,7 @@ class PluginTests(Suite):
                 marked = hasattr(getattr(self.plugin, name), f"{GROUP}_impl")
                 assert marked, f"{name} is never called: mark it with @hookimpl"
         try:
-            Plugins().add(self.plugin, "under-test")
+            Plugins.commands_alone().add(self.plugin, UNDER_TEST)
         except Exception as error:
             pytest.fail(f"{error}; the hooks and their arguments are in edit_harness.hookspecs")
 

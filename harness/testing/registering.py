@@ -22,7 +22,7 @@ HEAVY = ("torch", "transformers", "numpy", "scipy", "safetensors", "tokenizers")
 def main(module: str, file: str) -> None:
     """Register the plugin of a module, and write what changed and what it took to a file."""
     before, start = process.read(), process_time()
-    Plugins().add(importlib.import_module(module), "under-test")
+    Plugins.commands_alone().add(importlib.import_module(module), "under-test")
     found = {
         "seconds": process_time() - start,
         "changed": process.changes(before, process.read()),

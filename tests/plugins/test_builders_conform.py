@@ -4,10 +4,11 @@ import pytest
 from own_facts import TEMPLATES, TRIPLES, lines, people, stored
 
 import edit_harness_plugins.builders
-from edit_harness.testing import BuilderTests, PluginTests
+from edit_harness.testing import PluginTests
 from edit_harness_plugins.builders.counterfact import CounterFact
 from edit_harness_plugins.builders.seesaw import Seesaw
 from edit_harness_plugins.commands.authoring import Material
+from edit_harness_plugins.commands.authoring.builder_suite import BuilderTests
 
 
 class TestCounterFact(BuilderTests):

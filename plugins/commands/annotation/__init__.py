@@ -1,4 +1,4 @@
 """What people say of a run's texts: sheets to fill in, how far they agree, and how far a judge does.
 
-The commands are in `edit_harness_plugins.commands.annotation.annotating`. Nothing here asks a model, or a judge.
+What the command ``annotate`` does stands in `annotating`. Nothing here asks a model, or a judge.
 """

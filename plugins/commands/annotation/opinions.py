@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypeAlias
 
-from ..report.significance import one_sample
+from edit_harness.significance import one_sample
+
 from .agreement import agreement, majority, mean
 from .blinded import SAYS_NEW, YES, Form, Item
 

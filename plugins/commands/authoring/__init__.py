@@ -1,4 +1,4 @@
-"""Commands for authors: new, check, build-data; and what a builder of data is."""
+"""Commands for authors: new, check, build-data, prepare; and what a builder of data is."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from edit_harness.registry.components import build_component, make_task, source_
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.run.assembly import make_editor
 from edit_harness.testing import (
-    BuilderTests,
     EditorTests,
     JudgeTests,
     MetricTests,
@@ -22,6 +21,7 @@ from edit_harness.testing import (
     tiny_model,
 )
 
+from .builder_suite import BuilderTests
 from .check_reasons import NotTried
 from .check_run import MODEL
 

@@ -1,1 +1,1 @@
-"""Commands that read run folders: score, compare, diff, case, repair."""
+"""Commands that read run folders: case, score, compare, diff, report, repair."""

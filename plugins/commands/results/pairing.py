@@ -1,7 +1,7 @@
 """Two runs case by case: which cases can be compared, and by how much they came out otherwise.
 
 A pair is a case that both runs measured, with the same content, and of which the unedited model, if
-it is the same one, said the same. What the tests are stands in `edit_harness_plugins.commands.report.significance`; the
+it is the same one, said the same. What the tests are stands in `edit_harness.significance`; the
 command is `edit_harness_plugins.commands.results.comparing`.
 """
 
@@ -30,9 +30,7 @@ from edit_harness.run.outcome import (
     measures_of,
     usable,
 )
-from edit_harness.stats import Columns, Estimate
-
-from ..report.significance import (
+from edit_harness.significance import (
     benjamini_hochberg,
     detectable_mean,
     detectable_share,
@@ -41,6 +39,7 @@ from ..report.significance import (
     one_sample,
     sign,
 )
+from edit_harness.stats import Columns, Estimate
 
 ALPHA = 1 - LEVEL
 """The level of tests, that of the intervals."""

@@ -1,1 +1,1 @@
-"""Commands that edit a model: run, try, edit, prepare."""
+"""Commands that edit a model: run, try, edit, and what prepare does for them."""

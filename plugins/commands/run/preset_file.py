@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edit_harness import durable
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.interfaces import ModelShape
-from edit_harness.model.model import Model
 from edit_harness.registry.presets import shape_of
 from edit_harness.wording import counted
+
+if TYPE_CHECKING:
+    from edit_harness.model.model import Model
 
 FORMAT = 1
 KINDS: Mapping[str, type] = {
