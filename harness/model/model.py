@@ -1,7 +1,7 @@
 """A causal language model that answers queries, each under its own edit.
 
-There is one evaluation route: `Model.answer` lays the queries out as rows, rows of many edits and
-of none share a forward pass, and hooks give each row the effect of its own edit. Weights are
+There is one evaluation route: `Model.answer` lays the queries out as rows, rows of many edits
+share a forward pass, and hooks give each row the effect of its own edit. Weights are
 never written but by `Model.applied`, for edits that hooks cannot carry; it restores their bits.
 """
 
