@@ -37,6 +37,9 @@ class Harness(click.Group):
     It runs ``run`` if none is named, so that ``edit-harness --editor rome`` works.
     """
 
+    _called: Component | None = None
+    """The command that is called, if it is a stranger's."""
+
     @cached_property
     def _bundled(self) -> dict[str, Component]:
         return {c.name: c for c in Plugins.commands_alone().of_kind("command")}
@@ -71,20 +74,6 @@ class Harness(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Call the command. Raises `PluginError` for what a stranger's raises that is no error for users."""
-        try:
-            return super().invoke(ctx)
-        except (HarnessError, OSError, click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except Exception as error:
-            if not (called := ctx.meta.get(__name__)):
-                raise
-            raise PluginError(
-                f"command {called.name} of {called.origin} failed: {said(error)}",
-                "see the whole with --debug, or ask its author",
-            ) from error
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the default command; accept ``_`` for ``-`` in the names of flags."""
         args = [_dashed(arg) for arg in args]
@@ -96,11 +85,10 @@ class Harness(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest a command for one that does not exist."""
-        if args and self.get_command(ctx, args[0]) is None:
+        if self.get_command(ctx, args[0]) is None:
             guess = suggestion(args[0], self.list_commands(ctx))
             raise click.UsageError(f"there is no command {args[0]!r}{guess}", ctx)
-        if args and args[0] not in self._bundled:
-            ctx.meta[__name__] = self._installed()[args[0]]
+        self._called = None if args[0] in self._bundled else self._installed()[args[0]]
         return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
@@ -125,7 +113,7 @@ class Harness(click.Group):
         except BaseException as error:
             if "--debug" in given and not isinstance(error, click.ClickException):
                 _say(*traceback.format_exc().splitlines())
-            code = _explain(error)
+            code = _explain(error, self._called)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -144,8 +132,8 @@ def _dashed(arg: str) -> str:
     return name.replace("_", "-") + equals + value
 
 
-def _explain(error: BaseException) -> int:
-    """Print what went wrong on stderr, and return the exit code."""
+def _explain(error: BaseException, called: Component | None) -> int:
+    """Print what went wrong on stderr, and return the exit code; what a stranger's command raises is its author's."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.ClickException):
@@ -170,6 +158,12 @@ def _explain(error: BaseException) -> int:
         return ResourceError.code
     if isinstance(error, SystemExit):  # ours return a code
         _say(f"error: a plugin ended the program: {said(error)}", "       see which with --debug")
+        return PluginError.code
+    if called:
+        _say(
+            f"error: command {called.name} of {called.origin} failed: {said(error)}",
+            "       see the whole with --debug, or ask its author",
+        )
         return PluginError.code
     _say(f"internal error: {said(error)}", "       please report it with the output of --debug")
     return INTERNAL

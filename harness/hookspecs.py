@@ -128,7 +128,7 @@ def edit_harness_check_answers(
 
 
 @hookspec
-def edit_harness_run_finished(run: Run) -> Iterable[str] | None:
+def edit_harness_run_finished(run: Run) -> str | Iterable[str] | None:
     """Take a run that is whole, such as to write a further table into its folder; return lines to tell.
 
     ``run.folder.path`` is the folder, ``run.estimates`` has the numbers.

@@ -178,8 +178,8 @@ required = click.option(
 )  # fmt: skip
 
 
-def with_selection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the flags that say which plugins there are; none is loaded."""
+def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callable[..., Any]:
+    """Give a command the flags that say which plugins there are; none is loaded unless it says ``load``."""
 
     @selection_flags
     @wraps(command)
@@ -190,6 +190,7 @@ def with_selection(command: Callable[..., Any]) -> Callable[..., Any]:
         only_plugins: Sequence[str],
         no_plugins: bool,
         block_plugins: Sequence[str],
+        require: Sequence[str] = (),
         **flags: Any,
     ) -> Any:
         from .registry import selection
@@ -205,22 +206,15 @@ def with_selection(command: Callable[..., Any]) -> Callable[..., Any]:
             only=[DISTRIBUTION] if no_plugins else only_plugins,
             block=block_plugins,
         ):
-            return command(*args, **flags)
+            if not load:
+                return command(*args, **flags)
+            plugins = Plugins.installed()
+            selection.check_required(plugins, require)
+            return command(plugins, *args, **flags)
 
     return selected
 
 
 def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the plugins as its first argument, and the flags that say which these are."""
-
-    @with_selection
-    @required
-    @wraps(command)
-    def loaded(*args: Any, require: Sequence[str], **flags: Any) -> Any:
-        from .registry import selection
-
-        plugins = Plugins.installed()
-        selection.check_required(plugins, require)
-        return command(plugins, *args, **flags)
-
-    return loaded
+    return with_selection(required(command), load=True)

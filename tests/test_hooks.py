@@ -167,3 +167,19 @@ def test_a_package_objects_to_answers(also, tmp_path):
     with pytest.raises(RunFolderError, match="I know this model otherwise; the new rows were with"):
         eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
     assert seen == [("counterfact", ["0", "1"])]
+
+
+def test_what_a_hook_raises_is_told_with_its_plugin(also, tmp_path):
+    """The rows and the results are there."""
+
+    class Broken:
+        @staticmethod
+        @hookimpl
+        def edit_harness_run_finished(run):
+            raise ValueError("what its author did not think of")
+
+    also(Broken)
+    with pytest.raises(PluginError, match=r"edit_harness_run_finished of .* failed: ValueError: wh"):
+        eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "results.json").exists()

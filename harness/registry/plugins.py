@@ -208,12 +208,19 @@ class Plugins:
             raise PluginError("it registers nothing; hooks are functions marked @hookimpl")
         self.components += added
         self.kinds = kinds
-        self._manager.register(plugin)
+        if not self._manager.is_registered(plugin):
+            self._manager.register(plugin)
 
-    @property
-    def hook(self) -> pluggy.HookRelay:
-        """Calls a hook of every plugin."""
-        return self._manager.hook
+    def call(self, hook: str, **given: Any) -> list[Any]:
+        """Call a hook of every plugin, and return what they return but None.
+
+        Raises `PluginError`, which names the plugin, for what one raises.
+        """
+        found = []
+        for each in getattr(self._manager.hook, hook).get_hookimpls():
+            with blame.blamed(f"{hook} of {each.plugin_name} failed", each.function):
+                found.append(each.function(**{name: given[name] for name in each.argnames}))
+        return [result for result in found if result is not None]
 
     def packages_of(self, kind: type, registered: Package | None = None) -> list[Package]:
         """Return whose code a class is: of the package that registered it, if any, and of what its file is in.

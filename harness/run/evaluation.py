@@ -418,8 +418,8 @@ def run_beside(
             accounts.check(evaluation.visits, its.folder, its.known)
         runs = _summed(rows)
         for evaluation, run in zip(rows, runs, strict=True):
-            said = evaluation.plugins.hook.edit_harness_run_finished(run=run)
-            run.folder.notes += [line for lines in said for line in lines]
+            for said in evaluation.plugins.call("edit_harness_run_finished", run=run):
+                run.folder.notes += [said] if isinstance(said, str) else said
         return runs
 
 
@@ -467,8 +467,11 @@ def _mismatch(evaluation: Evaluation, its: Rows) -> str:
             if name in planned:
                 yield planned[name], [decode_answer(answer) for answer in record.before]
 
-    found = evaluation.plugins.hook.edit_harness_check_answers(
-        source=evaluation.model.source, identity=evaluation.identity, answered=answered
+    found = evaluation.plugins.call(
+        "edit_harness_check_answers",
+        source=evaluation.model.source,
+        identity=evaluation.identity,
+        answered=answered,
     )
     return "; ".join(filter(None, found))
 
