@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NoReturn
@@ -22,6 +23,7 @@ import click
 from . import signals
 from .errors import HarnessError, PluginError, ResourceError, Terminated
 from .escapes import one_line, printable
+from .hookspecs import DISTRIBUTION
 from .options import HELP, misspelt
 from .registry.blame import said
 from .registry.plugins import Component, Plugins, suggestion
@@ -44,28 +46,41 @@ class Harness(click.Group):
     def _bundled(self) -> dict[str, Component]:
         return {c.name: c for c in Plugins.commands_alone().of_kind("command")}
 
-    def _installed(self) -> dict[str, Component]:
-        """All commands; of strangers', one whose name is taken by its distribution's too."""
-        found = dict(self._bundled)
-        for each in Plugins.installed().of_kind("command"):
-            if each.package:
-                found[each.qualified if each.name in found else each.name] = each
-        return found
+    def _others(self) -> list[Component]:
+        """Commands of strangers."""
+        return [c for c in Plugins.installed().of_kind("command") if c.package]
+
+    def _listed(self) -> dict[str, Component]:
+        """All commands; what shares its name with another has its distribution's too."""
+        others = self._others()
+        names = Counter([*self._bundled, *(c.name for c in others)])
+        shown = {c.name if names[c.name] == 1 else c.qualified: c for c in others}
+        return self._bundled | shown
+
+    def _find(self, name: str) -> Component | None:
+        """Return a command; plugins are loaded only if it is none of ours. Raises `PluginError` for several."""
+        if own := self._bundled.get(name.removeprefix(f"{DISTRIBUTION}/")):
+            return own
+        others = self._others()
+        if not any(name in (c.name, c.qualified) for c in others):
+            return None
+        return Plugins.installed().find("command", name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return sorted(self._installed())
+        return sorted(self._listed())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import a command; plugins are loaded only if it is none of ours."""
-        if not (component := self._bundled.get(name) or self._installed().get(name)):
-            return None
-        command: click.Command = component.load()
-        return command
+        """Import a command."""
+        return component.load() if (component := self._find(name)) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with their summaries, none of which is imported for it."""
-        found = self._installed()
+        try:
+            found = self._listed()
+        except HarnessError as error:  # a file that the environment names in vain
+            _say(f"note     {error.cause}")
+            found = self._bundled
         room = formatter.width - 6 - max(map(len, found))
         rows = [
             (name, click.Command(name, help=component.summary).get_short_help_str(room))
@@ -84,11 +99,14 @@ class Harness(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest a command for one that does not exist."""
-        if self.get_command(ctx, args[0]) is None:
+        """Suggest a command for one that does not exist, and say which plugins are broken."""
+        if (found := self._find(args[0])) is None:
             guess = suggestion(args[0], self.list_commands(ctx))
-            raise click.UsageError(f"there is no command {args[0]!r}{guess}", ctx)
-        self._called = None if args[0] in self._bundled else self._installed()[args[0]]
+            broken = "".join(f"; {failure}" for failure in Plugins.installed().failures)
+            raise click.UsageError(f"there is no command {args[0]!r}{guess}{broken}", ctx)
+        self._called = found if found.package else None
+        if self._called and not any("--debug" in p.opts for p in found.load().params):
+            args = [arg for arg in args if arg != "--debug"]  # what it is for is done in `main`
         return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
@@ -153,9 +171,11 @@ def _explain(error: BaseException, called: Component | None) -> int:
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not called:
         _say(f"error: {error.filename or 'the output'}: {error.strerror}")
         return ResourceError.code
+    if isinstance(error, SystemExit) and called and isinstance(error.code, int | None):
+        return error.code or 0
     if isinstance(error, SystemExit):  # ours return a code
         _say(f"error: a plugin ended the program: {said(error)}", "       see which with --debug")
         return PluginError.code

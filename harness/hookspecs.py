@@ -7,7 +7,7 @@ one; pluggy lets an implementation name only the arguments that it uses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
@@ -128,8 +128,8 @@ def edit_harness_check_answers(
 
 
 @hookspec
-def edit_harness_run_finished(run: Run) -> str | Iterable[str] | None:
-    """Take a run that is whole, such as to write a further table into its folder; return lines to tell.
+def edit_harness_run_finished(run: Run) -> str | list[str] | None:
+    """Take a run that is whole, such as to write a further table into its folder; return a line to tell, or a list.
 
     ``run.folder.path`` is the folder, ``run.estimates`` has the numbers.
     """

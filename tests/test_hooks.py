@@ -86,6 +86,48 @@ def test_a_command_takes_no_name_of_ours(tell):
     assert tell("greeting.py/run").stdout == "hello world\n"
 
 
+def test_two_packages_with_one_command_are_told_apart(tell, tmp_path, monkeypatch):
+    (tmp_path / "other.py").write_text(HELLO.replace("hello {name}", "bye {name}"))
+    both = os.pathsep.join(str(tmp_path / name) for name in ("greeting.py", "other.py"))
+    monkeypatch.setenv(discovery.FILES, both)
+    result = tell("hello")
+    assert result.exit_code == 3
+    assert "say which: greeting.py/hello or other.py/hello" in " ".join(result.stderr.split())
+    assert tell("other.py/hello").stdout == "bye world\n"
+    assert "greeting.py/hello" in tell("--help").stdout
+    assert "Edit case by case" in tell("edit-harness/run", "--help").stdout
+
+
+def test_a_broken_file_is_told_where_its_command_is_missed(tell, tmp_path, monkeypatch):
+    (tmp_path / "greeting.py").write_text("no Python")
+    assert "greeting.py could not be loaded: SyntaxError" in " ".join(tell("hello").stderr.split())
+    monkeypatch.setenv(discovery.FILES, str(tmp_path / "none.py"))
+    result = tell("--help")
+    assert result.exit_code == 0
+    assert "there is no such Python file" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("does", "code", "told"),
+    [
+        ("open('/nonexistent/file')", 3, "failed: FileNotFoundError"),
+        ("raise SystemExit(0)", 0, ""),
+        ("raise SystemExit(9)", 9, ""),
+    ],
+)
+def test_how_a_command_ends(tell, tmp_path, does, code, told):
+    (tmp_path / "greeting.py").write_text(HELLO.replace('click.echo(f"hello {name}")', does))
+    result = tell("hello")
+    assert result.exit_code == code
+    assert told in result.stderr
+
+
+def test_a_command_is_debugged_as_ours_are(tell):
+    result = tell("hello", "bug", "--debug")
+    assert result.exit_code == 3
+    assert "Traceback" in result.stderr
+
+
 def test_what_is_no_command_is_refused(tell):
     result = tell("none")
     assert result.exit_code == 3
@@ -139,6 +181,17 @@ def test_a_kind_of_a_package_s_own(also):
     assert "serves" in CliRunner().invoke(main, ["show", "soup"]).stdout
 
 
+def test_a_kind_alone_is_something(also):
+    class Alone:
+        @staticmethod
+        @hookimpl
+        def edit_harness_register_kinds(register):
+            register("recipe", Recipe)
+
+    also(Alone)
+    assert "recipe" in Plugins.installed().kinds
+
+
 def test_a_package_is_told_of_a_finished_run(also, tmp_path):
     class Reporter:
         @staticmethod
@@ -179,7 +232,9 @@ def test_what_a_hook_raises_is_told_with_its_plugin(also, tmp_path):
             raise ValueError("what its author did not think of")
 
     also(Broken)
-    with pytest.raises(PluginError, match=r"edit_harness_run_finished of .* failed: ValueError: wh"):
+    with pytest.raises(
+        PluginError, match=r"edit_harness_run_finished of .* failed: ValueError: wh"
+    ):
         eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
     (folder,) = tmp_path.iterdir()
     assert (folder / "results.json").exists()

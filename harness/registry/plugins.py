@@ -189,7 +189,7 @@ class Plugins:
         def register(
             kind: str, name: str, factory: type | str, summary: str = "", group: str = ""
         ) -> None:
-            _check(kind, name, summary)
+            _check(kind, name, summary, group)
             said, base = _one_line(summary), kinds[kind]
             new = Component(
                 kind, name, factory, said, distribution, version, package, base, _one_line(group)
@@ -204,7 +204,7 @@ class Plugins:
         manager.check_pending()
         for kind in kinds:
             getattr(manager.hook, _hook(kind))(register=partial(register, kind))
-        if not added and not any(name in REACTIONS for name in dir(plugin)):
+        if not added and kinds == self.kinds and not any(name in REACTIONS for name in dir(plugin)):
             raise PluginError("it registers nothing; hooks are functions marked @hookimpl")
         self.components += added
         self.kinds = kinds
@@ -296,14 +296,15 @@ def _specify(manager: pluggy.PluginManager, kind: str) -> None:
     manager.add_hookspecs(type(kind, (), {_hook(kind): staticmethod(register_components)}))
 
 
-def _check(kind: str, name: str, summary: str) -> None:
-    """Raise `PluginError` for a name or a summary that cannot be one."""
-    if not NAME.fullmatch(name):
+def _check(kind: str, name: str, summary: str, group: str = "") -> None:
+    """Raise `PluginError` for a name, a summary or a group that cannot be one."""
+    if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise PluginError(f"{name!r} is no {kind} name: use a-z, 0-9 and single hyphens")
     if name in TAKEN.get(kind, ()):
         raise PluginError(f"no {kind} can be called {name!r}")
-    if not isinstance(summary, str):
-        raise PluginError(f"the summary of {kind} {name!r} is {summary!r:.60}, and no text")
+    for what, text in (("summary", summary), ("group", group)):
+        if not isinstance(text, str):
+            raise PluginError(f"the {what} of {kind} {name!r} is {text!r:.60}, and no text")
 
 
 def _imported(text: str) -> Any:

@@ -419,7 +419,8 @@ def run_beside(
         runs = _summed(rows)
         for evaluation, run in zip(rows, runs, strict=True):
             for said in evaluation.plugins.call("edit_harness_run_finished", run=run):
-                run.folder.notes += [said] if isinstance(said, str) else said
+                lines = said if isinstance(said, list | tuple) else [said]
+                run.folder.notes += map(str, lines)
         return runs
 
 
@@ -473,7 +474,7 @@ def _mismatch(evaluation: Evaluation, its: Rows) -> str:
         identity=evaluation.identity,
         answered=answered,
     )
-    return "; ".join(filter(None, found))
+    return "; ".join(str(objection) for objection in found if objection)
 
 
 def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:

@@ -108,11 +108,11 @@ def new(plugins: Plugins, kind: str, name: str, folder: Path) -> None:
         raise UsageError(f"{target} is a link that leads nowhere", "remove it, or --out DIR")
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(f"{target} is there already", "choose another name, or --out DIR")
-    written = []
+    written: list[Path] = []
     for path, text in blueprint.files():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         (target / path).write_text(text, encoding="utf-8")
-        written.append(path)
+        written = [*dict.fromkeys([*written, path])]
     tell(blueprint, target, written)
 
 
