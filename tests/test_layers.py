@@ -1,5 +1,6 @@
 """Who may import whom: the contracts in .importlinter, also without `make lint`."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,17 @@ def test_the_layers_hold(tmp_path):
     done = lint(ROOT / ".importlinter", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
+
+
+def test_every_family_of_editors_is_found_by_name():
+    """The contract lists them, since `_search` beside them is a library."""
+    families = {p.parent.name for p in (ROOT / "plugins" / "editors").glob("[a-z]*/__init__.py")}
+    named = re.findall(
+        r"edit_harness_plugins\.editors\.(\w+)$",
+        (ROOT / ".importlinter").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    assert set(named) == families | {"none"}
 
 
 @pytest.mark.parametrize(
