@@ -48,7 +48,7 @@ class Harness(click.Group):
 
     def _others(self) -> list[Component]:
         """Commands of strangers."""
-        return [c for c in Plugins.installed().of_kind("command") if c.package]
+        return [c for c in Plugins.installed(ours=False).of_kind("command") if c.package]
 
     def _listed(self) -> dict[str, Component]:
         """All commands; what shares its name with another has its distribution's too."""

@@ -7,7 +7,6 @@ Nothing is asked of a model here, and nothing is tokenized.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 from .cases import Case
@@ -55,5 +54,5 @@ def counted(what: str, texts: Sequence[Sequence[str]], unit: str = "") -> Row:
     every = [text for own in texts for text in own]
     row: dict[str, Any] = {"": what, "total": len(every), "distinct": len(set(every))}
     if unit:
-        row[f"per {unit}"] = fmean(map(len, texts)) if texts else 0.0
+        row[f"per {unit}"] = sum(map(len, texts)) / len(texts) if texts else 0.0
     return row

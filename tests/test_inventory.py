@@ -155,12 +155,12 @@ def test_a_component_that_raises_anything_is_named(site, capsys):
         (["ls", "tasks"], 5),
         (["ls", "tasks", "--block-plugins", "quiz-fatal"], 0),
         (["plugins", "--check"], 3),
-        (["--help"], 0),
+        (["--help"], 5),
         (["run", "--help"], 0),
     ],
 )
 def test_one_that_kills_the_interpreter_is_found_and_blocked(site, args, code):
-    """Help loads no plugin, and the check loads each in a process of its own."""
+    """That of a bundled command loads no plugin, and the check loads each in a process of its own."""
     distribution(site, "quiz-fatal", "import os; os._exit(5)")
     path = os.pathsep.join([str(site), *filter(None, sys.path)])
     done = subprocess.run(

@@ -130,14 +130,16 @@ class Plugins:
         self._manager = _manager()
 
     @classmethod
-    def installed(cls) -> Plugins:
-        """Load every plugin that is installed or named, as the environment says.
+    def installed(cls, *, ours: bool = True) -> Plugins:
+        """Load every plugin that is installed or named, as the environment says; ``ours`` with them.
 
         The bundled commands are there in any case. Raises `UsageError` for a file or a folder that the
         environment names in vain.
         """
         loaded = cls.commands_alone()
         for package in discovery.found():
+            if not ours and package.name == hookspecs.DISTRIBUTION:
+                continue
             if reason := discovery.left_out(package):
                 loaded.left_out.append(LeftOut(package, reason))
             else:

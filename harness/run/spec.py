@@ -90,7 +90,8 @@ class RunSpec:
             editor=Chosen(editor, editor_args or {}),
             task=Chosen(task, task_args or {}),
             model=model,
-            metrics=tuple(metrics or ()),
+            # One text is told where metrics are made.
+            metrics=metrics if isinstance(metrics, str) else tuple(metrics or ()),  # type: ignore[arg-type]
             judge=Chosen(judge, judge_args or {}),
             controls=tuple(controls),
             control_settings=control_args or {},
