@@ -46,33 +46,39 @@ class Harness(click.Group):
     def _bundled(self) -> dict[str, Component]:
         return {c.name: c for c in Plugins.commands_alone().of_kind("command")}
 
-    def _others(self) -> list[Component]:
-        """Commands of strangers."""
-        return [c for c in Plugins.installed(ours=False).of_kind("command") if c.package]
-
-    def _listed(self) -> dict[str, Component]:
+    def _listed(self, plugins: Plugins | None = None) -> dict[str, Component]:
         """All commands; what shares its name with another has its distribution's too."""
-        others = self._others()
+        plugins = plugins or Plugins.installed(ours=False)
+        others = [c for c in plugins.of_kind("command") if c.package]
         names = Counter([*self._bundled, *(c.name for c in others)])
         shown = {c.name if names[c.name] == 1 else c.qualified: c for c in others}
         return self._bundled | shown
 
-    def _find(self, name: str) -> Component | None:
-        """Return a command; plugins are loaded only if it is none of ours. Raises `PluginError` for several."""
+    def _find(self, name: str, ctx: click.Context) -> Component:
+        """Return a command; plugins are loaded only if it is none of ours.
+
+        Raises `PluginError` for several, and `click.UsageError`, with what is like it or broken, for none.
+        """
         if own := self._bundled.get(name.removeprefix(f"{DISTRIBUTION}/")):
             return own
-        others = self._others()
-        if not any(name in (c.name, c.qualified) for c in others):
-            return None
-        return Plugins.installed().find("command", name)
+        plugins = Plugins.installed(ours=False)
+        if any(name in (c.name, c.qualified) for c in plugins.of_kind("command")):
+            return plugins.find("command", name)
+        guess = suggestion(name, sorted(self._listed(plugins)))
+        broken = "".join(f"; {failure}" for failure in plugins.failures)
+        raise click.UsageError(f"there is no command {name!r}{guess}{broken}", ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         return sorted(self._listed())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import a command."""
-        return component.load() if (component := self._find(name)) else None
+        """Import a command, if there is one."""
+        try:
+            command: click.Command = self._find(name, ctx).load()
+        except click.UsageError:
+            return None
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with their summaries, none of which is imported for it."""
@@ -99,15 +105,14 @@ class Harness(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest a command for one that does not exist, and say which plugins are broken."""
-        if (found := self._find(args[0])) is None:
-            guess = suggestion(args[0], self.list_commands(ctx))
-            broken = "".join(f"; {failure}" for failure in Plugins.installed().failures)
-            raise click.UsageError(f"there is no command {args[0]!r}{guess}{broken}", ctx)
+        """Find the command that the arguments begin with, and leave the others to it."""
+        name, *rest = args
+        found = self._find(name, ctx)
+        command: click.Command = found.load()
         self._called = found if found.package else None
-        if self._called and not any("--debug" in p.opts for p in found.load().params):
-            args = [arg for arg in args if arg != "--debug"]  # what it is for is done in `main`
-        return super().resolve_command(ctx, args)
+        if self._called and not any("--debug" in p.opts for p in command.params):
+            rest = [arg for arg in rest if arg != "--debug"]  # what it is for is done in `main`
+        return name, command, rest
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run the command, and turn what goes wrong into a message and an exit code."""
@@ -118,6 +123,7 @@ class Harness(click.Group):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
                 stream.reconfigure(errors="replace")
         signals.install()
+        self._called = None
         for line in misspelt(each.load() for each in self._bundled.values()):
             _say(f"note     {line}")
         if "--debug" in given:

@@ -121,8 +121,10 @@ def influences(
                 values = columns[column][present]
                 term[present] = slope / len(values) * (values - values.mean())
                 there |= present
-        # Exact sums: whatever the order of the columns, and nothing is left of what cancels out.
-        moves = np.array([math.fsum(of_case) for of_case in terms.T.tolist()])
+        moves = terms[0]
+        if len(own) > 1:
+            # Exact sums: whatever the order of the columns, and nothing is left of what cancels out.
+            moves = np.array([math.fsum(of_case) for of_case in terms.T.tolist()])
         has = there if groups is None else np.bincount(units, there) > 0
         own_moves = moves if groups is None else np.bincount(units, moves)
         found[name] = own_moves[has] * has.sum()

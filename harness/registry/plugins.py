@@ -24,8 +24,6 @@ from ..errors import PluginError, UsageError
 from . import blame, declared, discovery, guard, uninstalled
 from .packages import Entry, Package, file_of
 
-REACTIONS = ("edit_harness_check_answers", "edit_harness_run_finished")
-"""Hooks that register nothing."""
 MOVED = "; docs/plugins.md, What has moved, says what is where"
 """What the author of a package for an earlier interface should know."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -206,7 +204,9 @@ class Plugins:
         manager.check_pending()
         for kind in kinds:
             getattr(manager.hook, _hook(kind))(register=partial(register, kind))
-        if not added and kinds == self.kinds and not any(name in REACTIONS for name in dir(plugin)):
+        called = [caller.name for caller in manager.get_hookcallers(plugin) or ()]
+        reacts = any("_register_" not in name for name in called)
+        if not added and kinds == self.kinds and not reacts:
             raise PluginError("it registers nothing; hooks are functions marked @hookimpl")
         self.components += added
         self.kinds = kinds

@@ -16,6 +16,7 @@ import click
 from click.testing import CliRunner
 
 from edit_harness.cli import main
+from tests.contracts.folders import DIGEST, VERSION
 from tests.contracts.nets import HERE
 
 RUNS = HERE / "runs"
@@ -37,8 +38,8 @@ MISTAKES = (
     "reproduce nosuch", "-e rome --control nosuch", "-e rome --executor nosuch", "plugins nosuch", "trace",
 )  # fmt: skip
 STEADY = (
-    (re.compile(r"\bedit-harness \d+\.\d+\.\d+"), "edit-harness"),
-    (re.compile(r"\b[0-9a-f]{8,64}\b"), "<digest>"),
+    (VERSION, "edit-harness"),
+    (DIGEST, "<digest>"),
     (re.compile(r"\b\d+(\.\d+)? (s|ms|min)\b"), "<time>"),
     (re.compile(r"\b\d+(\.\d+)? (MB|GB|kB)\b"), "<size>"),
 )
