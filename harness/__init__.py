@@ -48,10 +48,12 @@ from .interfaces import (
 
 if TYPE_CHECKING:
     from .api import edit, evaluate, load_model, save_model
+    from .folder.manifests import Identity
     from .run.assembly import inner
     from .run.outcome import Run
 
 _LAZY = {
+    "Identity": "edit_harness.folder.manifests",
     "Run": "edit_harness.run.outcome",
     "edit": "edit_harness.api",
     "evaluate": "edit_harness.api",
@@ -75,6 +77,7 @@ __all__ = [
     "Generate",
     "Graded",
     "HarnessError",
+    "Identity",
     "Judge",
     "Key",
     "Making",

@@ -7,13 +7,14 @@ one; pluggy lets an implementation name only the arguments that it uses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import pluggy
 
 if TYPE_CHECKING:
     from .cases import Answer, Case
+    from .folder.manifests import Identity
     from .interfaces import ModelSource
     from .run.outcome import Run
 
@@ -116,13 +117,13 @@ def edit_harness_register_kinds(register: RegisterKind) -> None:
 @hookspec
 def edit_harness_check_answers(
     source: ModelSource,
-    identity: Mapping[str, Any],
+    identity: Identity,
     answered: Callable[[], Iterator[tuple[Case, Sequence[Answer | None]]]],
 ) -> str | None:
     """Say how a model's answers before any edit are not what is known of it, in a line; else nothing.
 
     A run asks when all its rows are made; if there is an objection it withdraws those that it has made,
-    and ends with exit code 7. ``identity`` is what identifies the run, and ``answered`` yields each case
+    and ends with exit code 7. ``identity`` is what the run's numbers depend on, and ``answered`` yields each case
     with the answers to its probes.
     """
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .manifests import Identity, as_json
+
 DIGEST = 64
 SHORT = 12
 """Characters of a SHA-256, and how many of them are shown."""
@@ -22,9 +24,9 @@ class Change:
     second: Any
 
 
-def identities(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[Change]:
+def identities(one: Identity, two: Identity) -> list[Change]:
     """Return in what the identities of two runs differ, an editor's fields at the end."""
-    both = [{**each, "code": dict(each.get("code") or ())} for each in (one, two)]
+    both = [{**as_json(each), "code": dict(each.code)} for each in (one, two)]
     found = changes(both[0], both[1])
     return sorted(found, key=lambda change: ".fields." in change.field)
 

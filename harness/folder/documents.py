@@ -18,9 +18,8 @@ from ..encoding import dumps, encode_case
 from ..errors import ResourceError, RunFolderError
 from ..wording import counted
 from . import log
+from .manifests import AGAIN, Manifest, as_json, decoded, fingerprint
 from .stored import Cases
-
-AGAIN = "the command that made the run writes it again"
 
 
 class Documents:
@@ -31,15 +30,27 @@ class Documents:
         self.samples = path / "samples.jsonl"
         self._cases_digest = ""
 
-    def manifest(self) -> dict[str, Any]:
-        """Return the manifest; empty if there is none yet.
+    def manifest(self) -> Manifest | None:
+        """Return the manifest; None if there is none yet.
 
-        Raises `RunFolderError` if it was changed, or its fingerprint is not of what it names.
+        Raises `RunFolderError` if it is of another form or was changed, or its fingerprint is not of
+        what it names.
         """
-        manifest = self._document("manifest.json", AGAIN)
-        if manifest and manifest.get("fingerprint") != durable.digest(manifest.get("identity")):
-            path = self.path / "manifest.json"
+        path = self.path / "manifest.json"
+        if not (data := self._document(path.name, AGAIN)):
+            return None
+        try:
+            manifest = decoded(data, Manifest)
+        except ValueError as error:
+            raise RunFolderError(f"{path} is damaged: {error}", AGAIN) from None
+        if manifest.fingerprint != fingerprint(manifest.identity):
             raise RunFolderError(f"the fingerprint of {path} is not of what it names", AGAIN)
+        return manifest
+
+    def planned(self) -> Manifest:
+        """Return the manifest. Raises `RunFolderError` also if there is none."""
+        if (manifest := self.manifest()) is None:
+            raise RunFolderError(f"{self.path} has no manifest.json", AGAIN)
         return manifest
 
     def results(self) -> dict[str, Any]:
@@ -63,8 +74,9 @@ class Documents:
 
     def has_cases(self, ids: Sequence[str]) -> bool:
         """Tell whether the folder has these cases, in this order, as they were written."""
-        same = self.manifest().get("cases") == list(ids) and self._cases.exists()
-        return same and self._stored_digest() == durable.digest_of(self._cases)
+        manifest = self.manifest()
+        same = manifest and manifest.cases == list(ids) and self._cases.exists()
+        return bool(same) and self._stored_digest() == durable.digest_of(self._cases)
 
     @property
     def size_of_results(self) -> int:
@@ -82,7 +94,7 @@ class Documents:
         size = self.samples.stat().st_size
         aside = self.path / "manifest.bad.json"
         manifest = self.manifest()
-        if manifest.get("cases"):
+        if manifest and manifest.cases:
             if not self._cases.exists():
                 yield f"{self._cases.name} was missing: it was written again"
             elif self._stored_digest() != durable.digest_of(self._cases):
@@ -96,14 +108,11 @@ class Documents:
                 "runs again"
             )
 
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+    def write_manifest(self, manifest: Manifest) -> None:
         """Put the manifest into place, with the fingerprint and the digest of the cases."""
-        own = dict(manifest)
-        if "identity" in own:
-            own.setdefault("fingerprint", durable.digest(own["identity"]))
-        if digest := self._cases_digest or own.get("cases_sha256") or self._stored_digest():
-            own["cases_sha256"] = digest
-        self._put("manifest.json", durable.sealed(own))
+        digest = self._cases_digest or manifest.cases_sha256 or self._stored_digest()
+        own = {"fingerprint": fingerprint(manifest.identity), "cases_sha256": digest}
+        self._put("manifest.json", durable.sealed(as_json(manifest) | own))
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Put the results into place, with the digest of the rows that they are of."""
@@ -123,7 +132,7 @@ class Documents:
         return self.path / "cases.jsonl"
 
     def _stored_digest(self) -> str:
-        return str(self.manifest().get("cases_sha256", ""))
+        return manifest.cases_sha256 if (manifest := self.manifest()) else ""
 
     def _rows(self) -> dict[str, Any]:
         """Return what identifies the rows: their digest and how many bytes they are."""

@@ -1,124 +1,255 @@
-"""Whether a manifest is of the form that a run writes, so that nothing stumbles over a stranger's.
+"""What a run folder says of its run: the manifest, and in it the identity that the fingerprint covers.
 
-Its values are not judged here: that a name is installed or a digest right is told where it is used.
+A manifest that anybody wrote becomes one of these types or an error, so that nothing after it stumbles
+over another form. Whether a name is installed or a digest right is told where it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from types import NoneType
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
-from ..errors import RunFolderError
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, structs, to_builtins
 
-ANY = (dict, NoneType)
-KINDS: Mapping[str, Any] = {
-    "cases": list, "visits": int, "label": str, "preset": str, "metrics": list, "judged_by": ANY,
-    "tuned": ANY, "tuned.fields": list, "tuned.task": str, "tuned.cases": int, "tuned.tested": int,
-    "tuned.marks": list,
-    "judge_settings": ANY, "preview": ANY, "preview.floor": (int, float), "model": dict,
-    "model.path": str, "identity": dict, "identity.seed": int, "identity.judge": ANY,
-    "identity.regime": dict, "identity.regime.mode": str, "identity.regime.checkpoints": list,
-    "identity.task": dict, "identity.task.name": str, "identity.model": dict,
-    "identity.model.dtype": str, "identity.editor": dict, "identity.editor.name": str,
-    "identity.editor.version": str, "identity.editor.fields": dict,
-    "identity.editor.provenance": dict, "identity.controls": list, "identity.sample": int,
-    "model.name": str, "model.note": (str, NoneType),
-    "model.revision": (str, NoneType), "task": dict, "task.origin": (str, NoneType),
-    "task.notes": list, "task.trimmed": int, "task.conflicts": str, "distributions": list,
-    "environment": dict, "segments": list, "shard": dict,
-    "shard.number": int, "shard.of": int, "shard.cases": list, "shard.cases_digest": str,
-    "shard.planned": int, "shard.spans": list, "shard.visits": list,
-}  # fmt: skip
-"""The kinds of entries, by the names that lead to them."""
-NEEDED = ("identity.seed", "identity.judge", "identity.regime.mode", "identity.regime.checkpoints")
-"""What reading a run needs; computing its numbers needs the following too."""
-SHARD = tuple(name for name in KINDS if name.startswith("shard."))
-"""What the manifest of a shard has to have."""
-NUMBERED = ("model.path", "identity.task.name", "identity.model.dtype")
-SHOWN = (
-    "identity.editor.name", "identity.editor.version", "identity.editor.fields",
-    "identity.editor.provenance", "model.name",
-)  # fmt: skip
-"""What a page of the run shows, and every run has."""
+from .. import durable
+from ..errors import UsageError
+from ..interfaces import Regime
+
 NUMERIC = ("torch", "transformers", "tokenizers", "numpy", "cuda", "processor")
 """What of an environment numbers may depend on: on another Python, system or number of threads, less."""
-JUDGE = {"name": str, "version": str, "fields": dict, "provenance": dict}
-"""What a judge has in it, under ``judged_by`` and ``identity.judge``, and a control."""
+AGAIN = "the command that made the run writes it again"
+Typed = TypeVar("Typed", bound=Struct)
+Visits = Sequence[tuple[str, int]]
 
 
-def check(manifest: Mapping[str, Any], folder: Path, *, numbers: bool = False) -> None:
-    """Raise `RunFolderError` for an entry of a wrong kind, or one that is missing.
+class EditorId(Struct, frozen=True, kw_only=True):
+    """The editor of a run."""
 
-    ``numbers`` asks for what results are written with, too.
-    """
-    needed = (*NEEDED, *(NUMBERED if numbers else ()), *(SHARD if "shard" in manifest else ()))
-    for name in wrong(manifest, needed, judges=numbers):
-        raise damaged(folder, name)
-
-
-def wrong(
-    manifest: Mapping[str, Any], needed: Sequence[str], *, judges: bool = True
-) -> Iterator[str]:
-    """Yield the names of entries that are of a wrong kind, or missing though they are needed."""
-    for name, kind in KINDS.items():
-        value = at(manifest, name)
-        if name in needed if value is ... else not _is(value, kind):
-            yield name
-    for name in ("cases", "metrics", "tuned.marks"):
-        values = at(manifest, name)
-        if values is not ... and not _all(values, str):
-            yield name
-    if not _all(manifest.get("distributions", ()), dict):
-        yield "distributions"
-    if not _all(manifest.get("segments", []), dict) or not all(
-        map(_is_segment, segments(manifest))
-    ):
-        yield "segments"
-    for name in ("judged_by", "identity.judge") if judges else ():
-        judge = at(manifest, name)
-        if isinstance(judge, dict) and not _is_judge(judge):
-            yield name
-    controls = at(manifest, "identity.controls")
-    if isinstance(controls, list) and not all(
-        _is_judge(each) and isinstance(each.get("id"), str) for each in controls
-    ):
-        yield "identity.controls"
-    seed = at(manifest, "identity.seed")
-    if isinstance(seed, int) and seed < 0:
-        yield "identity.seed"
+    name: str
+    version: str
+    """The distribution that it is of, and its version."""
+    fields: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+    """Digests of what else its edits depend on."""
 
 
-def segments(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what a run's rows were made with: environments, each with the rows ``from`` and ``to``.
+class JudgeId(EditorId, frozen=True, kw_only=True):
+    """The judge of a run's texts."""
 
-    The last one goes to the end, and has no ``to``. A run of before there were segments has one.
-    """
-    old = manifest.get("environment")
-    found: list[dict[str, Any]] = manifest.get("segments", [])
-    return [{"from": 0, "to": None, "environment": old}] if old and not found else found
+    note: str = ""
+
+
+class ControlId(JudgeId, frozen=True, kw_only=True):
+    """A control that edited models were put to."""
+
+    id: str
+    asks: str
+    """A digest of what it asks; empty if its provenance has that."""
+
+
+class TaskId(Struct, frozen=True, kw_only=True):
+    """The task of a run."""
+
+    name: str
+    version: str
+    data: str
+    """A digest of all its cases."""
+
+
+class ModelId(Struct, frozen=True, kw_only=True):
+    """The model of a run, by its digests."""
+
+    digest: str
+    config: str
+    tokenizer: str
+    dtype: str
+
+
+class Identity(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the numbers of a run depend on: all that the fingerprint covers."""
+
+    schema: int
+    editor: EditorId
+    task: TaskId
+    metrics: Sequence[str]
+    measured_by: Mapping[str, Mapping[str, Any]] = {}
+    """What metrics' numbers depend on besides answers, by metric."""
+    judge: JudgeId | None
+    model: ModelId
+    regime: Regime
+    together: str
+    """A digest of the cases, where edits share a model; empty where they do not."""
+    seed: Annotated[int, Meta(ge=0)]
+    controls: list[ControlId] = []
+    sample: int = 0
+    """How many single edits are put to the controls."""
+    code: Sequence[tuple[str, str]]
+    """The distributions at work, with the digests of their code."""
+
+    @property
+    def asked(self) -> list[str]:
+        """The ids of the controls."""
+        return [each.id for each in self.controls]
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """Finished cases that were asked again in another environment."""
+
+    cases: int
+    apart: float
+    """By how many nats the answers differ at most."""
+
+
+class Segment(Struct, frozen=True, kw_only=True, rename={"first": "from", "last": "to"}):
+    """Rows that were made in one environment."""
+
+    first: int
+    last: int | None
+    """None up to the end."""
+    environment: Mapping[str, str]
+    asked: Asked | UnsetType = UNSET
+
+
+class ModelInfo(Struct, frozen=True, kw_only=True):
+    """The model of a run as it was named and found."""
+
+    name: str
+    path: str
+    revision: str | None = None
+    """The hub's commit."""
+    note: str | None = None
+    parameters: int = 0
+    let_in: Mapping[str, str] = {}
+    """What the user let in to load it."""
+
+
+class TaskInfo(Struct, frozen=True, kw_only=True):
+    """What the task said of its cases."""
+
+    origin: str | None = None
+    notes: Sequence[str] = ()
+    conflicts: str = ""
+    trimmed: int = 0
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """A precision below float32, and what it does to the unedited model's answers."""
+
+    precision: str
+    floor: float
+    """Mean divergence of next-token distributions from themselves, in nats."""
+    largest: float
+    """Largest difference of a log-probability among the likely tokens, in nats."""
+
+    def __str__(self) -> str:
+        return (
+            f"a preview in {self.precision}: rounding alone moves distributions by {self.floor:.1e} "
+            "nats; scores of record are float32"
+        )
+
+
+class Tuning(Struct, frozen=True, kw_only=True):
+    """By which cases the editor's fields were tuned."""
+
+    fields: Sequence[str]
+    task: str
+    cases: int
+    cases_sha256: str
+    marks: Sequence[str]
+    """Marks of these cases: see `edit_harness.run.tuning.mark`."""
+    score: Mapping[str, Any]
+    tested: int = 0
+    """How many of the run's own cases they are."""
+
+
+class ShardInfo(Struct, frozen=True, kw_only=True):
+    """The place of a shard in the plan of its run."""
+
+    number: int
+    of: int
+    cases: Sequence[str]
+    cases_digest: str
+    planned: int
+    """How many visits the plan has."""
+    spans: Sequence[tuple[int, int]]
+    """Which of them are the shard's."""
+    visits: Visits
+    """What these are called, in the order of the plan."""
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """What a run folder says of its run."""
+
+    fingerprint: str = ""
+    identity: Identity
+    cases: list[str]
+    cases_sha256: str = ""
+    judged_by: JudgeId | None = None
+    """Who judged, where the identity names nobody."""
+    judge_settings: Mapping[str, Any] | None = None
+    label: str
+    """The editor as tables show it."""
+    metrics: Sequence[str]
+    visits: int
+    preset: str
+    """Where the editor's fields come from."""
+    tuned: Tuning | None = None
+    found: Mapping[str, Any] = {}
+    """What the editor told of itself."""
+    preview: Preview | None
+    model: ModelInfo
+    task: TaskInfo = TaskInfo()
+    distributions: Sequence[Mapping[str, str]] = ()
+    segments: Sequence[Segment] = ()
+    shard: ShardInfo | UnsetType = UNSET
+
+    @property
+    def judge(self) -> JudgeId | None:
+        """What judged the texts, or is to judge what waits; None if nobody is named yet."""
+        return self.identity.judge or self.judged_by
+
+
+def as_json(said: Struct) -> dict[str, Any]:
+    """Return a manifest, or a part of one, as JSON-ready data."""
+    found: dict[str, Any] = to_builtins(said)
+    return found
+
+
+def fingerprint(identity: Identity) -> str:
+    """Return a SHA-256 over what the numbers of a run depend on."""
+    return durable.digest(as_json(identity))
+
+
+def decoded(data: Any, kind: type[Typed]) -> Typed:
+    """Return JSON data as a manifest, or a part of one. Raises `ValueError` that names what is wrong."""
+    try:
+        return convert(data, kind)
+    except UsageError as error:  # of a regime that there is not
+        raise ValueError(error.cause) from None
+    except ValidationError as error:
+        raise ValueError(str(error).replace(" - at `$.", " - at `")) from None
 
 
 def extended(
-    manifest: Mapping[str, Any], seq: int, environment: Mapping[str, str]
-) -> list[dict[str, Any]]:
+    segments: Sequence[Segment], seq: int, environment: Mapping[str, str]
+) -> list[Segment]:
     """Return the segments of a run whose rows are made in an environment from one on."""
-    known = [s for s in segments(manifest) if s["from"] < seq]
+    known = [s for s in segments if s.first < seq]
     if seq and not known:  # the manifest was lost
-        known = [{"from": 0, "environment": {}}]
-    if known and known[-1]["environment"] == environment:
-        return [*known[:-1], {**known[-1], "to": None}]
-    ended = [{**segment, "to": seq - 1} for segment in known[-1:]]
-    return [*known[:-1], *ended, {"from": seq, "to": None, "environment": dict(environment)}]
+        known = [Segment(first=0, last=None, environment={})]
+    if known and known[-1].environment == environment:
+        return [*known[:-1], structs.replace(known[-1], last=None)]
+    ended = [structs.replace(segment, last=seq - 1) for segment in known[-1:]]
+    new = Segment(first=seq, last=None, environment=dict(environment))
+    return [*known[:-1], *ended, new]
 
 
-def values(manifest: Mapping[str, Any]) -> dict[str, str]:
+def values(segments: Sequence[Segment]) -> dict[str, str]:
     """Return what a run was made with, each value by its name; several where that has changed."""
     found: dict[str, dict[str, None]] = {}
-    for segment in segments(manifest):
-        for name, value in segment["environment"].items():
-            found.setdefault(name, {})[str(value)] = None
+    for segment in segments:
+        for name, value in segment.environment.items():
+            found.setdefault(name, {})[value] = None
     return {name: ", ".join(each) for name, each in found.items()}
 
 
@@ -129,40 +260,3 @@ def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
         for name in NUMERIC
         if name in one and name in other and one[name] != other[name]
     ]
-
-
-def _is_segment(value: Mapping[str, Any]) -> bool:
-    kinds = {"from": int, "to": (int, NoneType), "environment": dict, "asked": ANY}
-    return all(_is(value.get(name), kind) for name, kind in kinds.items())
-
-
-def _is(value: Any, kind: Any) -> bool:
-    """Tell whether a value is of a kind; a truth is no number, though it is one in Python."""
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def _all(values: Any, kind: type) -> bool:
-    return isinstance(values, list | tuple) and all(isinstance(value, kind) for value in values)
-
-
-def _is_judge(entry: Any) -> bool:
-    return isinstance(entry, Mapping) and all(
-        isinstance(entry.get(name), kind) for name, kind in JUDGE.items()
-    )
-
-
-def at(manifest: Any, name: str) -> Any:
-    """Return the entry to which names lead; an ellipsis, which JSON has not, if there is none."""
-    for part in name.split("."):
-        if not isinstance(manifest, Mapping) or part not in manifest:
-            return ...
-        manifest = manifest[part]
-    return manifest
-
-
-def damaged(folder: Path, name: str) -> RunFolderError:
-    """Return the error for an entry that is missing, or of a wrong kind."""
-    return RunFolderError(
-        f"the manifest of {folder} is damaged: {name} is missing or of another kind",
-        "the command that made the run writes it again",
-    )

@@ -18,6 +18,7 @@ from shutil import disk_usage
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from .. import durable, lock
 from ..cases import Case, Visit
@@ -28,6 +29,7 @@ from . import log
 from .diary import Diary
 from .documents import Documents, unwritable
 from .log import Line, Log
+from .manifests import Identity, fingerprint
 from .regular import check_regular
 from .scans import Scan
 from .stored import Answers, Source
@@ -133,11 +135,6 @@ def _unjudged(answer: Any) -> Any:
     return {key: value for key, value in answer.items() if key != "verdict"}
 
 
-def fingerprint(identity: Mapping[str, Any]) -> str:
-    """Return a SHA-256 over what the numbers of a run depend on."""
-    return durable.digest(identity)
-
-
 def folder_name(
     label: str, task: str, model: str, mode: str, precision: str = "", share: str = ""
 ) -> str:
@@ -226,7 +223,7 @@ class RunFolder(Documents):
 
     @classmethod
     def open(
-        cls, parent: Path, name: str, identity: Mapping[str, Any], *, new: bool, model: str = ""
+        cls, parent: Path, name: str, identity: Identity, *, new: bool, model: str = ""
     ) -> RunFolder:
         """Make the folder of a run, or find it again; nothing else is written before it is held.
 
@@ -245,10 +242,10 @@ class RunFolder(Documents):
             durable.sync_folder(path.parent)
         except OSError as error:
             raise unwritable(path, error) from None
-        known = "" if folder._damage() else str(folder.manifest().get("fingerprint", ""))
-        if (known or mark) != mark:
+        known = None if folder._damage() else folder.manifest()
+        if known and known.fingerprint != mark:
             raise RunFolderError(
-                f"{path} holds a run of another kind ({known[:8]}, not {mark[:8]})",
+                f"{path} holds a run of another kind ({known.fingerprint[:8]}, not {mark[:8]})",
                 "start a sibling folder: --new",
             )
         return folder
@@ -300,7 +297,8 @@ class RunFolder(Documents):
     @property
     def mark(self) -> str:
         """What every row bears; empty if nothing says which run this is."""
-        return (self._mark or str(self.manifest().get("fingerprint", "")))[: log.MARK]
+        manifest = None if self._mark else self.manifest()
+        return (manifest.fingerprint if manifest else self._mark)[: log.MARK]
 
     @contextmanager
     def writing(self, instead: str = "wait for it, or use --new") -> Iterator[Writer]:
@@ -335,7 +333,7 @@ class RunFolder(Documents):
         self._diary.note(self.mark, kind, details)
 
     def _warn_of_space(self, rows: int) -> None:
-        lacking = int(self._planned()) - rows
+        lacking = (manifest.visits if (manifest := self.manifest()) else 0) - rows
         size = self.samples.stat().st_size / rows if rows else ROW
         free = disk_usage(self.path).free
         if free < 2 * lacking * size:
@@ -343,31 +341,29 @@ class RunFolder(Documents):
                 f"{free / 1e6:.0f} MB are free, and {lacking} rows may take {lacking * size / 1e6:.0f}"
             )
 
-    def _planned(self) -> int:
-        return int(self.manifest().get("visits", 0))
 
-
-def _check_weights(path: Path, identity: Mapping[str, Any], model: str) -> None:
+def _check_weights(path: Path, identity: Identity, model: str) -> None:
     """Raise `RunFolderError` if a folder beside a path has the run of what lay at ``model`` before.
 
     What editors find for a model is another for other weights, and is not compared.
     """
 
-    def rest(identity: Mapping[str, Any]) -> str:
-        editor = {k: v for k, v in identity["editor"].items() if k != "provenance"}
-        return dumps({**identity, "editor": editor, "model": identity["model"]["dtype"]})
+    def rest(identity: Identity) -> str:
+        editor = structs.replace(identity.editor, provenance={})
+        its = structs.replace(identity.model, digest="", config="", tokenizer="")
+        return fingerprint(structs.replace(identity, editor=editor, model=its))
 
     for other in sorted(path.parent.glob(f"{path.name[:-8]}????????*/manifest.json")):
         changed = []
-        with suppress(RunFolderError, TypeError, KeyError):  # its damage is no matter of this run
-            there = RunFolder(other.parent).manifest()
-            if there["model"]["path"] == model and rest(there["identity"]) == rest(identity):
-                then = there["identity"]["model"]
-                changed = [key for key, now in identity["model"].items() if now != then.get(key)]
+        with suppress(RunFolderError):  # its damage is no matter of this run
+            there = RunFolder(other.parent).planned()
+            if there.model.path == model and rest(there.identity) == rest(identity):
+                then, now = (each.model for each in (there.identity, identity))
+                changed = [MODEL[key] for key in MODEL if getattr(then, key) != getattr(now, key)]
         if changed:
             raise RunFolderError(
                 f"{other.parent} is this run of {model} as it was before: "
-                f"{' and '.join(MODEL.get(key, key) for key in changed)} changed since",
+                f"{' and '.join(changed)} changed since",
                 "run the model as it is now in a folder of its own: --new",
             )
 

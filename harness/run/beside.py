@@ -13,11 +13,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import structs
+
 from ..allowance import Allowance
 from ..cases import Case, Visit
 from ..errors import LeakError, RunFolderError
 from ..files import cache_folder
 from ..folder import manifests
+from ..folder.manifests import Asked, Segment
 from ..folder.records import OK, Record, RunFolder
 from ..model.model import Model
 from ..wording import counted
@@ -121,17 +124,18 @@ class Rows:
         """
         if set(evaluation.visits) <= self.done:
             return None
-        segments = manifests.extended(self.folder.manifest(), self._first, environment)
-        if self._first and segments[-1]["from"] == self._first:
-            before = segments[-2]["environment"]
+        known = self.folder.planned().segments
+        segments = manifests.extended(known, self._first, environment)
+        if self._first and segments[-1].first == self._first:
+            before = segments[-2].environment
             if changed := manifests.software(before, environment):
                 return Overlap(self, evaluation, changed, segments)
         self.made_with(segments)
         return None
 
-    def made_with(self, segments: Sequence[Mapping[str, Any]]) -> None:
-        """Write down what all rows are made with: see `manifests.segments`."""
-        self.folder.write_manifest({**self.folder.manifest(), "segments": segments})
+    def made_with(self, segments: Sequence[Segment]) -> None:
+        """Write down what all rows are made with."""
+        self.folder.write_manifest(structs.replace(self.folder.planned(), segments=segments))
 
     def tell(self, line: str) -> None:
         """Note something about the run, once."""
@@ -153,7 +157,7 @@ class Overlap:
     evaluation: Evaluation
     changed: Sequence[str]
     """In what the software differs."""
-    segments: Sequence[Mapping[str, Any]]
+    segments: Sequence[Segment]
     """What all rows are made with from then on."""
     suspects: AbstractSet[Visit] = frozenset()
     apart: float = 0.0
@@ -199,8 +203,8 @@ class Overlap:
                 "go on with what it was made with, or run it anew: --new",
             )
         *earlier, now = self.segments
-        asked = {"cases": self.count, "apart": self.apart}
-        self.rows.made_with([*earlier, {**now, "asked": asked}])
+        asked = Asked(cases=self.count, apart=self.apart)
+        self.rows.made_with([*earlier, structs.replace(now, asked=asked)])
 
 
 def turns(rows: Mapping[Evaluation, Rows], care: Care) -> Generator[Turn]:

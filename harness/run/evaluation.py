@@ -9,18 +9,33 @@ import platform
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import UNSET, structs
 
 from ..cases import Answer, Case, Examined, Visit
 from ..encoding import decode_answer
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
-from ..folder import accounts, manifests, records
+from ..folder import accounts, records
+from ..folder.manifests import (
+    ControlId,
+    EditorId,
+    Identity,
+    JudgeId,
+    Manifest,
+    ModelId,
+    ModelInfo,
+    Preview,
+    ShardInfo,
+    TaskId,
+    TaskInfo,
+    Tuning,
+)
 from ..folder.records import OK, Record, RunFolder
 from ..interfaces import Executor, Measure, Metric, Regime, whole
 from ..model import digests
@@ -36,7 +51,6 @@ from .beside import Care, Rows, Turn
 from .controls import SAMPLE, make_controls
 from .outcome import Run, measures_of
 from .plan import Step
-from .precision import Preview
 from .shares import Share, Span
 from .spec import ALL, Chosen, RunSpec, Selection
 from .tuning import among, tuning
@@ -155,58 +169,53 @@ class Evaluation:
         return [case for case in self.cases if case.id in names]
 
     @cached_property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Identity:
         """What the numbers depend on: all that goes into the fingerprint of the run."""
         together = [case for step in self.steps for case in step.edit if not step.again]
         shared = [*together, *self._watching] if self._watching or self._asked else []
-        return {
-            "schema": records.SCHEMA,
-            "editor": {
-                "name": self.editor.name,
-                "version": self.editor.version,
-                "fields": settings(self.editor.value),
-                "provenance": provenance(self.editor.value),
-            },
-            "task": {
-                "name": self.task.name,
-                "version": self.task.version,
-                "data": self.data_digest,
-            },
-            "metrics": sorted(self.metrics),
-            **self._measured_by,
-            "judge": described(self.judge) if self.judge else None,
-            "model": {
-                "digest": self.model.digest,
-                "config": digests.of_config(self.model.module.config),
-                "tokenizer": self.model.tokens.digest,
-                "dtype": self.model.precision,
-            },
-            "regime": asdict(self.regime),
+        return Identity(
+            schema=records.SCHEMA,
+            editor=EditorId(
+                name=self.editor.name,
+                version=self.editor.version,
+                fields=settings(self.editor.value),
+                provenance=provenance(self.editor.value),
+            ),
+            task=TaskId(name=self.task.name, version=self.task.version, data=self.data_digest),
+            metrics=sorted(self.metrics),
+            measured_by=self._measured_by,
+            judge=JudgeId(**described(self.judge)) if self.judge else None,
+            model=ModelId(
+                digest=self.model.digest,
+                config=digests.of_config(self.model.module.config),
+                tokenizer=self.model.tokens.digest,
+                dtype=self.model.precision,
+            ),
+            regime=self.regime,
             # Single edits are independent, so that a run of more cases can go on from one of fewer,
             # unless controls are put to a sample of them.
-            "together": records.cases_digest(shared) if shared else "",
-            "seed": self.seed,
-            **self._controlled,
-            "code": sorted([package.name, package.digest] for package in self.packages),
-        }
+            together=records.cases_digest(shared) if shared else "",
+            seed=self.seed,
+            controls=self._controlled,
+            sample=self.sample if self.controls and self.regime.mode == "single" else 0,
+            code=sorted((package.name, package.digest) for package in self.packages),
+        )
 
     @property
-    def _measured_by(self) -> dict[str, Any]:
+    def _measured_by(self) -> dict[str, dict[str, Any]]:
         """What the metrics' numbers depend on besides answers, by metric; nothing if nothing."""
         found = {name: dict(each.provenance(self.cases)) for name, each in self.metrics.items()}
-        return {"measured_by": found} if any(found.values()) else {}
+        return found if any(found.values()) else {}
 
     @property
-    def _controlled(self) -> dict[str, Any]:
-        """What the controls' numbers depend on; nothing if none was asked for."""
+    def _controlled(self) -> list[ControlId]:
+        """What the controls' numbers depend on."""
         asked = {case.id: case for case in self._asked}
-        controls = [
-            {"id": name, "asks": self._asks(asked[name]), **described(each)}
+        return [
+            ControlId(id=name, asks=self._asks(asked[name]), **described(each))
             for each in self.controls
             for name in [control.PREFIX + each.name]
         ]
-        sample = {"sample": self.sample} if self.regime.mode == "single" else {}
-        return {"controls": controls, **sample} if controls else {}
 
     def _asks(self, case: Case) -> str:
         """Return a digest of what is asked; what is examined is in the control's own provenance."""
@@ -283,44 +292,43 @@ class Evaluation:
         A folder loses no case.
         """
         before, own = folder.manifest(), self.own_cases
-        before = {} if any(manifests.wrong(before, ())) else before
-        cases = self._among({*before.get("cases", ()), *known})
+        cases = self._among({*(before.cases if before else ()), *known})
         if not folder.has_cases([case.id for case in cases]):
             folder.write_cases(cases)
+        preset, tuned = self._tuning(before, cases)
+        judging = settings(self.judge.value) if self.judge else None
         folder.write_manifest(
-            {
-                "fingerprint": records.fingerprint(self.identity),
-                "identity": self.identity,
-                "cases": [case.id for case in cases],
-                "judged_by": before.get("judged_by"),
-                "judge_settings": settings(self.judge.value)
-                if self.judge
-                else before.get("judge_settings"),
-                "label": self.label,
-                "metrics": list(self.metrics),
+            Manifest(
+                identity=self.identity,
+                cases=[case.id for case in cases],
+                judged_by=before.judged_by if before else None,
+                judge_settings=before.judge_settings if before and judging is None else judging,
+                label=self.label,
+                metrics=list(self.metrics),
                 # One that this command leaves out is of an edit of its own, or of no use.
-                "visits": len(self.visits) + len(cases) - len(own),
-                **self._tuning(before, cases),
-                "found": dict(self.editor.value.found),
-                "preview": asdict(self.preview) if self.preview else None,
-                "model": {
-                    "name": self.model.name,
-                    "path": self.model.source.path,
-                    "revision": self.model.revision,
-                    "note": self.model.source.note,
-                    "parameters": self.model.size,
-                    "let_in": self.model.let_in,
-                },
-                "task": {
-                    "origin": self.task.value.origin,
-                    "notes": list(getattr(self.task.value, "notes", ())),
-                    "conflicts": self._conflicts,
-                    "trimmed": sum(len(case.trimmed) for case in cases),
-                },
-                "distributions": [package.identity for package in self.packages],
-                "segments": manifests.segments(before),
-                **({"shard": self._part(self.share, before)} if self.share else {}),
-            }
+                visits=len(self.visits) + len(cases) - len(own),
+                preset=preset,
+                tuned=tuned,
+                found=dict(self.editor.value.found),
+                preview=self.preview,
+                model=ModelInfo(
+                    name=self.model.name,
+                    path=self.model.source.path,
+                    revision=self.model.revision,
+                    note=self.model.source.note,
+                    parameters=self.model.size,
+                    let_in=self.model.let_in,
+                ),
+                task=TaskInfo(
+                    origin=self.task.value.origin,
+                    notes=list(getattr(self.task.value, "notes", ())),
+                    conflicts=self._conflicts,
+                    trimmed=sum(len(case.trimmed) for case in cases),
+                ),
+                distributions=[package.identity for package in self.packages],
+                segments=before.segments if before else (),
+                shard=self._part(self.share, before) if self.share else UNSET,
+            )
         )
 
     @property
@@ -340,35 +348,34 @@ class Evaluation:
         Where edits share a model, the order is part of what the run is.
         """
         own = self.own_cases
-        first = own if self.identity["together"] else []
+        first = own if self.identity.together else []
         names = {*known, *(case.id for case in own)}.difference(case.id for case in first)
         return [*first, *(case for case in self.all_cases or self.cases if case.id in names)]
 
-    def _tuning(self, before: Mapping[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
+    def _tuning(self, before: Manifest | None, cases: Sequence[Case]) -> tuple[str, Tuning | None]:
         """Return where fields come from, with which of all cases of the run they were chosen by."""
         known = list({case.id: case for case in (*self.cases, *cases)}.values())
-        tuned = self.spec.tuned
-        tested = {"tested": len(among(tuned["marks"], known))} if tuned else {}
-        now = {"preset": self.preset, "tuned": {**tuned, **tested} if tuned else None}
-        return tuning(now, before, lambda: known)
+        if tuned := self.spec.tuned:
+            tuned = structs.replace(tuned, tested=len(among(tuned.marks, known)))
+        return tuning(self.preset, tuned, before, lambda: known)
 
-    def _part(self, share: Share, before: Mapping[str, Any]) -> dict[str, Any]:
+    def _part(self, share: Share, before: Manifest | None) -> ShardInfo:
         """Return what tells a shard's place in the plan, or in a larger one that it was made for.
 
         See `edit_harness_plugins.commands.distributed.joining`.
         """
-        known: dict[str, Any] = before.get("shard", {})
-        if {*known.get("cases", ())} > {case.id for case in self.cases}:
+        known = before.shard if before else None
+        if known and {*known.cases} > {case.id for case in self.cases}:
             return known
-        return {
-            "number": share.number,
-            "of": share.of,
-            "cases": [case.id for case in self.cases],
-            "cases_digest": records.cases_digest(self.cases),
-            "planned": len(self.planned),
-            "spans": self.spans,
-            "visits": self.visits,
-        }
+        return ShardInfo(
+            number=share.number,
+            of=share.of,
+            cases=[case.id for case in self.cases],
+            cases_digest=records.cases_digest(self.cases),
+            planned=len(self.planned),
+            spans=self.spans,
+            visits=self.visits,
+        )
 
     def run(
         self,
@@ -481,9 +488,9 @@ def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
     """Return the runs, as far as they have come, and write down the results of all that they have."""
     runs = []
     for evaluation, its in rows.items():
-        manifest, own = its.folder.manifest(), [case.id for case in evaluation.own_cases]
+        manifest, own = its.folder.planned(), [case.id for case in evaluation.own_cases]
         there = [its.known[visit] for visit in evaluation.visits if visit in its.known]
-        left_out = set(manifest["cases"]).difference(own)
+        left_out = set(manifest.cases).difference(own)
         more = [record for record in its.known.values() if record.case in left_out]
         whole = Run(its.folder, evaluation.metrics, manifest, [*there, *more])
         its.folder.write_results(whole.results())

@@ -17,13 +17,14 @@ from statistics import fmean
 from typing import Any, cast
 
 import numpy as np
+from msgspec import structs
 from rich.console import RenderableType
 
 from .. import stats
 from ..cases import Answers, Case, Text
 from ..encoding import decode_answer, finite
 from ..errors import DataError, PluginError, RunFolderError
-from ..folder import manifests
+from ..folder.manifests import JudgeId, Manifest
 from ..folder.records import INVALID, OK, Record, RunFolder
 from ..folder.stored import ById, Cases, Chosen
 from ..folder.tables import Table
@@ -41,8 +42,6 @@ LEVEL = 0.99
 LEAVE_OUT = "leave it out with --metrics, or ask its author"
 UNPARSED = 0.02
 """The share of texts without a verdict from which on judged numbers are not to be trusted."""
-MANIFEST = {"cases", "identity", "label", "metrics", "model", "preset", "preview", "visits"}
-"""What has to be in a manifest."""
 
 
 @dataclass(eq=False)
@@ -51,7 +50,7 @@ class Run:
 
     folder: RunFolder
     metrics: Mapping[str, Metric]
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     everything: Sequence[Record]
     """The records of all states of the model, those of the control among them."""
     interval: str = "student"
@@ -60,28 +59,25 @@ class Run:
     @classmethod
     def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
         """Return the run that lies in a folder, as it was planned last. Raises `RunFolderError`."""
-        manifest = folder.manifest()
-        if not manifest.keys() >= MANIFEST:
-            raise RunFolderError(f"{folder.path} has a damaged manifest", "run it anew: --new")
-        manifests.check(manifest, folder.path)
-        planned = [*manifest["cases"], control.ID, *asked_of(manifest)]
+        manifest = folder.planned()
+        planned = [*manifest.cases, control.ID, *manifest.identity.asked]
         run = cls(folder, metrics, manifest, folder.records(whole=True).planned(planned))
-        if run._cases.ids != manifest["cases"]:
+        if run._cases.ids != manifest.cases:
             raise RunFolderError(
                 f"cases.jsonl of {folder.path} has not the cases that are planned",
                 "the command that made the run writes it again",
             )
-        run._cases.ids = manifest["cases"]  # equal, and a million of them are held once
+        run._cases.ids = manifest.cases  # equal, and a million of them are held once
         return run
 
     def of(self, cases: Sequence[str], everything: Sequence[Record], visits: int) -> Run:
         """Return the run as if some of its folder's cases were all."""
-        manifest = {**self.manifest, "cases": list(cases), "visits": visits}
+        manifest = structs.replace(self.manifest, cases=list(cases), visits=visits)
         part = replace(self, manifest=manifest, everything=everything)
-        if tuned := manifest.get("tuned"):
-            tested = len(among(tuned["marks"], part.cases))
-            manifest["tuned"] = {**tuned, "tested": tested}
-        return part
+        if not (tuned := manifest.tuned):
+            return part
+        tested = structs.replace(tuned, tested=len(among(tuned.marks, part.cases)))
+        return replace(part, manifest=structs.replace(manifest, tuned=tested))
 
     @cached_property
     def cases(self) -> Sequence[Case]:
@@ -106,16 +102,10 @@ class Run:
                 "finish it with the command that began it",
             )
 
-    @cached_property
+    @property
     def regime(self) -> Regime:
         """How edits shared the model."""
-        fields = dict(self.manifest["identity"]["regime"])
-        try:
-            return Regime(**{**fields, "checkpoints": tuple(fields["checkpoints"])})
-        except TypeError:
-            raise RunFolderError(
-                f"{self.folder.path} has a regime that is none", "run it anew: --new"
-            ) from None
+        return self.manifest.identity.regime
 
     @cached_property
     def records(self) -> Table:
@@ -142,13 +132,13 @@ class Run:
     @property
     def shard(self) -> Share | None:
         """Which part of a run it is; None of a whole one."""
-        said = self.manifest.get("shard")
-        return Share(said["number"], said["of"]) if said else None
+        said = self.manifest.shard
+        return Share(said.number, said.of) if said else None
 
     @property
     def planned(self) -> list[str]:
         """The ids of the planned cases."""
-        return list(self.manifest["cases"])
+        return list(self.manifest.cases)
 
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
@@ -226,7 +216,7 @@ class Run:
             name.removeprefix(control.PREFIX): [
                 Seen(r.state, r.before[0], r.after[0]) for r in self._of(name) if r.status == OK
             ]
-            for name in asked_of(self.manifest)
+            for name in self.manifest.identity.asked
         }
 
     @cached_property
@@ -247,7 +237,7 @@ class Run:
         """The records of the controls that were asked for and have no valid answer, by name."""
         found = {
             name.removeprefix(control.PREFIX): self._of(name).without(OK)
-            for name in asked_of(self.manifest)
+            for name in self.manifest.identity.asked
         }
         return {name: rows for name, rows in found.items() if rows}
 
@@ -386,7 +376,7 @@ class Run:
     @property
     def label(self) -> str:
         """The editor's name as tables show it."""
-        return str(self.manifest["label"])
+        return self.manifest.label
 
     @property
     def failures(self) -> Table:
@@ -470,14 +460,14 @@ class Run:
         return next((str(v["note"]) for v in self._verdicts if v["status"] == "pending"), "")
 
     @property
-    def judge(self) -> Mapping[str, Any] | None:
+    def judge(self) -> JudgeId | None:
         """What judged the texts, or is to judge what waits; None if nobody is named yet."""
-        return self.manifest["identity"]["judge"] or self.manifest.get("judged_by")
+        return self.manifest.judge
 
     @property
     def missing(self) -> int:
         """How many records a run that was interrupted lacks."""
-        return int(self.manifest["visits"]) - self._table.visits
+        return self.manifest.visits - self._table.visits
 
     @property
     def measures(self) -> dict[str, Measure]:
@@ -487,7 +477,7 @@ class Run:
     @property
     def floor(self) -> float:
         """What rounding alone amounts to, in nats."""
-        return float((self.manifest["preview"] or {}).get("floor", 0.0))
+        return self.manifest.preview.floor if self.manifest.preview else 0.0
 
     @property
     def lines(self) -> list[report.Line]:
@@ -515,13 +505,13 @@ class Run:
     def results(self) -> dict[str, Any]:
         """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
         mode = self.regime.mode
-        identity = self.manifest["identity"]
+        identity = self.manifest.identity
         data = {
             "editor": self.label,
-            "preset": self.manifest["preset"],
-            "task": identity["task"]["name"],
-            "model": self.manifest["model"]["path"],
-            "precision": identity["model"]["dtype"],
+            "preset": self.manifest.preset,
+            "task": identity.task.name,
+            "model": self.manifest.model.path,
+            "precision": identity.model.dtype,
             "level": LEVEL,
             "results": _flat(self.estimates, mode),
             "cases": len(self.records),
@@ -564,11 +554,6 @@ class Run:
     def _points(self) -> Iterator[dict[str, Any]]:
         for point in self.curve:
             yield {"cases": point.state, **_flat(point.estimates, self.regime.mode)}
-
-
-def asked_of(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the ids of the controls that a run was asked for."""
-    return [each["id"] for each in manifest["identity"].get("controls", ())]
 
 
 def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:

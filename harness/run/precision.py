@@ -8,35 +8,18 @@ rounding tells apart. What a table gives in nats below that floor is shown as be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from ..cases import Case, Distribution, NextToken
 from ..edits import UNEDITED
+from ..folder.manifests import Preview
 from ..model.model import Model
 from ..model.worksheet import divergences
 
 EXACT = ("float32", "float64")
 PROMPTS = 32
-
-
-@dataclass(frozen=True)
-class Preview:
-    """A precision below float32, and what it does to the unedited model's answers."""
-
-    precision: str
-    floor: float
-    """Mean divergence of next-token distributions from themselves, in nats."""
-    largest: float
-    """Largest difference of a log-probability among the likely tokens, in nats."""
-
-    def __str__(self) -> str:
-        return (
-            f"a preview in {self.precision}: rounding alone moves distributions by {self.floor:.1e} "
-            "nats; scores of record are float32"
-        )
 
 
 def preview(model: Model, cases: Sequence[Case]) -> Preview | None:
@@ -50,7 +33,8 @@ def preview(model: Model, cases: Sequence[Case]) -> Preview | None:
     drift = [d.forward for d in divergences(alone, together)]
     likely = alone > alone.max(-1, keepdim=True).values - 5
     largest = (alone - together).abs()[likely].max()
-    return Preview(model.precision, float(np.mean(drift)), float(largest))
+    floor = float(np.mean(drift))
+    return Preview(precision=model.precision, floor=floor, largest=float(largest))
 
 
 def _stacked(answers: Sequence[object]) -> torch.Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ..folder.manifests import segments, software
+from ..folder.manifests import Asked, software
 from ..wording import counted
 from .control import COLLAPSE
 from .effects import ENOUGH as MODELS
@@ -24,22 +24,28 @@ ENOUGH = 20
 
 def remarks(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what qualifies a run's numbers: a label of a few letters, and a line of text."""
-    if run.shard:
-        own, all_ = len(run.planned), len(run.manifest["shard"]["cases"])
+    if part := run.manifest.shard:
+        own, all_ = len(run.planned), len(part.cases)
         yield "shard", f"numbers of shard {run.shard} only: {own:,} of the run's {all_:,} cases"
     if len(run.planned) < len(run.by_id):
         yield "note", f"{len(run.planned):,} of the {len(run.by_id):,} cases in this folder"
     yield from _of_segments(run)
     if run.covers:
         yield "note", run.covers
-    if tested := (run.manifest.get("tuned") or {}).get("tested"):
+    if (tuned := run.manifest.tuned) and tuned.tested:
         cases = counted(len(run.planned), "case")
-        yield "TUNED", f"fields were chosen by {tested} of these {cases}: the numbers flatter them"
-    task = run.manifest.get("task", {})
-    if conflicts := task.get("conflicts"):
-        yield "conflict", conflicts
-    if trimmed := task.get("trimmed"):
-        yield "note", f"{counted(trimmed, 'text')} had white space at an end, which was left out"
+        yield (
+            "TUNED",
+            f"fields were chosen by {tuned.tested} of these {cases}: the numbers flatter them",
+        )
+    task = run.manifest.task
+    if task.conflicts:
+        yield "conflict", task.conflicts
+    if task.trimmed:
+        yield (
+            "note",
+            f"{counted(task.trimmed, 'text')} had white space at an end, which was left out",
+        )
     if found := run.perplexity:
         old, new = found
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
@@ -83,12 +89,12 @@ def _known(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _of_segments(run: Run) -> Iterator[tuple[str, str]]:
-    for before, now in pairwise(segments(run.manifest)):
-        if changed := software(before["environment"], now["environment"]):
-            asked = {"cases": 0, "apart": 0.0, **(now.get("asked") or {})}
-            cases = counted(asked["cases"], "finished case")
-            again = f"{cases} asked again differ by {asked['apart']:.1g} nats at most"
-            yield "note", f"from row {now['from']} on made with {'; '.join(changed)}: {again}"
+    for before, now in pairwise(run.manifest.segments):
+        if changed := software(before.environment, now.environment):
+            asked = now.asked or Asked(cases=0, apart=0.0)
+            cases = counted(asked.cases, "finished case")
+            again = f"{cases} asked again differ by {asked.apart:.1g} nats at most"
+            yield "note", f"from row {now.first} on made with {'; '.join(changed)}: {again}"
 
 
 def _of_controls(run: Run) -> Iterator[tuple[str, str]]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from ..cases import Answers
 from ..encoding import decode_answer
-from ..errors import PluginError, RunFolderError
-from ..folder import manifests
+from ..errors import PluginError
+from ..folder.manifests import Manifest
 from ..folder.records import INVALID, Record, RunFolder
 from ..hookspecs import DISTRIBUTION
 from ..interfaces import Metric
@@ -41,22 +41,18 @@ def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
     Raises `RunFolderError` for a run that does not name them, and `PluginError`, with what the run was
     made with, for one that is not installed.
     """
-    manifest = folder.manifest()
-    if (own := manifest.get("metrics")) is None:
-        raise RunFolderError(f"{folder.path} was made by an older version", "run it anew: --new")
-    manifests.check(manifest, folder.path, numbers=True)
+    manifest = folder.planned()
     try:
-        return make_metrics(plugins, own)
+        return make_metrics(plugins, manifest.metrics)
     except PluginError as error:
         raise PluginError(error.cause, _made_with(manifest) or error.remedy) from error
 
 
-def _made_with(manifest: Mapping[str, Any]) -> str:
+def _made_with(manifest: Manifest) -> str:
     """Return which of a run's distributions other than ours there were; empty if none."""
-    parts = manifest.get("distributions", ())
     named = [
         f"{part['name']} {part['version']} ({part['source']})"
-        for part in parts
+        for part in manifest.distributions
         if part["name"] != DISTRIBUTION
     ]
     return f"the run was made with {', '.join(named)}" if named else ""

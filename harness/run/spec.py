@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..folder.manifests import Tuning
 from ..interfaces import Control, Editor, Regime, Task
 from .shares import Share
 
@@ -66,7 +67,7 @@ class RunSpec:
     seed: int = 0
     preset: str = ""
     """Where the editor's settings come from, if not from who typed them."""
-    tuned: Mapping[str, Any] | None = None
+    tuned: Tuning | None = None
     """By which cases they were found, if a sweep has found them: see `edit_harness.run.tuning`."""
 
     @classmethod

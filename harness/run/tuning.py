@@ -5,39 +5,43 @@ Tuned fields are in a file that ``sweep`` writes and ``--preset`` takes; here is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import cast
+
+from msgspec import structs
 
 from .. import durable
 from ..cases import Case
+from ..folder.manifests import Manifest, Tuning
 
 MARK = 16
 """Digits of a case's mark."""
 
 
 def tuning(
-    now: Mapping[str, Any], before: Mapping[str, Any], cases: Callable[[], Iterable[Case]]
-) -> dict[str, Any]:
-    """Return what a run's manifest says of a preset: as a command would have it, and as it did before.
+    preset: str, tuned: Tuning | None, before: Manifest | None, cases: Callable[[], Iterable[Case]]
+) -> tuple[str, Tuning | None]:
+    """Return where fields come from and by which cases they were tuned, as a manifest is to say it.
 
     Fields that are typed make the same run as those of a preset, and what was told of them once is
-    not taken back. ``now`` and ``before`` have ``preset`` and ``tuned``, if anything; ``cases`` are
-    the run's.
+    not taken back: ``preset`` and ``tuned`` are what a command says, ``before`` is what the folder
+    said. ``cases`` are the run's.
     """
-    new, old = now.get("tuned"), before.get("tuned")
-    said, label = before.get("preset"), now["preset"]
-    if said is None or not (old or new):
-        return {"preset": label, "tuned": new}
-    first, other = (said, label) if old else (label, said)
-    if not (old and new):
+    old = before.tuned if before else None
+    if before is None or not (old or tuned):
+        return preset, tuned
+    first, other = (before.preset, preset) if old else (preset, before.preset)
+    if not (old and tuned):
         other = f"run without the preset, as {other or 'typed'}"
-    entry = {**(old or new or {})}
-    if marks := {*entry.get("marks", ()), *(new or {}).get("marks", ())}:
-        entry |= {"marks": sorted(marks), "cases": max(entry["cases"], len(marks))}
-        entry["tested"] = len(among(marks, cases()))
+    marks = {mark for each in (old, tuned) if each for mark in each.marks}
+    entry = cast(Tuning, old or tuned)
+    if marks:
+        tested = len(among(marks, cases()))
+        most = max(entry.cases, len(marks))
+        entry = structs.replace(entry, marks=sorted(marks), cases=most, tested=tested)
     also = "" if other in first else f"; also {other}"
-    return {"preset": first + also, "tuned": entry}
+    return first + also, entry
 
 
 def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:

@@ -3,8 +3,10 @@
 They come in as a stranger's do, but whatever the lists of plugins say: see `edit_harness.hookspecs.BUNDLED`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from edit_harness import (
     Answer,
@@ -15,6 +17,9 @@ from edit_harness import (
     RegisterKind,
     hookimpl,
 )
+
+if TYPE_CHECKING:
+    from edit_harness import Identity
 
 COMMANDS = {
     "Run": {
@@ -144,7 +149,7 @@ def edit_harness_register_commands(register: RegisterCommand) -> None:
 @hookimpl
 def edit_harness_check_answers(
     source: ModelSource,
-    identity: Mapping[str, Any],
+    identity: Identity,
     answered: Callable[[], Iterator[tuple[Case, Sequence[Answer | None]]]],
 ) -> str:
     """Compare them with the baseline that the model brings along."""

@@ -15,10 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from msgspec import structs
+
 from edit_harness.encoding import dumps
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import replacing
-from edit_harness.folder.records import fingerprint
+from edit_harness.folder.manifests import fingerprint
 from edit_harness.run.outcome import Run
 
 from . import sheets
@@ -60,7 +62,7 @@ class Export:
 
 def identity(run: Run) -> str:
     """Return what identifies a run but for its judge: people judge the same texts."""
-    return fingerprint({**run.manifest["identity"], "judge": None})
+    return fingerprint(structs.replace(run.manifest.identity, judge=None))
 
 
 def write(made: Export, folder: Path) -> None:

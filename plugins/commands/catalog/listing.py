@@ -61,23 +61,17 @@ def _runs(results: Path) -> Iterable[Row]:
     for path in sorted(results.glob("*/manifest.json")):
         try:
             check_regular(path.parent)
-            manifest = RunFolder(path.parent).manifest()
-            planned = len(manifest.get("cases", ()))
-            visits = int(manifest.get("visits", planned))
-            part = _part(manifest.get("shard"))
-            known = set(manifest.get("cases", ()))
+            manifest = RunFolder(path.parent).planned()
             rows = RunFolder(path.parent).visits(whole=True)
-        except (RunFolderError, TypeError, ValueError, KeyError) as error:
+        except RunFolderError as error:
             yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue
+        known, planned, visits = set(manifest.cases), len(manifest.cases), manifest.visits
+        part = f" of shard {shard.number} of {shard.of}" if (shard := manifest.shard) else ""
         there = sum(case in known or is_control(case) for case, _ in rows)
         # Each case may be asked in several states of the model.
         done = planned if there >= visits else there * planned // max(visits, 1)
         yield {"name": str(path.parent), "cases": f"{done}/{planned}{part}"}
-
-
-def _part(shard: Mapping[str, Any] | None) -> str:
-    return f" of shard {shard['number']} of {shard['of']}" if shard else ""
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, structs
 
 from edit_harness.cases import Case, Visit
 from edit_harness.errors import RunFolderError
 from edit_harness.folder import accounts, manifests, records
+from edit_harness.folder.manifests import Manifest, Tuning
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.outcome import Run
@@ -104,40 +106,46 @@ class Joined:
         """The shards' numbers by what they were run with, by its name."""
         found: dict[str, dict[str, list[str]]] = {}
         for shard in self.shards:
-            for key, value in manifests.values(shard.run.manifest).items():
+            for key, value in manifests.values(shard.run.manifest.segments).items():
                 found.setdefault(key, {}).setdefault(value, []).append(str(shard.share.number))
         return found
 
     def _settle(self, folder: RunFolder, seq: int) -> None:
         """Write down what the rows of a folder are of, which may have the run already, or more cases."""
         before, own = folder.manifest(), list(self.first.cases)
-        there = [*before.get("cases", ())]
+        there = before.cases if before else []
         if (more := {*there}.difference(own)) and not {*own} <= {*there}:
             raise RunFolderError(
                 f"{folder.path} has {counted(len(more), 'case')} that the shards lack, and they have others",
                 "join them in a sibling folder: --new",
             )
-        left_out = "shard", "cases_sha256", "environment"
-        whole = {k: v for k, v in self.first.run.manifest.items() if k not in left_out}
         made_with = {key: ", ".join(found) for key, found in self._environments.items()}
-        manifest = {
-            **whole,
-            **self._tuning(before),
-            **_judging([*(shard.run.folder for shard in self.shards), folder]),
-            "cases": there if more else own,
-            "visits": self.first.planned + len(more),
-            "segments": manifests.extended(before, seq, made_with),
-        }
+        preset, tuned = self._tuning(before)
+        judged = _judging([*(shard.run.folder for shard in self.shards), folder])
+        whole = judged or self.first.run.manifest
+        manifest = structs.replace(
+            self.first.run.manifest,
+            preset=preset,
+            tuned=tuned,
+            judged_by=whole.judged_by,
+            judge_settings=whole.judge_settings,
+            cases=there if more else own,
+            cases_sha256="",
+            visits=self.first.planned + len(more),
+            segments=manifests.extended(before.segments if before else (), seq, made_with),
+            shard=UNSET,
+        )
         if not more and not folder.has_cases(own):
             folder.write_cases(self.cases)
         folder.write_manifest(manifest)
 
-    def _tuning(self, before: Mapping[str, Any]) -> dict[str, Any]:
+    def _tuning(self, before: Manifest | None) -> tuple[str, Tuning | None]:
         """Return what the shards, or the folder as it was, say of where fields come from."""
-        there = {} if any(manifests.wrong(before, ())) else before
         for shard in self.shards:
-            there = tuning(shard.run.manifest, there, lambda: self.cases)
-        return dict(there)
+            said = shard.run.manifest
+            preset, tuned = tuning(said.preset, said.tuned, before, lambda: self.cases)
+            before = structs.replace(said, preset=preset, tuned=tuned)
+        return preset, tuned
 
     def write(self, output: Path, *, new: bool = False) -> Run:
         """Write the run's folder, or what it lacks, and return the run.
@@ -163,13 +171,13 @@ class Joined:
 
     def _open(self, output: Path, *, new: bool) -> RunFolder:
         manifest, identity = self.first.run.manifest, self.first.identity
-        preview = manifest["preview"]
+        preview = manifest.preview
         name = records.folder_name(
-            manifest["label"],
-            identity["task"]["name"],
-            manifest["model"]["name"],
-            identity["regime"]["mode"],
-            preview["precision"] if preview else "",
+            manifest.label,
+            identity.task.name,
+            manifest.model.name,
+            identity.regime.mode,
+            preview.precision if preview else "",
         )
         return RunFolder.open(output, name, identity, new=new)
 
@@ -195,7 +203,7 @@ class Joined:
             "number": shard.share.number,
             "folder": shard.path.resolve().name,
             "rows": len(shard.rows),
-            "environment": manifests.values(shard.run.manifest),
+            "environment": manifests.values(shard.run.manifest.segments),
         }
 
 
@@ -220,15 +228,14 @@ def _there(folder: RunFolder, rows: int, lacking: int) -> str:
     )
 
 
-def _judging(folders: Sequence[RunFolder]) -> dict[str, Any]:
-    """Return what manifests say of who judged, if anybody did. Raises `RunFolderError` for two."""
+def _judging(folders: Sequence[RunFolder]) -> Manifest | None:
+    """Return the first manifest that says who judged, if one does. Raises `RunFolderError` for two."""
     said = [(folder.path, folder.manifest()) for folder in folders]
-    judged = [(path, manifest) for path, manifest in said if manifest.get("judged_by")]
+    judged = [(path, manifest) for path, manifest in said if manifest and manifest.judged_by]
     for path, manifest in judged:
-        if manifest["judged_by"] != judged[0][1]["judged_by"]:
+        if manifest.judged_by != judged[0][1].judged_by:
             raise RunFolderError(
                 f"{judged[0][0]} and {path} were judged by different judges",
                 "have all judged by one, edit-harness score SHARD… --judge NAME, or join with --new",
             )
-    keys = "judged_by", "judge_settings"
-    return {key: manifest.get(key) for _, manifest in judged[:1] for key in keys}
+    return judged[0][1] if judged else None

@@ -6,19 +6,19 @@ What they make together stands in `edit_harness_plugins.commands.distributed.joi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from edit_harness.cases import Visit
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.folder import manifests
 from edit_harness.folder.changes import identities, short
+from edit_harness.folder.manifests import Identity, ShardInfo
 from edit_harness.folder.records import RunFolder
 from edit_harness.folder.tables import Table
 from edit_harness.registry.plugins import Plugins
@@ -58,14 +58,8 @@ class Shard:
         run = Run.read(folder, own_metrics(plugins, folder))
         if (share := run.shard) is None:
             raise UsageError(f"{name} is no shard of a run, but a run", OTHER)
-        said = run.manifest["shard"]
-        try:
-            spans = [(int(start), int(stop)) for start, stop in said["spans"]]
-            visits = [(str(case), int(state)) for case, state in said["visits"]]
-        except (TypeError, ValueError):
-            raise manifests.damaged(folder.path, "shard") from None
-        whole = said["cases"], said["cases_digest"], said["planned"]
-        return cls(run, share, *whole, spans, visits)
+        said = cast(ShardInfo, run.manifest.shard)
+        return cls(run, share, said.cases, said.cases_digest, said.planned, said.spans, said.visits)
 
     @property
     def path(self) -> Path:
@@ -73,9 +67,9 @@ class Shard:
         return self.run.folder.path
 
     @property
-    def identity(self) -> Mapping[str, Any]:
+    def identity(self) -> Identity:
         """What its numbers depend on."""
-        return dict(self.run.manifest["identity"])
+        return self.run.manifest.identity
 
     @cached_property
     def rows(self) -> Table:

@@ -18,6 +18,7 @@ from typing import Any
 
 from edit_harness.cases import Visit
 from edit_harness.errors import ResourceError
+from edit_harness.folder.manifests import as_json
 from edit_harness.folder.records import Record
 from edit_harness.run.asking import failed
 from edit_harness.run.beside import Care, Overlap, Rows, Turn, of_no_use
@@ -159,7 +160,7 @@ class Pool:
 
     def _welcome(self, event: Ready) -> None:
         """Let a worker in that has what the driver has; make the plan once all have come."""
-        agreement.check_identities([each.identity for each in self.rows], event.card)
+        agreement.check_identities([as_json(each.identity) for each in self.rows], event.card)
         self.first = self.first or event.card
         agreement.check_alike(self.first, event.card)
         self.stillborn = 0

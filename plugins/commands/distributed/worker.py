@@ -22,6 +22,7 @@ import torch
 from edit_harness import errors
 from edit_harness.cases import Visit
 from edit_harness.errors import HarnessError, PluginError
+from edit_harness.folder.manifests import as_json
 from edit_harness.folder.records import Record
 from edit_harness.model.model import Model
 from edit_harness.registry import discovery
@@ -128,7 +129,7 @@ class Worker:
             **surroundings(self.plugins, model.device),
             "chunk": runner.chunk_of(model),
             "environment": self.evaluations[0].environment,
-            "identities": [each.identity for each in self.evaluations],
+            "identities": [as_json(each.identity) for each in self.evaluations],
         }
 
     def work(self, unit: Unit) -> Iterator[tuple[Rows, Notes, Events]]:

@@ -21,6 +21,7 @@ from edit_harness.cases import Answer, Case, Scores, Text
 from edit_harness.encoding import dumps, encode_case
 from edit_harness.errors import DataError
 from edit_harness.files import staged
+from edit_harness.folder.manifests import Identity
 from edit_harness.interfaces import ModelSource
 
 FORMAT = 1
@@ -102,10 +103,10 @@ class Agreement:
         )
 
 
-def place_of(identity: Mapping[str, Any]) -> Place:
+def place_of(identity: Identity) -> Place:
     """Return what a run's baseline is called, from what identifies the run."""
-    model, task = identity["model"], identity["task"]
-    return model["digest"], model["dtype"], task["name"], task["version"], task["data"]
+    model, task = identity.model, identity.task
+    return model.digest, model.dtype, task.name, task.version, task.data
 
 
 def content_hash(case: Case) -> str:
@@ -248,7 +249,7 @@ def find(paths: Iterable[Path], place: Place) -> Baseline | None:
 
 def mismatch(
     source: ModelSource,
-    identity: Mapping[str, Any],
+    identity: Identity,
     answered: Iterable[tuple[Case, Sequence[Answer | None]]],
 ) -> str:
     """Say how answers before the edits differ from the baseline that the model brings; empty if they agree.

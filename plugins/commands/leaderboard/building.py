@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edit_harness.errors import DataError, UsageError
 from edit_harness.escapes import one_line
+from edit_harness.folder.manifests import Identity
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import selection
 from edit_harness.registry.plugins import Plugins
@@ -99,7 +100,7 @@ def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
     """
     claims: list[tuple[dict[str, Any], dict[str, list[Entry]]]] = []
     for entry in entries:
-        said = claimed(entry.run.manifest["identity"])
+        said = claimed(entry.run.manifest.identity)
         known = next((claim for other, claim in claims if other == said), None)
         if known is None:
             claims.append((said, known := {}))
@@ -123,23 +124,22 @@ def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
     return shown, lines
 
 
-def claimed(identity: Mapping[str, Any]) -> dict[str, Any]:
+def claimed(identity: Identity) -> dict[str, Any]:
     """Return what a run says that it is, without the digests that are its submitter's word alone.
 
     Of two claims that are equal, at most one set of answers is right but for what machines differ by.
     """
-    controls = {each["id"]: each.get("fields") for each in identity.get("controls", ())}
-    judge, model = identity["judge"], identity["model"]
+    editor, judge, model = identity.editor, identity.judge, identity.model
     return {
-        "editor": [identity["editor"][part] for part in ("name", "fields")],
-        "task": [identity["task"][part] for part in ("name", "version", "data")],
-        "model": [model[part] for part in ("digest", "dtype")],
-        "metrics": {*identity["metrics"]},
-        "judge": [judge["name"], judge["fields"]] if judge else None,
-        "controls": controls,
-        "sample": identity.get("sample", 0) if controls else 0,
-        "regime": identity["regime"],
-        "seed": identity["seed"],
+        "editor": [editor.name, editor.fields],
+        "task": identity.task,
+        "model": [model.digest, model.dtype],
+        "metrics": {*identity.metrics},
+        "judge": [judge.name, judge.fields] if judge else None,
+        "controls": {each.id: each.fields for each in identity.controls},
+        "sample": identity.sample if identity.controls else 0,
+        "regime": identity.regime,
+        "seed": identity.seed,
     }
 
 
@@ -162,7 +162,7 @@ def _one(same: Sequence[Entry]) -> Entry:
 def _apart(one: Entry, two: Entry) -> str:
     """Say how many rows of two entries are further apart than a replay lets pass."""
     first, other = ({r.visit: r for r in entry.run.everything} for entry in (one, two))
-    dtype = one.run.manifest["identity"]["model"]["dtype"]
+    dtype = one.run.manifest.identity.model.dtype
     found = sum(v not in other or not alike(first[v], other[v], dtype) for v in first)
     return (
         f"{found} of {len(first)} rows of {_names([one])} and {_names([two])} "
@@ -185,7 +185,7 @@ def _left_out(report: Report, name: str, first: str) -> str:
 
 def _foreign(report: Report, place: Path, plugins: Plugins) -> str:
     """Return why a bundle that passed is not of the editor that it names; empty if it may be."""
-    return foreign(plugins, verifying.unpacked(report, place, plugins).identity["editor"])
+    return foreign(plugins, verifying.unpacked(report, place, plugins).identity.editor)
 
 
 def _entry(
@@ -205,7 +205,7 @@ def _entry(
         f"{name}, as submitted": text
         for source in (evidence.submission, names.claims(evidence.manifest))
         for name, text in source.items()
-        if name in CLAIMED and text not in ("", manifest["label"], manifest["model"]["name"])
+        if name in CLAIMED and text not in ("", manifest.label, manifest.model.name)
     }
     rest = {name: text for name, text in evidence.submission.items() if name not in CLAIMED}
     return Entry(run, {**rest, **said}, badge(replays.get(report.digest)), notes, report.bundle)

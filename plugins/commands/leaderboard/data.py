@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from edit_harness.folder.log import MARK
-from edit_harness.folder.records import INVALID, OK, STATUSES, cases_digest, fingerprint
+from edit_harness.folder.manifests import Manifest, fingerprint
+from edit_harness.folder.records import INVALID, OK, STATUSES, cases_digest
 
 from . import baselines
 from .evidence import Evidence
@@ -23,8 +23,8 @@ NO_BASELINE = (
 def identity(evidence: Evidence) -> Iterator[Remark]:
     """Check that the fingerprint follows from what the run depends on, and every row has it."""
     mark = fingerprint(evidence.identity)
-    if evidence.manifest["fingerprint"] != mark:
-        yield f"the fingerprint is {shown(evidence.manifest['fingerprint'])}, and follows as {mark}"
+    if evidence.manifest.fingerprint != mark:
+        yield f"the fingerprint is {shown(evidence.manifest.fingerprint)}, and follows as {mark}"
     if other := [row["seq"] for row in evidence.rows.rows if row["fp"] != mark[:MARK]]:
         yield f"{len(other)} rows are of another run, such as row {other[0]}"
 
@@ -47,7 +47,7 @@ def log(evidence: Evidence) -> Iterator[Remark]:
 
 def task(evidence: Evidence) -> Iterator[Remark]:
     """Check that the task, its version and its data are published, and this is no preview of a run."""
-    if evidence.manifest["preview"]:
+    if evidence.manifest.preview:
         yield "the run is a preview, in less precision than that of record"
     if evidence.baseline is not None:
         return
@@ -66,7 +66,7 @@ def task(evidence: Evidence) -> Iterator[Remark]:
 def cases(evidence: Evidence) -> Iterator[Remark]:
     """Check that the cases are those that are published, in their order, with their content, and all of them."""
     ids = [case.id for case in evidence.cases]
-    if ids != evidence.manifest["cases"]:
+    if ids != evidence.manifest.cases:
         yield "cases.jsonl has not the cases of manifest.json"
     if len(set(ids)) < len(ids):
         yield f"case {shown(Counter(ids).most_common(1)[0][0])!r} is there twice"
@@ -74,7 +74,7 @@ def cases(evidence: Evidence) -> Iterator[Remark]:
         yield Unchecked(NO_BASELINE)
     else:
         yield from _against(evidence, list(evidence.baseline.lines))
-    if cases_digest(evidence.cases) != evidence.identity["task"]["data"]:
+    if cases_digest(evidence.cases) != evidence.identity.task.data:
         yield "the cases are not those of the task's data: their digest is another one"
 
 
@@ -105,8 +105,8 @@ def coverage(evidence: Evidence) -> Iterator[Remark]:
     if controls != wanted:
         yield f"controls have {len(controls)} rows, and {len(wanted)} that the plan asks for"
     visits = len(planned) + len(wanted)
-    if evidence.manifest["visits"] != visits:
-        yield f"manifest.json speaks of {shown(evidence.manifest['visits'])} visits, not {visits}"
+    if evidence.manifest.visits != visits:
+        yield f"manifest.json speaks of {shown(evidence.manifest.visits)} visits, not {visits}"
 
 
 def statuses(evidence: Evidence) -> Iterator[Remark]:
@@ -141,10 +141,10 @@ def tuning(evidence: Evidence) -> Iterator[Remark]:
         yield f"submission.json says tuned_on: none, and the run of its settings: {shown(tuned)}"
 
 
-def kept_quiet(manifest: Mapping[str, Any], said: str) -> str:
+def kept_quiet(manifest: Manifest, said: str) -> str:
     """Return what a run tells of a tuning of which its submitter says none; empty if nothing."""
-    preset = str(manifest["preset"])
-    tuned = manifest.get("tuned") or preset.startswith("tuned")
+    preset = manifest.preset
+    tuned = manifest.tuned or preset.startswith("tuned")
     return (preset or "tuned") if tuned and said.strip().lower() == "none" else ""
 
 

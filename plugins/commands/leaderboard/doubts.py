@@ -93,12 +93,12 @@ def retries(evidence: Evidence) -> Iterator[Remark]:
 
 def declared(evidence: Evidence) -> Iterator[Remark]:
     """Check that editor and model are called what they are, by the submission and the manifest."""
-    name, weights = evidence.identity["editor"]["name"], names.model(evidence)
+    name, weights = evidence.identity.editor.name, names.model(evidence)
     said = (
         ("submission.json", "editor", evidence.submission["editor"], name),
-        ("manifest.json", "editor", evidence.manifest["label"], name),
+        ("manifest.json", "editor", evidence.manifest.label, name),
         ("submission.json", "model", evidence.submission["model"], weights),
-        ("manifest.json", "model", evidence.manifest["model"]["name"], weights),
+        ("manifest.json", "model", evidence.manifest.model.name, weights),
     )
     for file, what, text, own in said:
         bare = text.partition("[")[0] if what == "editor" else text

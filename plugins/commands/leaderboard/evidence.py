@@ -10,12 +10,13 @@ from typing import Any
 
 from edit_harness.cases import Case, Choose, Visit
 from edit_harness.encoding import decode_case
+from edit_harness.folder.manifests import Identity, Manifest, decoded
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.interfaces import Metric, Regime
 from edit_harness.registry.components import make_metrics, source_of
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import control, plan
-from edit_harness.run.outcome import Run, asked_of
+from edit_harness.run.outcome import Run
 from edit_harness.run.plan import Step
 
 from . import baselines, strict
@@ -44,15 +45,17 @@ class Evidence:
         return strict.document(self.folder / name, self.limits)
 
     @cached_property
-    def manifest(self) -> dict[str, Any]:
-        """What the run was."""
-        return self.document("manifest.json")
+    def manifest(self) -> Manifest:
+        """What the run was. Raises `Rejected` for what is no manifest."""
+        try:
+            return decoded(self.document("manifest.json"), Manifest)
+        except ValueError as error:
+            raise Rejected(f"manifest.json: {error}") from None
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Identity:
         """What its numbers depend on."""
-        found: dict[str, Any] = self.manifest["identity"]
-        return found
+        return self.manifest.identity
 
     @cached_property
     def submission(self) -> dict[str, Any]:
@@ -112,11 +115,10 @@ class Evidence:
         """Those that are of a case, and not of a control."""
         return [record for record in self.everything if not control.is_control(record.case)]
 
-    @cached_property
+    @property
     def regime(self) -> Regime:
         """How edits shared the model."""
-        fields = dict(self.identity["regime"])
-        return Regime(**{**fields, "checkpoints": tuple(fields["checkpoints"])})
+        return self.identity.regime
 
     @cached_property
     def visits(self) -> list[Visit]:
@@ -132,14 +134,13 @@ class Evidence:
     def controls(self) -> set[Visit]:
         """The visits of controls: of those that were asked for, and of what watches many edits."""
         watching = [] if self.regime.mode == "single" else [control.ID]
-        stand_ins = [Case(name, (), ()) for name in (*asked_of(self.manifest), *watching)]
+        stand_ins = [Case(name, (), ()) for name in (*self.identity.asked, *watching)]
         visits = {visit for step in self.steps(stand_ins) for visit in step.visits}
         return {visit for visit in visits if control.is_control(visit[0])}
 
     def steps(self, controls: Sequence[Case]) -> list[Step]:
         """Return the plan of such a run, with what edited models are asked besides."""
-        size, seed = int(self.identity.get("sample", 0)), int(self.identity["seed"])
-        sampled = plan.sample(len(self._planned), size, seed)
+        sampled = plan.sample(len(self._planned), self.identity.sample, self.identity.seed)
         return list(plan.steps(self._planned, self.regime, controls, sampled))
 
     @cached_property
@@ -159,7 +160,7 @@ class Evidence:
     @cached_property
     def metrics(self) -> dict[str, Metric]:
         """The metrics of the run, as they are here. Raises `PluginError` for one that is not."""
-        return make_metrics(self.plugins, self.manifest["metrics"])
+        return make_metrics(self.plugins, self.manifest.metrics)
 
     @cached_property
     def run(self) -> Run:

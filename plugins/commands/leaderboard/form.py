@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from edit_harness import durable
-from edit_harness.errors import UsageError
-from edit_harness.folder import manifests
-from edit_harness.folder.records import fingerprint
-from edit_harness.interfaces import Regime
-from edit_harness.run.outcome import MANIFEST
+from edit_harness.folder.manifests import Manifest, fingerprint
 
 from . import bundle
 from .evidence import Evidence
@@ -18,19 +14,6 @@ from .findings import Check, Rejected, Remark, shown
 from .limits import MEMBERS, SUMS, Limits
 
 SUBMISSION = ("contact", "editor", "fingerprint", "licence", "model", "source", "tuned_on")
-IDENTITY: Mapping[str, Any] = {
-    "schema": int, "metrics": list, "code": list, "model.digest": str, "model.config": str,
-    "model.tokenizer": str, "task.version": str, "task.data": str, "regime": dict,
-}  # fmt: skip
-"""What has to be in the identity besides what `manifests` asks for, by the names that lead there."""
-NAMES = (
-    "label", "fingerprint", "model.name", "model.revision", "identity.editor.name",
-    "identity.editor.version", "identity.task.name", "identity.task.version",
-    "identity.model.dtype", "identity.judge.name", "identity.judge.version",
-)  # fmt: skip
-"""What pages show as names, in places that are made for names."""
-NEEDED = (*manifests.NEEDED, *manifests.NUMBERED, *manifests.SHOWN, *MANIFEST - {"preview"})
-"""What has to be in a manifest; a preview has to be there too, and may be null."""
 
 
 def container(evidence: Evidence) -> Iterator[Remark]:
@@ -61,7 +44,7 @@ def strictness(evidence: Evidence) -> Iterator[Remark]:
     """Check that every file is strict JSON, with rows, texts, numbers and depths within the limits."""
     readers: dict[str, Callable[[], object]] = {
         "submission.json": lambda: evidence.submission,
-        "manifest.json": lambda: evidence.manifest,
+        "manifest.json": lambda: evidence.document("manifest.json"),
         "results.json": lambda: evidence.results,
         "cases.jsonl": lambda: evidence.cases,
         "samples.jsonl": lambda: evidence.rows,
@@ -78,21 +61,9 @@ def strictness(evidence: Evidence) -> Iterator[Remark]:
 def schema(evidence: Evidence) -> Iterator[Remark]:
     """Check that every file has the fields that it has to have, of their types."""
     yield from _submission(evidence.submission, evidence.limits)
-    manifest = evidence.manifest
-    if absent := sorted({*MANIFEST, "fingerprint"} - manifest.keys()):
-        yield f"manifest.json has no {absent[0]!r}"
-        return
-    for name in dict.fromkeys(manifests.wrong(manifest, NEEDED)):
-        yield f"manifest.json: {name} is missing, or of another kind"
-    if "shard" in manifest:
+    if evidence.manifest.shard:
         yield "manifest.json is of a shard of a run: merge makes the whole of it"
-    identity = manifest["identity"] if isinstance(manifest["identity"], dict) else {}
-    for name, kind in IDENTITY.items():
-        if type(manifests.at(identity, name)) is not kind:
-            yield f"the identity of manifest.json has no {kind.__name__} {name}"
-    yield from _names(manifest, evidence.limits)
-    if isinstance(identity.get("regime"), dict):
-        yield from _regime(identity["regime"])
+    yield from _names(evidence.manifest, evidence.limits)
 
 
 def _submission(submission: Mapping[str, Any], limits: Limits) -> Iterator[Remark]:
@@ -108,19 +79,25 @@ def _submission(submission: Mapping[str, Any], limits: Limits) -> Iterator[Remar
             yield f"submission.json: {name} has more than {most:,} characters"
 
 
-def _names(manifest: Mapping[str, Any], limits: Limits) -> Iterator[Remark]:
-    for name in NAMES:
-        if isinstance(text := manifests.at(manifest, name), str) and len(text) > limits.name:
+def _names(manifest: Manifest, limits: Limits) -> Iterator[Remark]:
+    """Yield what is too long for the places of pages that are made for names."""
+    identity, judge = manifest.identity, manifest.identity.judge
+    names = {
+        "label": manifest.label,
+        "fingerprint": manifest.fingerprint,
+        "model.name": manifest.model.name,
+        "model.revision": manifest.model.revision or "",
+        "identity.editor.name": identity.editor.name,
+        "identity.editor.version": identity.editor.version,
+        "identity.task.name": identity.task.name,
+        "identity.task.version": identity.task.version,
+        "identity.model.dtype": identity.model.dtype,
+        "identity.judge.name": judge.name if judge else "",
+        "identity.judge.version": judge.version if judge else "",
+    }
+    for name, text in names.items():
+        if len(text) > limits.name:
             yield f"manifest.json: {name} has more than {limits.name} characters"
-
-
-def _regime(said: Mapping[str, Any]) -> Iterator[Remark]:
-    try:
-        Regime(**{**said, "checkpoints": tuple(said["checkpoints"])})
-    except UsageError as error:
-        yield f"the regime of the run is none: {shown(error.cause)}"
-    except (TypeError, KeyError):
-        yield f"the regime of the run is none: {shown(said)}"
 
 
 def digests(evidence: Evidence) -> Iterator[Remark]:
@@ -130,7 +107,7 @@ def digests(evidence: Evidence) -> Iterator[Remark]:
         rest = {key: value for key, value in data.items() if key != durable.SEAL}
         if data.get(durable.SEAL) != durable.digest(rest):
             yield f"{name} is not as its own sha256 says"
-    if evidence.manifest.get("cases_sha256") != evidence.digests["cases.jsonl"]:
+    if evidence.manifest.cases_sha256 != evidence.digests["cases.jsonl"]:
         yield "manifest.json names other cases than cases.jsonl: cases_sha256"
     size = (evidence.folder / "samples.jsonl").stat().st_size
     if evidence.results.get("samples") != {

@@ -25,14 +25,14 @@ ADDED = {SEAL, "samples"}
 
 def metrics(evidence: Evidence) -> Iterator[Remark]:
     """Check that the metrics are known here, and are all that the task has."""
-    names = evidence.manifest["metrics"]
-    if sorted(names) != evidence.identity["metrics"] or len(set(names)) < len(names):
+    names = evidence.manifest.metrics
+    if sorted(names) != evidence.identity.metrics or len(set(names)) < len(names):
         yield "manifest.json has other metrics than its identity"
         return
     known = {component.name for component in evidence.plugins.of_kind("metric")}
     if unknown := [name for name in names if name not in known]:
         yield Unchecked(f"metric {shown(unknown[0])} is not bundled: nothing it says is checked")
-    task = evidence.identity["task"]["name"]
+    task = evidence.identity.task.name
     if task not in {component.name for component in evidence.plugins.of_kind("task")}:
         yield Unchecked(f"task {shown(task)} is not bundled: which metrics it has is not known")
         return
@@ -85,7 +85,7 @@ def model(evidence: Evidence) -> Iterator[Remark]:
         yield Unchecked(NO_BASELINE)
         return
     for name in ("config", "tokenizer"):
-        if evidence.identity["model"][name] != evidence.baseline.header[name]:
+        if getattr(evidence.identity.model, name) != evidence.baseline.header[name]:
             yield f"the model's {name} is not the one that its weights were published with"
 
 

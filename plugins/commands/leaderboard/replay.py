@@ -116,10 +116,10 @@ def _again(
 ) -> tuple[list[Remark], Tally | None]:
     if not (name := name or _bundled(evidence, plugins)):
         return [Unchecked("which model is it? name the one to replay with: --model NAME")], None
-    model = assembly.load(plugins, name, dtype=evidence.identity["model"]["dtype"])
-    if model.digest != evidence.identity["model"]["digest"]:
+    model = assembly.load(plugins, name, dtype=evidence.identity.model.dtype)
+    if model.digest != evidence.identity.model.digest:
         return [Unchecked(f"{name} has other weights than the run: --model NAME")], None
-    if other := foreign(plugins, evidence.identity["editor"]):
+    if other := foreign(plugins, evidence.identity.editor):
         return [other], None
     editor = rebuilding.editor(evidence, plugins, model)
     if isinstance(editor, Unchecked):
@@ -154,7 +154,7 @@ def _drawable(evidence: Evidence) -> tuple[list[str], list[str]]:
 
 def _bundled(evidence: Evidence, plugins: Plugins) -> str:
     """Return the name of the bundled model with the weights of the run; empty if there is none."""
-    digest = evidence.identity["model"]["digest"]
+    digest = evidence.identity.model.digest
     for component in plugins.of_kind("model"):
         files = baselines.shipped(source_of(plugins, component.name))
         if any(baselines.header_of(file)["model"] == digest for file in files):
@@ -196,7 +196,7 @@ class Comparison:
 
     @property
     def _tolerance(self) -> float:
-        return tolerance_of(self.evidence.identity["model"]["dtype"])
+        return tolerance_of(self.evidence.identity.model.dtype)
 
     def add(self, again: Record) -> None:
         """Compare the answers of a record, and the values that follow from them."""

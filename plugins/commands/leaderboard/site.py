@@ -155,7 +155,7 @@ def _run_page(entry: Entry, site: str, shared: Mapping[str, Any]) -> str:
         **shared,
         root="../",
         site=site,
-        title=f"{entry.run.label} · {entry.run.manifest['identity']['task']['name']}",
+        title=f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
         badge=entry.badge,
         rank=entry.entrant.rank,
         submission=[(str(k), _said(v)) for k, v in entry.submission.items()],
@@ -171,7 +171,7 @@ def _said(value: Any) -> str:
 
 def _page_name(entry: Entry) -> str:
     """Return a name made of a digest and of plain letters; the same entry twice is one page."""
-    claim = [entry.run.manifest.get("fingerprint"), entry.answers]
+    claim = [entry.run.manifest.fingerprint, entry.answers]
     identity = [*claim, entry.submission, entry.badge, entry.notes]
     digest = hashlib.sha256(dumps(identity).encode()).hexdigest()[:16]
     words = re.sub(r"[^a-z0-9]+", "-", f"{entry.run.label}".lower()).strip("-")[:32].strip("-")
@@ -213,7 +213,7 @@ def _about(name: str, entry: Entry) -> dict[str, Any]:
         "model": model_of(entry.run),
         "editor": entry.run.label,
         "badge": entry.badge,
-        "fingerprint": str(entry.run.manifest.get("fingerprint", "")),
+        "fingerprint": entry.run.manifest.fingerprint,
         "rival": entry.rival,
         "page": name,
     }

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+from edit_harness.folder.manifests import EditorId
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins
@@ -32,17 +33,17 @@ def strange(factory: type, settings: Mapping[str, Any]) -> str:
     return ""
 
 
-def foreign(plugins: Plugins, said: Mapping[str, Any]) -> str:
+def foreign(plugins: Plugins, said: EditorId) -> str:
     """Return why an editor that is bundled here in a run's version is not the run's; empty if it may be.
 
     It imports the editor, and so torch, which the limits on reading a bundle have no room for.
     """
     for found in plugins.of_kind("editor"):
         if (found.name, found.distribution, found.origin) == (
-            said["name"], DISTRIBUTION, said["version"],
+            said.name, DISTRIBUTION, said.version,
         ):  # fmt: skip
             own = fields.field_types(found.load()).keys()
-            if other := sorted(own ^ said["fields"].keys()):
+            if other := sorted(own ^ said.fields.keys()):
                 has = "has" if other[0] in own else "has no"
                 what = f"field {shown(other[0])}{', not stated' if other[0] in own else ''}"
                 return f"editor {found.name} of {found.origin} {has} {what}"

@@ -12,9 +12,10 @@ from typing import Any
 
 from edit_harness import durable
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
+from edit_harness.folder.manifests import Manifest, as_json, decoded
 from edit_harness.folder.records import RunFolder, cases_digest
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run.outcome import Run, asked_of
+from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
 
 from ..run.console import err, out
@@ -92,12 +93,12 @@ def check(run: Run) -> None:
             f"{path} is not finished: {run.pending} texts wait for a judge",
             f"edit-harness score {path}",
         )
-    if run.manifest["preview"]:
+    if run.manifest.preview:
         raise UsageError(
-            f"{path} is a preview in {run.manifest['identity']['model']['dtype']}",
+            f"{path} is a preview in {run.manifest.identity.model.dtype}",
             "run it in the precision of record: --dtype float32",
         )
-    if cases_digest(run.cases) != run.manifest["identity"]["task"]["data"]:
+    if cases_digest(run.cases) != run.manifest.identity.task.data:
         raise UsageError(
             f"{path} has {len(run.cases)} of the cases, and a submission has all",
             f"run it without --limit and --samples: {_goes_on(run)}",
@@ -106,7 +107,7 @@ def check(run: Run) -> None:
 
 def _goes_on(run: Run) -> str:
     """Say where a run of all cases goes; that edits share a model, or controls, makes it another run."""
-    alone = run.regime.mode == "single" and not asked_of(run.manifest)
+    alone = run.regime.mode == "single" and not run.manifest.identity.asked
     return "the same folder goes on" if alone else "it is another run, in a folder of its own"
 
 
@@ -117,8 +118,9 @@ def members(run: Run, flags: Flags) -> dict[str, bytes]:
     """
     folder = run.folder.path
     samples, cases = ((folder / name).read_bytes() for name in ("samples.jsonl", "cases.jsonl"))
-    manifest = {k: v if k == "identity" else _without_home(v) for k, v in run.manifest.items()}
-    manifest["cases_sha256"] = bundle.digest(cases)
+    said = as_json(run.manifest) | {"cases_sha256": bundle.digest(cases)}
+    said = {k: v if k == "identity" else _without_home(v) for k, v in said.items()}
+    manifest = decoded(said, Manifest)
     shown = Run(run.folder, run.metrics, manifest, run.everything)
     results = {
         **shown.results(),
@@ -127,15 +129,15 @@ def members(run: Run, flags: Flags) -> dict[str, bytes]:
     submission = {
         "contact": flags.contact,
         "editor": run.label,
-        "fingerprint": manifest["fingerprint"],
+        "fingerprint": manifest.fingerprint,
         "licence": flags.licence,
-        "model": manifest["model"]["name"],
+        "model": manifest.model.name,
         "source": flags.source,
         "tuned_on": flags.tuned_on,
     }
     content = {
         "cases.jsonl": cases,
-        "manifest.json": durable.sealed(manifest),
+        "manifest.json": durable.sealed(as_json(manifest)),
         "results.json": durable.sealed(results),
         "samples.jsonl": samples,
         "submission.json": _document(submission),
@@ -187,14 +189,14 @@ def _verified(path: Path, flags: Flags, run: Run) -> Report:
 
 def _baseline(path: Path, run: Run) -> str:
     """Say how the baseline is made that is missing, and return the name of its file."""
-    identity = run.manifest["identity"]
+    identity = run.manifest.identity
     file = str(path.with_suffix(".baseline.jsonl"))
-    model, task = run.manifest["model"]["path"], identity["task"]["name"]
+    model, task = run.manifest.model.path, identity.task.name
     err.print(
         "note     nobody can check it in full without the values of the unedited model; make them,\n"
         "         and send them along (with --task-args and --model-args as the run had them):\n"
         f"         edit-harness leaderboard baseline -m {model} -t {task} "
-        f"--dtype {identity['model']['dtype']} --out {file}",
+        f"--dtype {identity.model.dtype} --out {file}",
         markup=False, highlight=False, soft_wrap=True,
     )  # fmt: skip
     return file

@@ -41,15 +41,15 @@ class Protocol:
     @classmethod
     def of(cls, run: Run) -> Protocol:
         """Return that of a run."""
-        identity, judge = run.manifest["identity"], run.judge
-        task = identity["task"]
+        identity, judge = run.manifest.identity, run.judge
+        task = identity.task
         return cls(
-            str(task["name"]),
-            str(task["version"]),
-            str(task["data"])[:12],
+            task.name,
+            task.version,
+            task.data[:12],
             str(run.regime),
-            str(identity["model"]["dtype"]),
-            ", ".join([f"{judge['name']} {judge['version']}", *run.served]) if judge else "",
+            identity.model.dtype,
+            ", ".join([f"{judge.name} {judge.version}", *run.served]) if judge else "",
         )
 
     @property
@@ -129,14 +129,13 @@ def _heading(protocol: Protocol) -> tuple[Any, ...]:
 
 def model_of(run: Run) -> str:
     """Return the model's name and, where it is known, its revision."""
-    model = run.manifest["model"]
-    revision = str(model.get("revision") or "")[:12]
-    return f"{model['name']}@{revision}" if revision else str(model["name"])
+    model = run.manifest.model
+    return f"{model.name}@{model.revision[:12]}" if model.revision else model.name
 
 
 def weights_of(run: Run) -> str:
     """Return what tells models apart, whatever they are called: the digest of the weights."""
-    return str(run.manifest["identity"]["model"]["digest"])
+    return run.manifest.identity.model.digest
 
 
 def _board(protocol: Protocol, entrants: Sequence[Entrant]) -> Board:
@@ -153,7 +152,7 @@ def _board(protocol: Protocol, entrants: Sequence[Entrant]) -> Board:
 def _place(entrant: Entrant) -> tuple[str, str, bool, str, str]:
     """Return what rows are sorted by at first: model, the unedited one first, editor."""
     run = entrant.run
-    name, mark = model_of(run), str(run.manifest.get("fingerprint", ""))
+    name, mark = model_of(run), run.manifest.fingerprint
     return name, weights_of(run), not run.unedited, run.label, mark
 
 

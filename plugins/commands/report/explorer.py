@@ -74,15 +74,15 @@ def _data(run: Run, budget: int) -> dict[str, Any]:
 
 
 def _shown(run: Run, data: Mapping[str, Any]) -> dict[str, Any]:
-    identity = run.manifest["identity"]
+    identity = run.manifest.identity
     lines = run.lines
     main = [line for line in lines if not line.measure.detail] or lines
     (alone,) = boards_of([Entrant(run, "")])
     return {
         "label": run.label,
         "model": model_of(run),
-        "task": f"{identity['task']['name']} {identity['task']['version']}",
-        "precision": identity["model"]["dtype"],
+        "task": f"{identity.task.name} {identity.task.version}",
+        "precision": identity.model.dtype,
         "regime": str(run.regime),
         "count": len(run.records),
         "remarks": list(remarks(run)),

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edit_harness.folder.manifests import segments
 from edit_harness.folder.records import INVALID, OK
 from edit_harness.run import remarks as about
 from edit_harness.run.outcome import Run
@@ -31,30 +30,29 @@ class Status:
 
 def provenance(run: Run) -> Iterator[tuple[str, list[str]]]:
     """Yield what identifies a run, a heading with its lines; nothing of the machine's folders."""
-    identity, manifest = run.manifest["identity"], run.manifest
-    editor, task, model = identity["editor"], identity["task"], identity["model"]
-    yield "Editor", [f"{run.label}, {editor['version']}"]
-    yield "Settings", _pairs(editor["fields"]) or ["none"]
-    yield "Where they come from", [manifest["preset"] or "no preset"]
-    if editor["provenance"]:
-        yield "Statistics", [f"{k} {str(v)[:DIGEST]}" for k, v in editor["provenance"].items()]
-    origin = manifest.get("task", {}).get("origin") or "its own data"
-    yield "Task", [f"{task['name']} {task['version']}"]
-    yield "Data", [f"{origin}", f"sha256 {str(task['data'])[:DIGEST]}"]
-    revision = manifest["model"].get("revision")
-    yield "Model", [str(manifest["model"]["name"]), *([f"revision {revision}"] if revision else [])]
-    yield "Weights", [f"sha256 {str(model['digest'])[:DIGEST]}", f"computed in {model['dtype']}"]
+    identity, manifest = run.manifest.identity, run.manifest
+    editor, task, model = identity.editor, identity.task, identity.model
+    yield "Editor", [f"{run.label}, {editor.version}"]
+    yield "Settings", _pairs(editor.fields) or ["none"]
+    yield "Where they come from", [manifest.preset or "no preset"]
+    if editor.provenance:
+        yield "Statistics", [f"{k} {str(v)[:DIGEST]}" for k, v in editor.provenance.items()]
+    yield "Task", [f"{task.name} {task.version}"]
+    yield "Data", [manifest.task.origin or "its own data", f"sha256 {task.data[:DIGEST]}"]
+    revision = manifest.model.revision
+    yield "Model", [manifest.model.name, *([f"revision {revision}"] if revision else [])]
+    yield "Weights", [f"sha256 {model.digest[:DIGEST]}", f"computed in {model.dtype}"]
     yield "Regime", [str(run.regime)]
-    yield "Seed", [str(identity["seed"])]
+    yield "Seed", [str(identity.seed)]
     yield "Cases", [f"{len(run.planned):,} planned, {len(run.records):,} measured"]
     if run.judge:
-        yield "Judge", [f"{run.judge['name']} {run.judge['version']}", *run.served]
-    yield "Code", [_code(part) for part in manifest.get("distributions", ())]
-    made = segments(manifest)
-    for segment in made:
-        rows = f"rows {segment['from']} to {segment['to'] or 'the end'}" if len(made) > 1 else ""
-        yield f"Machine {rows}".rstrip(), _pairs(segment["environment"])
-    yield "Fingerprint", [str(manifest.get("fingerprint", ""))[:DIGEST]]
+        yield "Judge", [f"{run.judge.name} {run.judge.version}", *run.served]
+    yield "Code", [_code(part) for part in manifest.distributions]
+    for part in manifest.segments:
+        several = len(manifest.segments) > 1
+        rows = f" rows {part.first} to {part.last or 'the end'}" if several else ""
+        yield f"Machine{rows}", _pairs(part.environment)
+    yield "Fingerprint", [manifest.fingerprint[:DIGEST]]
 
 
 def _pairs(data: Mapping[str, Any]) -> list[str]:
@@ -68,14 +66,14 @@ def _code(part: Mapping[str, Any]) -> str:
 
 def remarks(run: Run) -> Iterator[str]:
     """Yield what qualifies the numbers, a sentence each."""
-    if note := run.manifest["model"].get("note"):
+    if note := run.manifest.model.note:
         yield f"Model: {note}"
-    if preview := run.manifest["preview"]:
+    if preview := run.manifest.preview:
         yield (
-            f"A preview in {preview['precision']}: rounding alone moves distributions by "
-            f"{preview['floor']:.1e} nats; scores of record are float32."
+            f"A preview in {preview.precision}: rounding alone moves distributions by "
+            f"{preview.floor:.1e} nats; scores of record are float32."
         )
-    yield from (str(note) for note in run.manifest.get("task", {}).get("notes", ()))
+    yield from run.manifest.task.notes
     if run.missing > 0:
         yield f"Not finished: {run.missing:,} records are missing."
     for _, text in about.remarks(run):

@@ -31,24 +31,24 @@ TELLING = (
 
 def facts(run: Run) -> dict[str, str]:
     """Return what a run's numbers depend on, as texts, by the heads that tables give them."""
-    manifest, identity = run.manifest, run.manifest["identity"]
-    model, judge = identity["model"], run.judge
+    manifest, identity = run.manifest, run.manifest.identity
+    model, judge = identity.model, run.judge
     return {
         "Editor": run.label,
-        "Preset": manifest["preset"].partition(" ")[0] or "none",
-        "Fields": _settings(identity["editor"]["fields"]),
-        "Task": identity["task"]["name"],
-        "Version": identity["task"]["version"],
-        "Data": identity["task"]["data"][:SHORT],
-        "Model": manifest["model"]["name"],
-        "Weights": str(model.get("digest", ""))[:SHORT],
-        "Tokenizer": str(model.get("tokenizer", ""))[:SHORT],
-        "Precision": model["dtype"],
+        "Preset": manifest.preset.partition(" ")[0] or "none",
+        "Fields": _settings(identity.editor.fields),
+        "Task": identity.task.name,
+        "Version": identity.task.version,
+        "Data": identity.task.data[:SHORT],
+        "Model": manifest.model.name,
+        "Weights": model.digest[:SHORT],
+        "Tokenizer": model.tokenizer[:SHORT],
+        "Precision": model.dtype,
         "Mode": str(run.regime),
-        "Judge": ", ".join([judge["name"], *run.served]) if judge else "none",
-        "Seed": str(identity["seed"]),
+        "Judge": ", ".join([judge.name, *run.served]) if judge else "none",
+        "Seed": str(identity.seed),
         "Shard": str(run.shard or "all"),
-        "Run": manifest["fingerprint"][:SHORT],
+        "Run": manifest.fingerprint[:SHORT],
     }
 
 
@@ -90,8 +90,8 @@ def _tells(told: Sequence[Mapping[str, str]], heads: Sequence[str], head: str) -
 
 
 def _differing(run: Run, others: Sequence[Run]) -> str:
-    fields = [other.manifest["identity"]["editor"]["fields"] for other in others]
-    own = run.manifest["identity"]["editor"]["fields"]
+    fields = [other.manifest.identity.editor.fields for other in others]
+    own = run.manifest.identity.editor.fields
     return _settings({k: v for k, v in own.items() if any(f.get(k) != v for f in fields)})
 
 
@@ -99,7 +99,7 @@ def together(runs: Sequence[Run]) -> list[list[Run]]:
     """Return runs in the groups that may share a table: of one precision, with the same metrics."""
     found: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
-        kind = (run.manifest["identity"]["model"]["dtype"], *sorted(run.metrics))
+        kind = (run.manifest.identity.model.dtype, *sorted(run.metrics))
         found.setdefault(kind, []).append(run)
     return list(found.values())
 
@@ -250,7 +250,7 @@ def remarks(runs: Sequence[Run]) -> list[str]:
     said: dict[str, list[str]] = {}
     for run in runs:
         qualified = (text for _, text in about.remarks(run))
-        for text in (failed(run), run.manifest["model"].get("note"), *qualified):
+        for text in (failed(run), run.manifest.model.note, *qualified):
             if text:
                 said.setdefault(str(text), []).append(run.label)
     return [
@@ -321,8 +321,8 @@ def sources(runs: Sequence[Run]) -> Grid:
         names = [own["Run"], run.label, own["Task"], f"{own['Model']} {own['Precision']}"]
         rows.append((names, cells))
         settings.setdefault(_told(run), []).append(own["Run"])
-        origin = (run.manifest.get("task") or {}).get("origin", "")
-        origins[f"{task}: data {own['Data']}{origin and f', {origin}'}"] = None
+        origin = run.manifest.task.origin
+        origins[f"{task}: data {own['Data']}{f', {origin}' if origin else ''}"] = None
     notes = [f"{text} ({', '.join(names)})" for text, names in settings.items()]
     heads = ["Run", "Editor", "Task", "Model"]
     return Grid("Runs", heads, ["Cases", "Failed", "No-op"], rows, [*notes, *origins])
@@ -331,8 +331,8 @@ def sources(runs: Sequence[Run]) -> Grid:
 def _told(run: Run) -> str:
     """Return in one line how a run was made, but of its data."""
     own = facts(run)
-    version = run.manifest["identity"]["editor"]["version"]
-    told = [f"{version}, preset {run.manifest['preset'] or 'none'}", own["Fields"], own["Mode"]]
+    version = run.manifest.identity.editor.version
+    told = [f"{version}, preset {run.manifest.preset or 'none'}", own["Fields"], own["Mode"]]
     told += [f"seed {own['Seed']}", f"judge {own['Judge']}", f"weights {own['Weights']}"]
     return f"{run.label}: {'; '.join(filter(None, told))}"
 

@@ -21,7 +21,7 @@ def sheets(table: Printed, every: Sequence[Subsets]) -> Iterator[Sheet]:
     What edited nothing stands in every regime, since there was no edit that could be shared.
     """
     of_tasks = [each for each in every if task_of(each) in table.tasks]
-    for some in _by(of_tasks, lambda each: each.run.manifest["identity"]["model"]["dtype"]):
+    for some in _by(of_tasks, lambda each: each.run.manifest.identity.model.dtype):
         edited = [each for each in some if not each.unedited]
         regimes = dict.fromkeys(str(each.run.regime) for each in edited or some)
         for regime in regimes:
@@ -31,7 +31,7 @@ def sheets(table: Printed, every: Sequence[Subsets]) -> Iterator[Sheet]:
 
 def task_of(each: Subsets) -> str:
     """Return the name of a run's task."""
-    return str(each.run.manifest["identity"]["task"]["name"])
+    return str(each.run.manifest.identity.task.name)
 
 
 def _by(every: Sequence[Subsets], kind: Callable[[Subsets], object]) -> list[Sheet]:
@@ -61,8 +61,8 @@ def _by_data(table: Printed, some: Sequence[Subsets]) -> list[Sheet]:
 
 
 def _data(each: Subsets) -> tuple[str, ...]:
-    task = each.run.manifest["identity"]["task"]
-    return task["name"], task["version"], task["data"]
+    task = each.run.manifest.identity.task
+    return task.name, task.version, task.data
 
 
 def _joins(sheet: Sheet, part: Sheet) -> bool:

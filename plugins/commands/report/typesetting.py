@@ -188,7 +188,7 @@ def _by_model(here: Sequence[Subsets]) -> dict[str, list[Subsets]]:
     """Return runs by their models' names; models of one name have their weights' digests behind it."""
     found: dict[str, list[Subsets]] = {}
     for each in here:
-        found.setdefault(dumps(each.run.manifest["identity"]["model"]), []).append(each)
+        found.setdefault(dumps(each.run.manifest.identity.model), []).append(each)
     told = [facts(own[0].run) for own in found.values()]
     names = Counter(own["Model"] for own in told)
     return {

@@ -84,7 +84,7 @@ def paired_runs(plugins: Plugins, flags: Flags) -> Pairing:
 
 def _shared(first: str, second: str) -> list[str]:
     """Return the metrics that both runs name. Raises `UsageError` if there is none."""
-    one, two = (RunFolder.at(name).manifest().get("metrics", []) for name in (first, second))
+    one, two = (RunFolder.at(name).planned().metrics for name in (first, second))
     if not (both := [name for name in one if name in two]):
         raise UsageError(
             f"{first} and {second} have no metric in common", "name some: --metrics NAME"

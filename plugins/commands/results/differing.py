@@ -17,6 +17,7 @@ from typing import Any
 from edit_harness.encoding import finite
 from edit_harness.folder import manifests
 from edit_harness.folder.changes import Change, changes, identities, short
+from edit_harness.folder.manifests import as_json
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.run.outcome import Run
 
@@ -60,15 +61,19 @@ class Difference:
     @cached_property
     def identity(self) -> list[Change]:
         """What makes them two runs: the parts of the fingerprint."""
-        return identities(*(run.manifest["identity"] for run in self._runs))
+        return identities(*(run.manifest.identity for run in self._runs))
 
     @cached_property
     def environment(self) -> list[Change]:
         """What is recorded besides, and is no part of the fingerprint."""
-        one, two = ({k: run.manifest.get(k) for k in ("judged_by", "cases")} for run in self._runs)
-        for each, run in zip((one, two), self._runs, strict=True):
-            each["environment"] = manifests.values(run.manifest)
-        counts = [len(each.pop("cases") or ()) for each in (one, two)]
+        one, two = (
+            {
+                "judged_by": said.judged_by and as_json(said.judged_by),
+                "environment": manifests.values(said.segments),
+            }
+            for said in (run.manifest for run in self._runs)
+        )
+        counts = [len(run.manifest.cases) for run in self._runs]
         found = list(changes(one, two))
         return found + ([Change("cases", *counts)] if counts[0] != counts[1] else [])
 

@@ -138,7 +138,7 @@ class Pairing:
     @cached_property
     def same_model(self) -> bool:
         """Whether both edited the same weights, in the same precision."""
-        one, two = (run.manifest["identity"]["model"] for run in self._runs)
+        one, two = (run.manifest.identity.model for run in self._runs)
         return bool(one == two)
 
     @cached_property
@@ -155,7 +155,7 @@ class Pairing:
 
     def _alike(self, one: Record, two: Record) -> bool:
         """Tell whether the unedited model gave the same probabilities, where both asked it."""
-        tolerance = TOLERANCES.get(self.first.manifest["identity"]["model"]["dtype"], 0.0)
+        tolerance = TOLERANCES.get(self.first.manifest.identity.model.dtype, 0.0)
         pairs = zip(one.before, two.before, strict=False)
         return all(_distance(a, b) <= tolerance for a, b in pairs)
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+
+from msgspec import structs
 
 from edit_harness.cases import Answers, Case
 from edit_harness.encoding import encode_answer
 from edit_harness.errors import DataError, RunFolderError, UsageError
+from edit_harness.folder.manifests import JudgeId
 from edit_harness.folder.records import Record, RunFolder, Writer
 from edit_harness.interfaces import Metric
 from edit_harness.registry import fields
@@ -107,12 +109,12 @@ def _asked_judge(plugins: Plugins, run: Run, flags: Flags) -> Named | None:
         if given:
             raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
         return None
-    component = plugins.find("judge", flags.judge or (run.judge or {})["name"])
+    component = plugins.find("judge", flags.judge or (run.judge.name if run.judge else ""))
     practical = getattr(component.load(), "practical", ())
     told = flags.judge and any(name not in practical for name in given)
-    same = run.judge and run.judge["name"] == component.name
+    same = run.judge and run.judge.name == component.name
     found = vouching.settings(run, component) if same and not told else {}
-    judge = make_judge(component, {**found, **given}, run.manifest["identity"]["seed"])
+    judge = make_judge(component, {**found, **given}, run.manifest.identity.seed)
     vouching.check(judge, found.keys() - given.keys(), run)
     check_kinds(judge.value, judge.name, run.cases)
     return judge
@@ -123,7 +125,8 @@ def _of_judge(run: Run, judge: Named, flags: Flags) -> Run:
 
     Raises `RunFolderError` if nobody asked for another judge, as after an update of its package.
     """
-    if not run.judge or run.judge == described(judge):
+    now = JudgeId(**described(judge))
+    if not run.judge or run.judge == now:
         if not run.pending:
             note = f"note     no text in {run.folder.path} waits for a judge"
             console.err.print(note, markup=False)
@@ -131,11 +134,11 @@ def _of_judge(run: Run, judge: Named, flags: Flags) -> Run:
     told = f"{run.folder.path} is judged by {_short(run.judge)}"
     if not flags.judge:
         raise RunFolderError(
-            f"{told}, this is {_short(described(judge))}",
+            f"{told}, this is {_short(now)}",
             f"install that one, or have all judged anew in a sibling folder: --judge {judge.name}",
         )
     found = sibling(run, judge, IN_USE)
-    by = _short(described(judge))
+    by = _short(now)
     note = f"note     {told}; the new verdicts are in {found.folder.path}, by {by}"
     console.err.print(note, markup=False)
     return found
@@ -144,14 +147,18 @@ def _of_judge(run: Run, judge: Named, flags: Flags) -> Run:
 def _fill(run: Run, judge: Named, write: Writer) -> None:
     """Give what is pending to a judge, some cases at a time, and write down what it says."""
     waiting = [record for record in run.everything if record.verdicts["pending"]]
-    own = {"judged_by": described(judge), "judge_settings": fields.settings(judge.value)}
+    now = structs.replace(
+        run.manifest,
+        judged_by=JudgeId(**described(judge)),
+        judge_settings=fields.settings(judge.value),
+    )
     spoken = False
     for start in range(0, len(waiting), CASES):
         some = waiting[start : start + CASES]
         filled = _asked(run, judge, some)
         if not spoken and _pending(filled) < _pending(some):
             spoken = True
-            run.folder.write_manifest({**run.manifest, **own})
+            run.folder.write_manifest(now)
         for record in filled:
             write(record)
 
@@ -192,7 +199,7 @@ def _compare(stored: Run, again: Run) -> None:
         )
 
 
-def _short(judge: Mapping[str, Any]) -> str:
-    parts = {"fields": judge["fields"], **judge["provenance"]}
+def _short(judge: JudgeId) -> str:
+    parts = {"fields": judge.fields, **judge.provenance}
     details = ", ".join(f"{key} {value}" for key, value in parts.items() if value)
-    return f"{judge['name']} {judge['version']}" + (f" ({details})" if details else "")
+    return f"{judge.name} {judge.version}" + (f" ({details})" if details else "")

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from edit_harness.folder.records import Record, RunFolder, fingerprint
+from msgspec import structs
+
+from edit_harness.folder.manifests import JudgeId
+from edit_harness.folder.records import Record, RunFolder
 from edit_harness.registry.components import Named, described
 from edit_harness.registry.fields import settings
 from edit_harness.run.judging import NO_JUDGE
@@ -23,21 +26,22 @@ def sibling(run: Run, judge: Named, in_use: str) -> Run:
     What the folder has of the same texts stays, with its verdicts; what has come since is added.
     ``in_use`` is the remedy if another process writes there. Raises `RunFolderError`.
     """
-    identity = {**run.manifest["identity"], "judge": described(judge)}
+    identity = structs.replace(run.manifest.identity, judge=JudgeId(**described(judge)))
     # A path such as "." has no name to go by.
     path = run.folder.path if run.folder.path.name not in ("", "..") else run.folder.path.resolve()
     folder = RunFolder.open(path.parent, f"{path.name}-{judge.name}", identity, new=False)
     with folder.writing(in_use) as write:
-        own = {
-            "identity": identity,
-            "fingerprint": fingerprint(identity),
-            "judged_by": folder.manifest().get("judged_by"),
-            "judge_settings": settings(judge.value),
-        }
+        known = folder.manifest()
+        own = structs.replace(
+            run.manifest,
+            identity=identity,
+            judged_by=known.judged_by if known else None,
+            judge_settings=settings(judge.value),
+        )
         for record in _fresh(run, folder):
             write(record)
         folder.write_cases(run.cases)
-        folder.write_manifest({**run.manifest, **own})
+        folder.write_manifest(own)
     return Run.read(folder, run.metrics)
 
 

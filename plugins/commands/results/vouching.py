@@ -22,7 +22,7 @@ def settings(run: Run, component: Component) -> dict[str, Any]:
     Raises `RunFolderError` for one whose value is of another kind than the judge's own.
     """
     assert run.judge is not None
-    said = {**run.judge["fields"], **(run.manifest.get("judge_settings") or {})}
+    said = {**run.judge.fields, **(run.manifest.judge_settings or {})}
     usual = fields.defaults(component.load())
     for name, value in said.items():
         if name in usual and not _alike(value, usual[name]):

@@ -318,11 +318,11 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
         yield "next", f"edit-harness score {run.folder.path}{who}"
         yield "", run.why_pending
     if run.judge and run.judged:
-        by = f"{run.judge['name']} {run.judge['version']}"
+        by = f"{run.judge.name} {run.judge.version}"
         served = f" ({', '.join(run.served)})" if run.served else ""
         yield (
             "judged",
-            f"{counted(run.judged, 'text')} by {by}{served}  {run.judge.get('note', '')}".rstrip(),
+            f"{counted(run.judged, 'text')} by {by}{served}  {run.judge.note}".rstrip(),
         )
 
 
@@ -334,13 +334,13 @@ def summary(runs: Sequence[Run]) -> Iterator[Table]:
     labels = [
         {
             "Editor": r.label,
-            "Preset": r.manifest["preset"].partition(" ")[0] or "none",
-            "Task": r.manifest["identity"]["task"]["name"],
-            "Model": r.manifest["model"]["name"],
-            "Precision": r.manifest["identity"]["model"]["dtype"],
+            "Preset": r.manifest.preset.partition(" ")[0] or "none",
+            "Task": r.manifest.identity.task.name,
+            "Model": r.manifest.model.name,
+            "Precision": r.manifest.identity.model.dtype,
             "Mode": str(r.regime),
-            "Judge": ", ".join([r.judge["name"], *r.served]) if r.judge else "none",
-            "Seed": str(r.manifest["identity"]["seed"]),
+            "Judge": ", ".join([r.judge.name, *r.served]) if r.judge else "none",
+            "Seed": str(r.manifest.identity.seed),
         }
         for r in runs
     ]

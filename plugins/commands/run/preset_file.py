@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from edit_harness import durable
 from edit_harness.errors import DataError, ResourceError, UsageError
+from edit_harness.folder.manifests import Tuning
 from edit_harness.interfaces import ModelShape
 from edit_harness.registry.presets import shape_of
 from edit_harness.wording import counted
@@ -89,16 +90,16 @@ class Tuned:
         return f"tuned ({told})" + (f" but for {', '.join(other)}" if other else "")
 
     @property
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> Tuning:
         """What the manifest of a run keeps of it."""
-        return {
-            "fields": list(self.chosen),
-            "task": self.task,
-            "cases": len(self.cases),
-            "cases_sha256": self.digest,
-            "marks": sorted(self.cases.values()),
-            "score": dict(self.score),
-        }
+        return Tuning(
+            fields=list(self.chosen),
+            task=self.task,
+            cases=len(self.cases),
+            cases_sha256=self.digest,
+            marks=sorted(self.cases.values()),
+            score=dict(self.score),
+        )
 
     @property
     def digest(self) -> str:

@@ -75,8 +75,8 @@ class Replication:
     def previews(self) -> list[str]:
         """The precisions of runs that are below that of record."""
         every = (run for runs in self.runs.values() for run in runs)
-        found = (run.manifest["preview"] for run in every)
-        return list(dict.fromkeys(each["precision"] for each in found if each))
+        found = (run.manifest.preview for run in every)
+        return list(dict.fromkeys(each.precision for each in found if each))
 
     def compared(self) -> list[Compared]:
         """Return each printed number with ours, in the order of the pack."""

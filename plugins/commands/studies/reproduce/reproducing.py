@@ -184,7 +184,7 @@ def _made(
     for run in running.run_model(
         plugins, as_run(leg, list(editors), model, flags), todo, model, codes
     ):
-        label = labels[run.manifest["identity"]["editor"]["name"]]
+        label = labels[run.manifest.identity.editor.name]
         yield label, replace(run, interval=flags.interval)
 
 

@@ -120,13 +120,13 @@ def preset_of(todo: Sweep, found: Landscape) -> Tuned:
     manifest = best.run.manifest
     usual = fields.defaults(todo.editor.load())
     given = todo.given(best.point)
-    values = manifest["identity"]["editor"]["fields"].items()
+    values = manifest.identity.editor.fields.items()
     kept = {n: v for n, v in values if v is not None and (n in given or usual[n] is None)}
     return Tuned(
         editor=todo.editor.name,
         fields=kept,
         chosen=[axis.field for axis in todo.axes],
-        rest=manifest["preset"],
+        rest=manifest.preset,
         model={
             "name": model.name,
             **vars(shape_of(model.module.config, model.source.family)),
