@@ -13,6 +13,7 @@ from typing import Any
 
 from edit_harness import Case, Probe, Request, Scores
 from edit_harness.folder.log import encoded
+from edit_harness.folder.manifests import Identity, Manifest, ModelInfo, as_json, decoded
 from edit_harness.folder.records import FRAME
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
 
@@ -21,6 +22,32 @@ DATA = Path(os.environ.get("EDIT_HARNESS_SHARED") or ROOT.parent / "shared" / "d
 """Where the genuine data of third parties are, if anywhere."""
 
 REQUEST = Request("{} lives in", "Ada", "Paris", "Rome")
+
+IDENTITY = decoded(
+    {
+        "schema": 4, "metrics": [], "judge": None, "regime": {}, "together": "", "seed": 0, "code": [],
+        "editor": {"name": "none", "version": "1", "fields": {}, "provenance": {}},
+        "task": {"name": "toy", "version": "1", "data": ""},
+        "model": {"digest": "", "config": "", "tokenizer": "", "dtype": "float32"},
+    },
+    Identity,
+)  # fmt: skip
+"""A run that nobody has made."""
+MANIFEST = Manifest(
+    identity=IDENTITY, cases=[], label="none", metrics=[], visits=0, preset="", preview=None,
+    model=ModelInfo(name="toy", path=""),
+)  # fmt: skip
+
+
+def with_entries(manifest: Any, **changes: Any) -> Any:
+    """Return a manifest, or a part of one, with other entries; those within an entry stay."""
+    return decoded(_merged(as_json(manifest), changes), type(manifest))
+
+
+def _merged(one: Any, other: Any) -> Any:
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return other
+    return one | {key: _merged(one.get(key), value) for key, value in other.items()}
 
 
 def scores(*candidates: Sequence[float], wrong: Sequence[int] = ()) -> Scores:

@@ -14,6 +14,7 @@ import edit_harness as eh
 from edit_harness import durable
 from edit_harness.encoding import decode_answer, decode_case, encode_case
 from edit_harness.folder import records
+from edit_harness.folder.manifests import Manifest, as_json, decoded
 from edit_harness.registry.components import make_metrics, source_of
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.assembly import make_benchmark
@@ -52,7 +53,7 @@ class Forgery:
 
     def identify(self) -> None:
         """Let everything bear the fingerprint that follows from the identity."""
-        mark = records.fingerprint(self.manifest["identity"])
+        mark = durable.digest(self.manifest["identity"])
         self.manifest["fingerprint"] = self.submission["fingerprint"] = mark
         for row in self.rows:
             row["fp"] = mark[:12]
@@ -72,7 +73,7 @@ class Forgery:
         order = {data["id"]: i for i, data in enumerate(self.cases)}
         found = {(row["case"], row["state"]): record_of(row) for row in self.rows if "case" in row}
         everything = sorted(found.values(), key=lambda record: order.get(record.case, len(order)))
-        run = Run(None, metrics, self.manifest, everything)
+        run = Run(None, metrics, decoded(self.manifest, Manifest), everything)
         run.cases, run.by_id = list(known.values()), known
         self.results = run.results()
 
@@ -144,9 +145,7 @@ def honest(folder: Path, **changes) -> tuple[Forgery, Path, Run]:
     benchmark = make_benchmark(plugins(), "counterfactplus", args, model.source)
     path = folder / "baseline.jsonl"
     write(path, baselining.header(model, benchmark), baselining.measured(model, benchmark.cases))
-    manifest = {
-        k: v for k, v in json.loads(json.dumps(run.folder.manifest())).items() if k != "sha256"
-    }
+    manifest = json.loads(json.dumps(as_json(run.folder.planned())))
     mark = manifest["fingerprint"]
     return (
         Forgery(

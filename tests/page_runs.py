@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from builders import record
+from builders import record, with_entries
 from test_runner import Push
 
 from edit_harness import Case, Choose, Generate, Probe, Request, evaluate
@@ -91,26 +89,25 @@ def spoilt(run: Run, part: list[str]) -> Run:
     cases = [_case(f"{i} {text}", text) for i, text in enumerate(part)]
     records = [_record(case, text, run.records[0]) for case, text in zip(cases, part, strict=True)]
     together = "\n".join(part)
-    manifest: dict[str, Any] = copy.deepcopy(dict(run.manifest))
-    manifest |= {"label": together, "preset": together, "fingerprint": together}
-    manifest["model"] |= {"name": together, "note": together, "revision": together}
-    manifest["task"] |= {"origin": together, "notes": part}
-    environment = dict(enumerate(part))
-    manifest["segments"] = [{"from": 0, "to": None, "environment": environment}]
-    manifest["distributions"] = [{"name": t, "version": t, "digest": t, "source": t} for t in part]
-    identity = manifest["identity"]
-    identity["task"] |= {"name": together, "version": together, "data": together}
-    identity["editor"] |= {"version": together, "fields": {t: t for t in part}}
-    identity["model"] |= {"dtype": together, "digest": together}
-    return altered(run, cases, records, manifest)
+    environment = {str(i): text for i, text in enumerate(part)}
+    return altered(
+        run, cases, records, label=together, preset=together, fingerprint=together,
+        model={"name": together, "note": together, "revision": together},
+        task={"origin": together, "notes": part},
+        segments=[{"from": 0, "to": None, "environment": environment}],
+        distributions=[{"name": t, "version": t, "digest": t, "source": t} for t in part],
+        identity={
+            "task": {"name": together, "version": together, "data": together},
+            "editor": {"version": together, "fields": {t: t for t in part}},
+            "model": {"dtype": together, "digest": together},
+        },
+    )  # fmt: skip
 
 
-def altered(
-    run: Run, cases: list[Case], records: list[Record], manifest: Mapping[str, Any] | None = None
-) -> Run:
+def altered(run: Run, cases: list[Case], records: list[Record], **manifest: Any) -> Run:
     """Return a run of other cases and records; what its manifest says besides may differ."""
     planned = {"cases": [case.id for case in cases], "visits": len(records)}
-    made = Run(run.folder, run.metrics, {**run.manifest, **(manifest or {}), **planned}, records)
+    made = Run(run.folder, run.metrics, with_entries(run.manifest, **manifest, **planned), records)
     made.cases, made.by_id = cases, {case.id: case for case in cases}
     return made
 

@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from builders import MANIFEST, with_entries
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,15 +51,10 @@ def written(folder, cases, sides, judge=None):
     folder.mkdir(parents=True)
     run = RunFolder(folder)
     run.write_cases(cases)
-    identity = {
-        "regime": {"mode": "single", "checkpoints": []}, "judge": judge, "seed": 0, "task": {"name": "toy"},
-    }  # fmt: skip
+    names = [case.id for case in cases]
     run.write_manifest(
-        {
-            "cases": [case.id for case in cases], "identity": identity, "label": "none", "metrics": [],
-            "model": {}, "preset": "", "preview": None, "visits": len(cases),
-        }
-    )  # fmt: skip
+        with_entries(MANIFEST, identity={"judge": judge}, cases=names, visits=len(cases))
+    )
     with run.writing() as write:
         for case, (before, after) in zip(cases, sides, strict=True):
             before, after = ([encode_answer(answer) for answer in side] for side in (before, after))

@@ -349,21 +349,21 @@ def test_other_software_goes_on_where_it_answers_the_same(assembled, interrupted
     made, folder, _, rows = interrupted(regime)
     mine = run(made, folder)
     assert mine.estimates == whole.estimates
-    first, second = mine.manifest["segments"]
-    assert (first["from"], first["to"], first["environment"]["torch"]) == (0, rows - 1, "1.0")
-    assert (second["from"], second["to"]) == (rows, None)
-    assert second["environment"] == made.environment
-    assert second["asked"]["cases"] >= 2
-    assert second["asked"]["apart"] == 0
+    first, second = mine.manifest.segments
+    assert (first.first, first.last, first.environment["torch"]) == (0, rows - 1, "1.0")
+    assert (second.first, second.last) == (rows, None)
+    assert second.environment == made.environment
+    assert second.asked.cases >= 2
+    assert second.asked.apart == 0
     (told,) = (text for _, text in remarks(mine) if "made with" in text)
     assert told.startswith(f"from row {rows} on made with torch {version('torch')}, not 1.0: ")
-    assert run(made, made.open(folder.path.parent)).manifest["segments"] == [first, second]
+    assert run(made, made.open(folder.path.parent)).manifest.segments == [first, second]
 
 
 def test_other_software_that_answers_otherwise_ends_it(interrupted, monkeypatch):
     """Item 8 of issue I: no row is written, and the manifest stays as it was."""
     made, folder, _, _ = interrupted()
-    before = folder.samples.read_bytes(), folder.manifest()["segments"]
+    before = folder.samples.read_bytes(), folder.manifest().segments
 
     def moved(answer):
         logprobs = tuple(tuple(x - 2e-4 for x in row) for row in answer.logprobs)
@@ -373,7 +373,7 @@ def test_other_software_that_answers_otherwise_ends_it(interrupted, monkeypatch)
     with pytest.raises(RunFolderError, match=r"go on with torch .*, not 1.0: 4 finished") as error:
         run(made, folder)
     assert (error.value.code, "--new" in error.value.remedy) == (7, True)
-    assert (folder.samples.read_bytes(), folder.manifest()["segments"]) == before
+    assert (folder.samples.read_bytes(), folder.manifest().segments) == before
 
 
 def test_software_that_numbers_do_not_depend_on_is_only_noted(interrupted, monkeypatch):
@@ -383,19 +383,8 @@ def test_software_that_numbers_do_not_depend_on_is_only_noted(interrupted, monke
     monkeypatch.setattr(evaluation.Evaluation, "environment", made_with)
     run(made, folder)
     assert editor.edited == [[name] for name in NAMES[rows:]]
-    first, second = folder.manifest()["segments"]
-    assert (second["from"], "asked" in second) == (rows, False)
+    first, second = folder.manifest().segments
+    assert (second.first, bool(second.asked)) == (rows, False)
     monkeypatch.setattr(evaluation.Evaluation, "environment", {**made_with, "torch": "2.0"})
     run(made, made.open(folder.path.parent))
-    assert folder.manifest()["segments"] == [first, second]
-
-
-def test_a_folder_of_before_there_were_segments_goes_on(interrupted):
-    """Item 8 of issue I: its environment is that of its rows."""
-    made, folder, _, rows = interrupted()
-    manifest = folder.manifest()
-    (segment,) = manifest.pop("segments")
-    folder.write_manifest({**manifest, "environment": segment["environment"]})
-    mine = run(made, folder)
-    assert [each["from"] for each in mine.manifest["segments"]] == [0, rows]
-    assert "environment" not in mine.manifest
+    assert folder.manifest().segments == [first, second]

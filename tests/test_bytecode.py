@@ -118,7 +118,7 @@ def test_a_class_without_a_file_is_a_package_in_memory():
     assert file_of(made(CLASS)) is None
     assert (package.name, package.version, package.source) == ("Mine", "", "in memory")
     assert package.digest == digest(CLASS)
-    assert package.identity["digest"] == package.digest
+    assert package.identity.digest == package.digest
 
 
 def test_what_comes_from_stdin_has_one_digest_in_every_process():

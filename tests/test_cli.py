@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import record
+from builders import IDENTITY, MANIFEST, record, with_entries
 from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
@@ -469,8 +469,8 @@ def test_a_damaged_run_hides_no_other(tell, folder):
     for name, text in (("a", "{bad"), ("b", "[1]")):
         Path("results", name).mkdir(parents=True)
         Path("results", name, "manifest.json").write_text(text)
-    whole = RunFolder.open(Path("results"), "c", {}, new=False)
-    whole.write_manifest({"identity": {}, "cases": ["0"], "visits": 1})
+    whole = RunFolder.open(Path("results"), "c", IDENTITY, new=False)
+    whole.write_manifest(with_entries(MANIFEST, cases=["0"], visits=1))
     result = tell("ls", "runs")
     assert result.exit_code == 0
     assert result.stdout.count("BROKEN") == 2

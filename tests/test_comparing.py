@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from builders import with_entries
 from click.testing import CliRunner
 from made_runs import made
 from test_cli import failed
@@ -147,7 +148,7 @@ def test_metrics_that_fit_no_case(tell, runs):
 
 def test_a_run_that_is_not_finished(tell, runs, folder):
     run = made(folder, "prompt", count=3)
-    run.folder.write_manifest({**run.folder.manifest(), "visits": 5})
+    run.folder.write_manifest(with_entries(run.folder.manifest(), visits=5))
     failed(tell(runs[0], run.folder.path), 7, "is not finished: 2 records missing")
 
 

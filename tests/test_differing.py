@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from builders import with_entries
 from click.testing import CliRunner
 from made_runs import made
 from test_cli import failed
@@ -11,6 +12,7 @@ from test_runner import Push
 
 from edit_harness import Regime
 from edit_harness.cli import main
+from edit_harness.folder.manifests import as_json
 from edit_harness_plugins.commands.results.differing import Change, Difference
 
 
@@ -92,12 +94,13 @@ def test_cases_of_another_content_are_not_compared(folder, runs):
 
 
 def test_code_data_and_environment_are_told_apart(runs):
-    code = [[name, "0" * 64] for name, _ in runs[0].manifest["identity"]["code"][:1]]
-    code += runs[0].manifest["identity"]["code"][1:]
-    identity = {**runs[0].manifest["identity"], "code": code, "seed": 7}
-    (segment,) = runs[0].manifest["segments"]
-    older = {**segment, "environment": {**segment["environment"], "torch": "1.0"}}
-    other = {**runs[0].manifest, "identity": identity, "segments": [older]}
+    manifest = runs[0].manifest
+    code = [[name, "0" * 64] for name, _ in manifest.identity.code[:1]] + [
+        *manifest.identity.code[1:]
+    ]
+    (segment,) = manifest.segments
+    older = as_json(with_entries(segment, environment={"torch": "1.0"}))
+    other = with_entries(manifest, identity={"code": code, "seed": 7}, segments=[older])
     found = Difference(runs[0], replace(runs[0], manifest=other))
     assert {c.field for c in found.identity} == {f"code.{code[0][0]}", "seed"}
     assert [c.field for c in found.environment] == ["environment.torch"]

@@ -116,8 +116,8 @@ def test_what_numbers_depend_on_is_in_the_folders_name(evaluate, model):
 
 def test_the_seed_reaches_editor_and_intervals(evaluate):
     one, other = evaluate(), evaluate(seed=1)
-    assert one.manifest["identity"]["editor"]["fields"]["seed"] == 0
-    assert other.manifest["identity"]["editor"]["fields"]["seed"] == 1
+    assert one.manifest.identity.editor.fields["seed"] == 0
+    assert other.manifest.identity.editor.fields["seed"] == 1
 
 
 def test_objects_serve_as_well_as_names(evaluate, tmp_path):
@@ -200,13 +200,13 @@ def test_limits_and_samples_that_leave_nothing(evaluate):
 
 def test_the_manifest_says_where_numbers_come_from(evaluate):
     manifest = evaluate().folder.manifest()
-    assert manifest["identity"]["editor"]["fields"]["layer"] == 0
-    assert manifest["identity"]["editor"]["version"].startswith("edit-harness ")
-    assert manifest["identity"]["model"]["dtype"] == "float32"
-    (segment,) = manifest["segments"]
+    assert manifest.identity.editor.fields["layer"] == 0
+    assert manifest.identity.editor.version.startswith("edit-harness ")
+    assert manifest.identity.model.dtype == "float32"
+    (segment,) = manifest.segments
     assert segment["environment"]["torch"] == torch.__version__
-    assert manifest["label"] == "rome[C=I]"
-    assert manifest["cases"] == ["0", "1", "2", "3"]
+    assert manifest.label == "rome[C=I]"
+    assert manifest.cases == ["0", "1", "2", "3"]
 
 
 NOTHING = """
@@ -227,7 +227,7 @@ def test_the_manifest_says_what_code_a_run_is_of(evaluate, tmp_path, monkeypatch
     file = tmp_path / "mine.py"
     file.write_text(NOTHING)
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
-    code = evaluate(editor="nothing-yet", editor_args={}).manifest["distributions"]
+    code = evaluate(editor="nothing-yet", editor_args={}).manifest.distributions
     assert [part["name"] for part in code] == ["edit-harness", "mine.py"]
     assert code[1]["source"] == str(file)
     assert code[1]["version"] == ""
@@ -255,7 +255,7 @@ def test_an_object_of_ones_own_is_identified_by_its_file(evaluate):
 
     run = evaluate(editor=Mine(), editor_args={}, limit=1)
     assert not run.failures
-    code = run.manifest["distributions"]
+    code = run.manifest.distributions
     assert [part["name"] for part in code] == ["edit-harness", "test_evaluation.py"]
 
 
@@ -280,9 +280,9 @@ def edit_harness_register_metrics(register):
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", ":".join(map(str, files)))
     settings = {"editor": "nothing-yet", "editor_args": {}, "limit": 1, "metrics": ["zero"]}
     run = evaluate(**settings)
-    assert [part["source"] for part in run.manifest["distributions"][1:]] == list(map(str, files))
-    code = [[part["name"], part["digest"]] for part in run.manifest["distributions"]]
-    assert run.manifest["identity"]["code"] == sorted(code)
+    assert [part["source"] for part in run.manifest.distributions[1:]] == list(map(str, files))
+    code = [[part["name"], part["digest"]] for part in run.manifest.distributions]
+    assert run.manifest.identity.code == sorted(code)
     for file in files:
         file.write_text(file.read_text() + "\n# changed\n")
         changed = evaluate(**settings)
@@ -300,7 +300,7 @@ def test_a_class_of_a_notebook_that_is_written_anew_is_another_run(evaluate):
         run = evaluate(editor=in_memory(text.format(body)).Mine(), editor_args={}, limit=1)
         folders.append(run.folder.path)
     assert folders[0] == folders[1] != folders[2]
-    assert "in memory" in [part["source"] for part in run.manifest["distributions"]]
+    assert "in memory" in [part["source"] for part in run.manifest.distributions]
 
 
 def test_both_spellings_of_a_text_give_the_same_run(evaluate, tmp_path):
@@ -427,12 +427,12 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
     ids = [case.id for case in benchmark.cases]
     assert run(samples=[ids[3], ids[1]]).planned == [ids[1], ids[3]]
     assert run(limit=1).planned == ids[:1]
-    assert run(samples=[ids[3]]).folder.manifest()["cases"] == [ids[0], ids[1], ids[3]]
+    assert run(samples=[ids[3]]).folder.manifest().cases == [ids[0], ids[1], ids[3]]
     whole = run()
     assert whole.planned == ids
-    assert cases_digest(whole.cases) == whole.manifest["identity"]["task"]["data"]
+    assert cases_digest(whole.cases) == whole.manifest.identity.task.data
     (whole.folder.path / "manifest.json").write_text("{")
-    assert run(limit=2).folder.manifest()["cases"] == ids, "rows say which there were"
+    assert run(limit=2).folder.manifest().cases == ids, "rows say which there were"
 
 
 def test_another_model_in_the_place_of_the_first_is_told(tmp_path):

@@ -4,12 +4,12 @@ import errno
 from itertools import count
 
 import pytest
+from builders import IDENTITY, MANIFEST, with_entries
 from faults import ERRORS, SHORT, failing
 
 from edit_harness.errors import HarnessError, ResourceError
 from edit_harness.folder.records import Record, RunFolder
 
-IDENTITY = {"faulty": True}
 ROWS = 6
 HARMLESS = (SHORT, errno.EINTR)
 
@@ -17,7 +17,7 @@ HARMLESS = (SHORT, errno.EINTR)
 def complete(parent, rows=ROWS):
     """Do what a run does with its folder, as far as it lacks it; return what is in it."""
     folder = RunFolder.open(parent, "run", IDENTITY, new=False)
-    folder.write_manifest({"identity": IDENTITY, "visits": ROWS})
+    folder.write_manifest(with_entries(MANIFEST, visits=ROWS))
     with folder.writing() as writer:
         there = {record.case for record in folder.records()}
         for number in range(rows):

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from builders import with_entries
 from made_runs import made
 from test_runner import Push
 
@@ -41,10 +42,7 @@ def sizes(tmp_path_factory):
 def seesaw(runs):
     """A run whose cases have sets and whose values have groups, as of Seesaw-CF."""
     run = replace(runs[0])
-    identity = {
-        **run.manifest["identity"],
-        "task": {"name": "seesaw-cf", "version": "1", "data": ""},
-    }
+    task = {"name": "seesaw-cf", "version": "1", "data": ""}
     from edit_harness_plugins.metrics.people.confidence import Confidence
 
     rows = []
@@ -54,7 +52,7 @@ def seesaw(runs):
             values |= {f"pre_D{group}": 0.5, f"post_D{group}": 0.5 - 0.1 * i}
         rows.append(replace(r, values={"confidence": values}))
     made_up = replace(
-        run, manifest={**run.manifest, "identity": identity}, everything=rows,
+        run, manifest=with_entries(run.manifest, identity={"task": task}), everything=rows,
         metrics={"confidence": Confidence()},
     )  # fmt: skip
     cases = [replace(case, tags={"edited": "P21", "set": "P21_P101"}) for case in run.cases]
@@ -86,13 +84,12 @@ def test_measures_stand_against_the_models_sizes(sizes, tmp_path):
     paths, _ = draw(sizes, tmp_path)
     (path,) = [path for path in paths if path.name == "size.svg"]
     found = texts(path)
-    counts = [_short(run.manifest["model"]["parameters"]) for run in sizes]
+    counts = [_short(run.manifest.model.parameters) for run in sizes]
     assert set(counts) | {"parameters", "prompt", "unedited", "NKL+ ↓, nats"} <= set(found)
 
 
 def test_runs_that_do_not_say_their_size_are_missed(sizes, tmp_path):
-    model = {k: v for k, v in sizes[0].manifest["model"].items() if k != "parameters"}
-    older = replace(sizes[0], manifest={**sizes[0].manifest, "model": model})
+    older = replace(sizes[0], manifest=with_entries(sizes[0].manifest, model={"parameters": 0}))
     _, missing = draw([older, sizes[1]], tmp_path)
     (line,) = [line for line in missing if line.startswith("figure size")]
     assert line.endswith("not all runs say how many parameters")
@@ -130,14 +127,13 @@ def test_panels_under_each_other_have_one_axis(seesaw, monkeypatch):
 
 def test_seeds_are_no_sizes(sizes, tmp_path):
     """A line joins runs of one seed: of another there is but one size here."""
-    identity = {**sizes[1].manifest["identity"], "seed": 7}
-    other = replace(sizes[1], manifest={**sizes[1].manifest, "identity": identity})
+    other = replace(sizes[1], manifest=with_entries(sizes[1].manifest, identity={"seed": 7}))
     assert len(list(figures._sizes([Subsets(run) for run in (sizes[0], sizes[1])]))) == 1
     assert len(list(figures._sizes([Subsets(run) for run in (sizes[0], other)]))) == 0
 
 
 def test_a_dollar_is_no_formula(runs, tmp_path):
-    named = replace(runs[2], manifest={**runs[2].manifest, "label": "a$b$"})
+    named = replace(runs[2], manifest=with_entries(runs[2].manifest, label="a$b$"))
     paths, _ = draw([named], tmp_path)
     assert "a$b$" in texts(paths[0])
 

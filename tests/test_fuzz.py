@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from builders import REQUEST
+from builders import MANIFEST, REQUEST, with_entries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,11 +24,11 @@ ROWS = 6
 
 
 def made(parent, seed):
-    identity = {"seed": seed}
-    folder = RunFolder.open(parent, "run", identity, new=False)
+    manifest = with_entries(MANIFEST, identity={"seed": seed}, visits=ROWS)
+    folder = RunFolder.open(parent, "run", manifest.identity, new=False)
     names = [f"case {number}" for number in range(ROWS)]
     folder.write_cases([Case(name, (REQUEST,), ()) for name in names])
-    folder.write_manifest({"identity": identity, "cases": names, "visits": ROWS})
+    folder.write_manifest(with_entries(manifest, cases=names))
     with folder.writing() as writer:
         for number, name in enumerate(names):
             first = writer(row(name, number + seed, "error" if number == 1 else "ok"))

@@ -213,7 +213,7 @@ def test_a_package_objects_to_answers(also, tmp_path):
         @staticmethod
         @hookimpl
         def edit_harness_check_answers(source, identity, answered):
-            seen.append((identity["task"]["name"], [case.id for case, _ in answered()]))
+            seen.append((identity.task.name, [case.id for case, _ in answered()]))
             return "I know this model otherwise"
 
     also(Witness)

@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import with_entries
 from sharded import BAD, NAMES, SINGLE, assembled, documents, made, plugins, shards, timeless
 
 from edit_harness import UsageError
 from edit_harness.errors import RunFolderError
 from edit_harness.folder import manifests
+from edit_harness.folder.manifests import as_json
 from edit_harness.folder.records import RunFolder
 from edit_harness.interfaces import Regime
 from edit_harness.run import runner
@@ -51,8 +53,7 @@ def joined(names, output, **settings):
 def changed(folder, **fields):
     """Change what a shard's manifest says of it, with a digest that fits."""
     folder = RunFolder(folder)
-    manifest = folder.manifest()
-    folder.write_manifest({**manifest, "shard": {**manifest["shard"], **fields}})
+    folder.write_manifest(with_entries(folder.manifest(), shard=fields))
 
 
 def cut(folder, rows):
@@ -277,20 +278,22 @@ def test_cases_that_are_not_the_plans_are_told(parts, tmp_path):
 def test_other_environments_are_allowed_and_noted(parts, tmp_path):
     folder = RunFolder(parts[1])
     manifest = folder.manifest()
-    (segment,) = manifest["segments"]
+    (segment,) = manifest.segments
     environment = {**segment["environment"], "device": "cuda"}
-    folder.write_manifest({**manifest, "segments": [{**segment, "environment": environment}]})
+    folder.write_manifest(
+        with_entries(manifest, segments=[as_json(with_entries(segment, environment=environment))])
+    )
     run = joined(parts, tmp_path)
     assert run.folder.notes == [
         "the shards were run with more than one device: cpu (shard 1, 3); cuda (shard 2)"
     ]
-    assert manifests.values(run.manifest)["device"] == "cpu, cuda"
+    assert manifests.values(run.manifest.segments)["device"] == "cpu, cuda"
 
 
 def judge(folder, name, text):
     """Let a judge have said something of a folder's last record, which nobody ran again."""
-    said = {"name": name, "version": "1", "fields": {}, "provenance": {}}
-    folder.write_manifest({**folder.manifest(), "judged_by": said if name else None})
+    by = {"name": name, "version": "1", "fields": {}, "provenance": {}}
+    folder.write_manifest(with_entries(folder.manifest(), judged_by=by if name else None))
     *_, record = folder.records()
     answers = [*record.before[:2], {"text": "Oslo", "verdict": text}]
     with folder.writing() as write:

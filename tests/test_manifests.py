@@ -4,16 +4,15 @@ import copy
 import json
 
 import pytest
-from builders import record
+from builders import ROOT, record
 from click.testing import CliRunner
 
 import edit_harness as eh
+from edit_harness import durable
 from edit_harness.cli import main
-from edit_harness.errors import RunFolderError
 from edit_harness.folder import manifests
+from edit_harness.folder.manifests import Identity, Manifest
 from edit_harness.testing.tiny import tiny_model
-
-WRONG = (None, 1.5, "x", "\ud800", [1], [None], [{}], {"a": 1})
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +27,33 @@ def folder(tmp_path_factory):
     return run.folder
 
 
-SHARD = {
-    "number": 1, "of": 2, "cases": ["0"], "cases_digest": "", "planned": 1, "spans": [], "visits": [],
+EXTRA = {
+    "tuned": {"fields": ["layer"], "task": "toy", "cases": 1, "cases_sha256": "", "marks": [], "score": {}},
+    "preview": {"precision": "float16", "floor": 0.1, "largest": 0.2},
+    "shard": {
+        "number": 1, "of": 2, "cases": ["0"], "cases_digest": "", "planned": 1, "spans": [[0, 1]],
+        "visits": [["0", 0]],
+    },
 }  # fmt: skip
+FREE = ("found", "fields", "provenance", "environment", "score", "distributions", "let_in")
+"""Entries that hold what others decide."""
 
 
-def changed(manifest, name, value):
+def places(said, *way):
+    """Yield the ways to all entries of a form that is ours."""
+    for name, value in said.items() if isinstance(said, dict) else ():
+        yield (*way, name)
+        if name not in FREE:
+            yield from places(value, *way, name)
+
+
+def changed(manifest, way, value):
     """Return a manifest with another value in a place, or without it if the value is an ellipsis."""
     other = copy.deepcopy(manifest)
-    *parents, last = name.split(".")
+    *parents, last = way
     place = other
     for parent in parents:
-        place = place.setdefault(parent, {})
+        place = place[parent]
     if value is ...:
         place.pop(last, None)
     else:
@@ -47,30 +61,38 @@ def changed(manifest, name, value):
     return other
 
 
-def test_what_a_run_writes_is_of_the_form(folder):
-    manifests.check(folder.manifest(), folder.path, numbers=True)
+def test_an_entry_of_another_kind_is_damage(folder):
+    whole = manifests.as_json(folder.manifest()) | EXTRA
+    assert manifests.as_json(manifests.decoded(whole, Manifest)).keys() == whole.keys()
+    for way in places(whole):
+        wrong = 5 if isinstance(way_to(whole, way), str | list | dict | None) else "five"
+        with pytest.raises(ValueError, match=way[-1]):
+            manifests.decoded(changed(whole, way, wrong), Manifest)
 
 
-@pytest.mark.parametrize("name", [*manifests.KINDS])
-def test_an_entry_of_another_kind_is_damage(folder, name):
-    manifest, kind = folder.manifest(), manifests.KINDS[name]
-    wrong = [v for v in WRONG if not isinstance(v, kind)]
-    for value in wrong:
-        if name == "preview.floor":
-            manifest["preview"] = {}
-        if name.startswith("shard."):
-            manifest["shard"] = SHARD
-        if name.startswith("tuned."):
-            manifest["tuned"] = {}
-        with pytest.raises(RunFolderError, match="is missing or of another kind") as e:
-            manifests.check(changed(manifest, name, value), folder.path)
-        assert name in e.value.cause
+def way_to(said, way):
+    for name in way:
+        said = said[name]
+    return said
 
 
-@pytest.mark.parametrize("name", [*manifests.NEEDED, *manifests.NUMBERED])
-def test_what_is_needed_is_missed(folder, name):
-    with pytest.raises(RunFolderError, match=name):
-        manifests.check(changed(folder.manifest(), name, ...), folder.path, numbers=True)
+@pytest.mark.parametrize(
+    "way", [("label",), ("visits",), ("identity",), ("identity", "seed"), ("identity", "judge")]
+)
+def test_what_is_needed_is_missed(folder, way):
+    with pytest.raises(ValueError, match=f"missing required field `{way[-1]}`"):
+        manifests.decoded(changed(manifests.as_json(folder.manifest()), way, ...), Manifest)
+
+
+def test_identities_of_before_have_the_same_fingerprints():
+    """Those of 252 runs, as they were written before identities had types."""
+    runs = json.loads((ROOT / "tests" / "contracts" / "numbers.json").read_text())
+    for run in runs.values():
+        told = copy.deepcopy(run["identity"]) | {"code": [["edit-harness", "0" * 64]]}
+        for part in ("editor", "task", "judge"):
+            if told[part]:
+                told[part].setdefault("version", "1")
+        assert manifests.fingerprint(manifests.decoded(told, Identity)) == durable.digest(told)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +104,15 @@ def test_what_is_needed_is_missed(folder, name):
         ("judged_by", {"name": "openai"}),
         ("identity.judge", {"name": 1, "version": "", "fields": {}, "provenance": {}}),
         ("identity.regime.unheard", 1),
-        ("identity.regime", {"mode": "single"}),
+        ("identity.regime", {"mode": "at leisure"}),
     ],
 )
 def test_a_command_says_so(folder, name, value):
-    kept = folder.manifest()
-    folder.write_manifest(changed(kept, name, value))
+    path = folder.path / "manifest.json"
+    kept = path.read_bytes()
+    data = changed(json.loads(kept), name.split("."), value)
+    path.write_bytes(durable.sealed(data | {"fingerprint": durable.digest(data["identity"])}))
     told = CliRunner().invoke(main, ["score", str(folder.path)])
-    folder.write_manifest(kept)
+    path.write_bytes(kept)
     assert told.exit_code == 7, told.output
     assert len(told.stderr.splitlines()) == 2

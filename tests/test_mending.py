@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from builders import IDENTITY, MANIFEST
 from click.testing import CliRunner
 from test_fuzz import made
 
@@ -139,9 +140,9 @@ def test_a_link_is_not_followed(run, tmp_path):
 
 
 def test_the_documents_of_another_run_are_said_and_no_row_moved(run, tmp_path):
-    other = RunFolder.open(tmp_path, "other", {"schema": 4}, new=False)
+    other = RunFolder.open(tmp_path, "other", IDENTITY, new=False)
     other.write_cases([])
-    other.write_manifest({"identity": {"schema": 4}, "cases": [], "visits": 0})
+    other.write_manifest(MANIFEST)
     before = (run / "samples.jsonl").read_bytes()
     for name in ("manifest.json", "cases.jsonl"):
         (run / name).write_bytes((other.path / name).read_bytes())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from builders import record
+from builders import record, with_entries
 from click.testing import CliRunner
 from test_runner import Push
 from test_stats import bent
@@ -358,7 +358,8 @@ def test_models_that_judged_are_named(evaluate):
         for status, score, served in (("decided", 1.0, "a"), ("unparsed", None, "b"))
     )
     rows = [replace(run.everything[0], after=[one, two])]
-    manifest = {**run.manifest, "judged_by": {"name": "polly", "version": "2", "note": "a parrot"}}
+    by = {"name": "polly", "version": "2", "note": "a parrot", "fields": {}, "provenance": {}}
+    manifest = with_entries(run.manifest, judged_by=by)
     judged = replace(run, everything=rows, manifest=manifest)
     assert (judged.unparsed, judged.judged, judged.served) == (1, 2, ["a", "b"])
     said = " ".join(text for _, text in console.remarks(judged))
@@ -485,8 +486,7 @@ def test_a_plot_joins_before_and_after_of_the_same_cases(evaluate):
 def test_no_seed_moves_an_interval(evaluate):
     """Item 24 of issue 18: a submitter cannot shop for one, since the rule draws nothing."""
     run = evaluate()
-    identity = {**run.manifest["identity"], "seed": 300}
-    other = replace(run, manifest={**run.manifest, "identity": identity})
+    other = replace(run, manifest=with_entries(run.manifest, identity={"seed": 300}))
     for interval in ("student", "percentile", "published"):
         one, two = (replace(each, interval=interval).estimates for each in (run, other))
         assert {n: str(e) for n, e in one.items()} == {n: str(e) for n, e in two.items()}

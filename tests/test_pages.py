@@ -195,7 +195,7 @@ def test_the_page_has_every_number_of_the_table_and_every_status(base):
         ("edit_failed", 1, "counted as failures"),
     ]
     assert base.failures[0].message in html.replace("&#39;", "'")
-    assert base.manifest["fingerprint"][:16] in html
+    assert base.manifest.fingerprint[:16] in html
 
 
 def test_probabilities_in_the_page_are_those_of_the_answers(base):

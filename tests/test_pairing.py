@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from builders import with_entries
 from made_runs import NAMES, made
 from scipy import stats as scipy_stats
 from test_runner import Push
@@ -204,9 +205,7 @@ def test_cases_that_were_otherwise_before_the_edit_are_left_out(runs):
 
 
 def test_another_model_may_say_something_else_before_the_edit(runs):
-    identity = runs[1].manifest["identity"]
-    model = {**identity["model"], "digest": "another"}
-    manifest = {**runs[1].manifest, "identity": {**identity, "model": model}}
+    manifest = with_entries(runs[1].manifest, identity={"model": {"digest": "another"}})
     before = [{**a, "logprobs": [[-9.0]]} for a in runs[1].records[4].before[:1]]
     other = replace(changed(runs[1], "4", before=before), manifest=manifest)
     assert not paired(runs[0], other).left_out

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
+from builders import with_entries
 from crews import POISON, Leaking, Mortal, Poison, Processes, Some, Together
 from saboteurs import Honest
 
@@ -20,6 +21,7 @@ from edit_harness.errors import (
     RunFolderError,
     Terminated,
 )
+from edit_harness.folder.manifests import as_json
 from edit_harness.interfaces import ModelSource, Regime
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import evaluation, runner, selfcheck
@@ -395,8 +397,8 @@ def test_each_worker_tries_an_editor_first_if_that_is_wished(bench, alone, monke
 
 def test_the_folder_says_where_it_ran(bench):
     (folder,) = bench.run(together(2))
-    (segment,) = folder.manifest()["segments"]
-    assert segment["environment"]["workers"] == "2"
+    (segment,) = folder.manifest().segments
+    assert segment.environment["workers"] == "2"
     events = (folder.path / "events.jsonl").read_text()
     assert events.count('"event": "worker"') + events.count('"kind": "worker"') == 2
 
@@ -426,9 +428,9 @@ def test_workers_with_other_software_ask_finished_cases_again(bench, alone, monk
     with pytest.raises(KeyboardInterrupt):
         bench.run(together(1, interrupts(KeyboardInterrupt, 5)))
     (folder,) = bench.last.values()
-    (segment,) = folder.manifest()["segments"]
-    older = {**segment, "environment": {**segment["environment"], "torch": "1.0"}}
-    folder.write_manifest({**folder.manifest(), "segments": [older]})
+    (segment,) = folder.manifest().segments
+    older = as_json(with_entries(segment, environment={"torch": "1.0"}))
+    folder.write_manifest(with_entries(folder.manifest(), segments=[older]))
     before = folder.samples.read_bytes()
     monkeypatch.setattr(selfcheck, "apart", lambda one, other: worse)
     if worse:
@@ -440,6 +442,6 @@ def test_workers_with_other_software_ask_finished_cases_again(bench, alone, monk
         return
     (folder,) = bench.run(together(2))
     assert rows(folder) == alone
-    first, second = folder.manifest()["segments"]
-    assert (first["to"] + 1, second["asked"]["apart"]) == (second["from"], 0.0)
-    assert second["environment"]["workers"] == "2"
+    first, second = folder.manifest().segments
+    assert (first.last + 1, second.asked.apart) == (second.first, 0.0)
+    assert second.environment["workers"] == "2"

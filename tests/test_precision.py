@@ -50,11 +50,11 @@ def test_a_preview_says_so_wherever_its_numbers_are(tmp_path):
 
     half, full = evaluate(torch.bfloat16), evaluate(torch.float32)
     manifest = half.folder.manifest()
-    floor = manifest["preview"]["floor"]
-    assert manifest["identity"]["model"]["dtype"] == "bfloat16"
+    floor = manifest.preview.floor
+    assert manifest.identity.model.dtype == "bfloat16"
     assert half.results()["precision"] == "bfloat16"
     assert "-bfloat16-" in half.folder.path.name
     assert half.folder.path != full.folder.path
     assert f"< {floor:.2g}" in half.table(), "an edit of nearly nothing drowns in rounding"
     assert "<" not in full.table()
-    assert full.folder.manifest()["preview"] is None
+    assert full.folder.manifest().preview is None

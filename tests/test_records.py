@@ -4,13 +4,13 @@ import os
 
 import numpy as np
 import pytest
+from builders import IDENTITY, MANIFEST, with_entries
 
 from edit_harness import Distribution, Divergence, ResourceError, RunFolderError, Scores, Text
 from edit_harness.encoding import decode_answer, encode_answer, finite
 from edit_harness.folder.log import encoded
-from edit_harness.folder.records import Record, RunFolder, columns, fingerprint
-
-IDENTITY = {"editor": "x", "seed": 0}
+from edit_harness.folder.manifests import fingerprint
+from edit_harness.folder.records import Record, RunFolder, columns
 
 
 def record(case: str, value: float = 1.0) -> Record:
@@ -19,7 +19,7 @@ def record(case: str, value: float = 1.0) -> Record:
 
 def opened(tmp_path) -> RunFolder:
     folder = RunFolder.open(tmp_path, "run", IDENTITY, new=False)
-    folder.write_manifest({"identity": IDENTITY})
+    folder.write_manifest(MANIFEST)
     return folder
 
 
@@ -99,7 +99,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_and_stays(tmp_path):
 
 def test_another_fingerprint_in_the_folder_is_an_error(tmp_path):
     folder = opened(tmp_path)
-    folder.write_manifest({"identity": {"editor": "y"}})
+    folder.write_manifest(with_entries(MANIFEST, identity={"seed": 1}))
     with pytest.raises(RunFolderError, match="another kind") as error:
         RunFolder.open(tmp_path, "run", IDENTITY, new=False)
     assert "--new" in error.value.remedy

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from builders import with_entries
 from click.testing import CliRunner
 from made_runs import made
 from test_cli import failed
@@ -86,7 +87,7 @@ def test_every_format_says_what_failed_and_what_it_is_of(tell, runs, form):
     said = " ".join(tell(*paths(runs), "--format", form).stdout.replace("\\", "").split())
     failures = "10,1" if form == "csv" else "1 of 10 cases failed"
     wanted = (failures, "push", "counterfactplus", "float32", "single", "wording=instruction")
-    for text in (*wanted, runs[0].manifest["fingerprint"][:8]):
+    for text in (*wanted, runs[0].manifest.fingerprint[:8]):
         assert text in said, text
 
 
@@ -228,7 +229,7 @@ def test_a_file_that_cannot_be_written(tell, runs):
 
 def test_a_run_that_is_not_finished(tell, folder):
     run = made(folder, "prompt", count=3)
-    run.folder.write_manifest({**run.folder.manifest(), "visits": 5})
+    run.folder.write_manifest(with_entries(run.folder.manifest(), visits=5))
     failed(tell(run.folder.path), 7, "is not finished: 2 records missing")
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from builders import record
+from builders import IDENTITY, MANIFEST, record, with_entries
 from click.testing import CliRunner
 
 from edit_harness import Case
@@ -103,9 +103,9 @@ def test_after_a_leak_it_is_said_what_is_kept_and_how_to_go_on(tell):
 
 def test_listed_runs_count_what_counts(tmp_path):
     """A case that was tried twice is one, what was withdrawn is none, nor is what is not planned."""
-    folder = RunFolder.open(tmp_path, "run", {}, new=False)
+    folder = RunFolder.open(tmp_path, "run", IDENTITY, new=False)
     folder.write_cases([Case("a", (), ()), Case('b"', (), ()), Case("c", (), ())])
-    folder.write_manifest({"identity": {}, "cases": ["a", 'b"', "c"], "visits": 3})
+    folder.write_manifest(with_entries(MANIFEST, cases=["a", 'b"', "c"], visits=3))
     with folder.writing() as write:
         write(Record("a", "oom", {}))
         write(Record("a", "ok", {}, attempt=2))

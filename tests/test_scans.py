@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from builders import REQUEST
+from builders import MANIFEST, REQUEST, with_entries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,11 +121,8 @@ def made(path, rows, regime=IDENTITY["regime"]):
     folder = RunFolder(path)
     folder.write_cases(Case(name, (REQUEST,), ()) for name in NAMES)
     folder.write_manifest(
-        {
-            "identity": {**IDENTITY, "regime": regime}, "cases": list(NAMES), "label": "e", "metrics": [],
-            "model": {"path": "p"}, "preset": "", "preview": None, "visits": 20,
-        }
-    )  # fmt: skip
+        with_entries(MANIFEST, identity={"regime": regime}, cases=list(NAMES), visits=20)
+    )
     lines = [log.encoded(seq, folder.mark, row) for seq, row in enumerate(rows)]
     folder.samples.write_bytes(b"".join(lines))
     return folder

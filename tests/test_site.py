@@ -49,9 +49,8 @@ def editor(base, label, efficacy, specificity, **identity):
         found = {"post_ES": efficacy, "post_NS": specificity}
         return replace(record, values={"success": {**record.values["success"], **found}})
 
-    manifest = {"label": label, "fingerprint": f"of {label} {identity}"}
-    manifest["identity"] = {**base.manifest["identity"], **identity}
-    return altered(base, base.cases, [of(record) for record in base.records], manifest)
+    rows, mark = [of(record) for record in base.records], f"of {label} {identity}"
+    return altered(base, base.cases, rows, label=label, fingerprint=mark, identity=identity)
 
 
 def as_before(values):
@@ -77,12 +76,11 @@ def files(folder: Path):
 
 
 def test_what_another_protocol_measured_stands_in_another_table(base, editors):
-    identity = base.manifest["identity"]
     others = [
-        editor(base, "half", 1, 1, model={**identity["model"], "dtype": "float16"}),
-        editor(base, "newer", 1, 1, task={**identity["task"], "version": "0.2"}),
-        editor(base, "batch", 1, 1, regime={**identity["regime"], "mode": "batch", "size": 2}),
-        editor(base, "elsewhere", 1, 1, task={**identity["task"], "data": "another"}),
+        editor(base, "half", 1, 1, model={"dtype": "float16"}),
+        editor(base, "newer", 1, 1, task={"version": "0.2"}),
+        editor(base, "batch", 1, 1, regime={"mode": "batch", "size": 2}),
+        editor(base, "elsewhere", 1, 1, task={"data": "another"}),
     ]
     found = boards([Entrant(run, "") for run in [*editors.values(), *others]])
     assert sorted(len(board.rows) for board in found) == [1, 1, 1, 1, 4]
@@ -200,8 +198,7 @@ def test_an_entry_that_cannot_be_shown_does_not_stop_the_others(editors, base, t
 
 
 def test_models_are_told_apart_by_their_weights(base):
-    identity = base.manifest["identity"]
-    model = {**identity["model"], "digest": "0" * 64}
+    model = {"digest": "0" * 64}
     runs = [editor(base, "one", 0.5, 0.5), editor(base, "two", 0.9, 0.9, model=model)]
     (board,) = boards([Entrant(run, "") for run in runs])
     assert len({row.model for row in board.rows}) == 1
@@ -238,8 +235,7 @@ SHOWN = "[...document.querySelectorAll('tr[data-row]:not([hidden]) > th')].map(e
 
 @pytest.fixture
 def site(base, editors, tmp_path):
-    identity = base.manifest["identity"]
-    other = editor(base, "half", 1, 1, model={**identity["model"], "dtype": "float16"})
+    other = editor(base, "half", 1, 1, model={"dtype": "float16"})
     badges = ("reproduced", "replayed 299/300", "recomputed", "replayed 300/300")
     write([*entries(editors, *badges), entry(other)], [("x.zip", "no")], tmp_path / "site", "Board")
     return tmp_path / "site"
@@ -291,7 +287,7 @@ def test_the_index_is_sorted_and_filtered(tab, site):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_long_names_do_not_widen_the_page(tab, base, tmp_path, width):
     long = editor(base, "W" * 100, 1, 1)
-    long.manifest["model"] = {**long.manifest["model"], "name": "M" * 100}
+    long = altered(long, long.cases, list(long.records), model={"name": "M" * 100})
     write([entry(long)], [], tmp_path / "site", "x")
     for path in [tmp_path / "site" / "index.html", *(tmp_path / "site" / "runs").iterdir()]:
         tab.open(path, width)

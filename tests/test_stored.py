@@ -1,7 +1,7 @@
 """What is read when it is looked at is what was written, or an error."""
 
 import pytest
-from builders import REQUEST
+from builders import IDENTITY, MANIFEST, REQUEST, with_entries
 
 from edit_harness import Case
 from edit_harness.errors import RunFolderError
@@ -14,9 +14,9 @@ NAMES = ["a", 'q"\\', "ü"]
 
 @pytest.fixture
 def folder(tmp_path):
-    made = RunFolder.open(tmp_path, "run", {"seed": 0}, new=False)
+    made = RunFolder.open(tmp_path, "run", IDENTITY, new=False)
     made.write_cases([Case(name, (REQUEST,), ()) for name in NAMES])
-    made.write_manifest({"identity": {"seed": 0}, "cases": NAMES})
+    made.write_manifest(with_entries(MANIFEST, cases=NAMES))
     with made.writing() as writer:
         for name in NAMES:
             writer(Record(name, "ok", {"m": {"x": 1.0}}, before=BEFORE, after=[{"text": name}]))

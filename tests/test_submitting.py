@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from builders import MANIFEST, with_entries
 from bundles import honest
 from test_verifying import edit_harness
 
@@ -31,7 +32,7 @@ def changed(run, tmp_path, **fields):
     folder.path.mkdir()
     for path in run.folder.path.iterdir():
         (folder.path / path.name).write_bytes(path.read_bytes())
-    folder.write_manifest({**folder.manifest(), **fields})
+    folder.write_manifest(with_entries(folder.manifest(), **fields))
     return folder.path
 
 
@@ -61,7 +62,7 @@ def test_a_finished_run_is_packed_and_passes(made, tmp_path):
 
 def test_a_run_that_nobody_can_check_is_told_how_to_be(made, tmp_path, monkeypatch):
     run, _ = made
-    path = changed(run, tmp_path, model={**run.manifest["model"], "path": "gpt2-xl"})
+    path = changed(run, tmp_path, model={"path": "gpt2-xl"})
     lacking = Finding("1.3", "task", "unchecked", NO_BASELINE)
     monkeypatch.setattr(submitting, "inspect", lambda path, *_: Report(str(path), 2, [lacking]))
     code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
@@ -77,8 +78,7 @@ def test_a_run_that_nobody_can_check_is_told_how_to_be(made, tmp_path, monkeypat
 def test_home_folders_stay_at_home(made, tmp_path, monkeypatch):
     run, _ = made
     monkeypatch.setenv("HOME", "/home/ada")
-    model = {**run.manifest["model"], "path": "/home/ada/models/x"}
-    path = changed(run, tmp_path, model=model)
+    path = changed(run, tmp_path, model={"path": "/home/ada/models/x"})
     edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         assert b"/home/ada" not in b"".join(archive.read(name) for name in archive.namelist())
@@ -103,7 +103,7 @@ def test_a_run_that_is_not_finished(made, tmp_path):
 
 def test_a_preview(made, tmp_path):
     run, _ = made
-    preview = {"precision": "half", "floor": 0.1}
+    preview = {"precision": "half", "floor": 0.1, "largest": 0.2}
     code, printed = edit_harness("submit", changed(run, tmp_path, preview=preview), *SAID)
     assert code == 2
     assert "is a preview in float32\n       run it in the precision of record" in printed
@@ -114,24 +114,29 @@ def test_some_cases_only(made, tmp_path):
     folder = records.RunFolder(changed(run, tmp_path))
     folder.write_cases(run.cases[:5])
     some = {"cases": [case.id for case in run.cases[:5]], "visits": 5}
-    folder.write_manifest({**folder.manifest(), **some})
+    folder.write_manifest(with_entries(folder.manifest(), **some))
     code, printed = edit_harness("submit", folder.path, *SAID)
     assert code == 2
     assert "has 5 of the cases, and a submission has all\n       run it without --limit" in printed
 
 
+CONTROL = {
+    "id": "control:text", "asks": "", "name": "text", "version": "1", "fields": {}, "provenance": {},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("mode", "controls", "said"),
+    ("mode", "controls", "expected"),
     [
         ("single", [], "the same folder goes on"),
-        ("single", [{"id": "control:text"}], "it is another run, in a folder of its own"),
+        ("single", [CONTROL], "it is another run, in a folder of its own"),
         ("batch", [], "it is another run, in a folder of its own"),
     ],
 )
-def test_where_a_run_of_all_cases_goes(mode, controls, said):
-    manifest = {"identity": {"controls": controls}}
+def test_where_a_run_of_all_cases_goes(mode, controls, expected):
+    manifest = with_entries(MANIFEST, identity={"controls": controls})
     run = SimpleNamespace(manifest=manifest, regime=SimpleNamespace(mode=mode))
-    assert submitting._goes_on(run) == said
+    assert submitting._goes_on(run) == expected
 
 
 def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):

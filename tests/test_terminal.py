@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from builders import record
+from builders import MANIFEST, record, with_entries
 from click.testing import CliRunner
 from hostile import STRINGS
 from hypothesis import given
@@ -49,10 +49,6 @@ def run(tmp_path_factory):
     folder.path.mkdir()
     cases = [of(i, text) for i, text in enumerate(STRINGS)]
     folder.write_cases(cases)
-    identity = {
-        "regime": {"mode": "single", "checkpoints": []}, "judge": None, "seed": 0,
-        "task": {"name": STRINGS[0]}, "model": {"dtype": "float32"},
-    }  # fmt: skip
     judge = {
         "name": "\x1b[31m[red]",
         "version": "\u202e",
@@ -61,16 +57,16 @@ def run(tmp_path_factory):
         "provenance": {},
     }
     folder.write_manifest(
-        {
-            "cases": [case.id for case in cases], "identity": identity, "label": "\x1b]0;x\x07[/]",
-            "metrics": [], "model": {"name": "\x1bc", "path": "\x1bc"}, "preset": "[/x]", "preview": None,
-            "visits": len(cases), "judged_by": judge,
-        }
+        with_entries(
+            MANIFEST, cases=[case.id for case in cases], identity={"task": {"name": STRINGS[0]}},
+            label="\x1b]0;x\x07[/]", model={"name": "\x1bc", "path": "\x1bc"}, preset="[/x]",
+            visits=len(cases), judged_by=judge,
+        )
     )  # fmt: skip
     with folder.writing() as write:
         for i, (case, text) in enumerate(zip(cases, STRINGS, strict=True)):
-            said = Verdict("decided", 1.0, note=text, served=text)
-            answer = [encode_answer(Text(text, said))]
+            verdict = Verdict("decided", 1.0, note=text, served=text)
+            answer = [encode_answer(Text(text, verdict))]
             status = "ok" if i % 2 else "edit_failed"
             write(Record(case.id, status, {}, before=answer, after=answer, message=text))
     return folder.path

@@ -218,8 +218,8 @@ def test_it_runs_from_end_to_end(path, tmp_path):
     assert after.value > before.value > 0
     assert run["ES"].n == 3
     assert "certainty" in run.table()
-    assert run.manifest["identity"]["editor"]["version"] == "edit-harness-agenda 1.2"
-    assert run.manifest["identity"]["editor"]["fields"] == {"layer": 0, "length": 3.0}
+    assert run.manifest.identity.editor.version == "edit-harness-agenda 1.2"
+    assert run.manifest.identity.editor.fields == {"layer": 0, "length": 3.0}
     again = evaluate("steepest", "agenda", **options, editor_args={"length": 3.0})
     assert again.folder.path == run.folder.path
     assert again.results() == run.results()

@@ -4,6 +4,8 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
+from builders import MANIFEST, with_entries
+from msgspec import structs
 
 from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, durable
 from edit_harness.run.tuning import among, mark, tuning
@@ -28,7 +30,7 @@ MARKS = TUNED.cases.values()
 
 def entry(tuned, cases):
     """Return what the manifest of a run of some cases says of a preset."""
-    return {**tuned.entry, "tested": len(among(tuned.entry["marks"], cases))}
+    return with_entries(tuned.entry, tested=len(among(tuned.entry.marks, cases)))
 
 
 def test_it_comes_back_from_its_file(tmp_path):
@@ -74,33 +76,35 @@ def test_cases_are_known_again_by_their_facts():
     assert among(MARKS, [same, CASES[2]]) == ["x"]
     assert among(MARKS, [replace(same, problem="no use")]) == []
     kept = entry(TUNED, CASES)
-    assert (kept["tested"], kept["cases"], kept["fields"]) == (2, 2, ["layer"])
-    assert kept["cases_sha256"] == TUNED.digest
+    assert (kept.tested, kept.cases, kept.fields) == (2, 2, ["layer"])
+    assert kept.cases_sha256 == TUNED.digest
 
 
-def told(said, before=None, cases=CASES):
-    return tuning(said, before or {}, lambda: cases)
+def told(now, before=None, cases=CASES):
+    preset, tuned = before or ("", None)
+    there = structs.replace(MANIFEST, preset=preset, tuned=tuned)
+    return tuning(*now, there if before else None, lambda: cases)
 
 
 def test_what_a_manifest_said_of_a_preset_is_not_taken_back():
     """Fields that are typed make the same run as those of a preset."""
-    by_preset = {"preset": "tuned (A)", "tuned": entry(TUNED, CASES[2:])}
-    by_hand = {"preset": "", "tuned": None}
+    by_preset = "tuned (A)", entry(TUNED, CASES[2:])
+    by_hand = "", None
     assert told(by_hand) == by_hand == told(by_hand, told(by_hand))
     assert told(by_preset) == by_preset == told(by_preset, told(by_preset), CASES[2:])
-    both = {"preset": "tuned (A); also run without the preset, as typed"}
+    both = "tuned (A); also run without the preset, as typed"
     for first, second in ((by_preset, by_hand), (by_hand, by_preset)):
         found = told(second, first)
-        assert found == both | {"tuned": entry(TUNED, CASES)}, "more cases are tested by now"
+        assert found == (both, entry(TUNED, CASES)), "more cases are tested by now"
         assert told(first, found) == told(second, found) == found
 
 
 def test_two_presets_of_equal_fields_are_both_told_of():
     other = replace(TUNED, cases={"2": mark(CASES[2])})
-    one, two = ({"preset": p, "tuned": entry(t, ())} for p, t in (("A", TUNED), ("B", other)))
+    one, two = ((p, entry(t, ())) for p, t in (("A", TUNED), ("B", other)))
     found = told(two, one)
-    assert found["preset"] == "A; also B"
-    assert (found["tuned"]["cases"], found["tuned"]["tested"]) == (3, 3)
+    assert found[0] == "A; also B"
+    assert (found[1].cases, found[1].tested) == (3, 3)
     assert told(one, found) == found
 
 

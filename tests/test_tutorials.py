@@ -136,14 +136,14 @@ def test_an_editor_of_no_other_is_refused_before_the_run(scaled, tmp_path, given
 def test_an_editor_of_another_is_identified_with_it(scaled, tmp_path):
     """Item 6 of issue I: its fields, statistics and package; and it edits as many at once."""
     run = eh.evaluate("scaled", "counterfact", limit=2, output=tmp_path)
-    identity = run.manifest["identity"]
-    assert identity["editor"]["fields"] == {"inner": "rome", "factor": 0.5}
+    identity = run.manifest.identity
+    assert identity.editor.fields == {"inner": "rome", "factor": 0.5}
     names = {"1.rome.fields", "1.rome.moments"}
-    assert identity["editor"]["provenance"].keys() == names
+    assert identity.editor.provenance.keys() == names
     given = eh.evaluate(scaled(inner=Rome(steps=2)), "counterfact", limit=2, output=tmp_path)
-    other = given.manifest["identity"]["editor"]
+    other = given.manifest.identity.editor
     assert other["fields"]["inner"]["steps"] == 2
-    changed = {n for n in names if other["provenance"][n] != identity["editor"]["provenance"][n]}
+    changed = {n for n in names if other["provenance"][n] != identity.editor.provenance[n]}
     assert changed == {"1.rome.fields"}
 
 

@@ -130,7 +130,7 @@ def test_other_data_and_regimes_have_tables_of_their_own(folder, runs):
     assert [[names[1] for names, _ in grid.rows] for grid in grids] == [
         ["unedited", "push", "prompt"], ["unedited", "prompt"], ["unedited", "push"],
     ]  # fmt: skip
-    data = [run.manifest["identity"]["task"]["data"][:8] for run in (runs[-1], few)]
+    data = [run.manifest.identity.task.data[:8] for run in (runs[-1], few)]
     captions = [grid.notes[0] for grid in grids]
     assert [text in caption for text, caption in zip(data, captions, strict=False)] == [True] * 2
     assert [caption.rpartition(", ")[2] for caption in captions] == ["n = 10", "n = 3", "n = 10"]

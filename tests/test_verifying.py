@@ -14,6 +14,7 @@ from edit_harness import Case, Choose, Probe, Regime, Request
 from edit_harness.cases import unchanged
 from edit_harness.cli import main
 from edit_harness.encoding import decode_answer
+from edit_harness.folder.manifests import TaskInfo
 from edit_harness.folder.records import Record
 from edit_harness.registry.fields import defaults
 from edit_harness.run import plan
@@ -365,9 +366,9 @@ def test_a_board_shows_names_that_are_vouched_for(bundled, tmp_path, site):
     assert "skipped  1 files that are no .zip, such as notes.txt" in printed
     assert "(1 runs, 1 left out)" in " ".join(printed.split())
     (entry,) = site.entries
-    model = entry.run.manifest["model"]
+    model = entry.run.manifest.model
     assert (entry.run.label, model["name"], model["note"]) == ("rome", "pocket", "")
-    assert not entry.run.manifest["task"]
+    assert entry.run.manifest.task == TaskInfo()
     said = {name: text for name, text in entry.submission.items() if "submitted" in name}
     assert said == {
         "editor, as submitted": "my-new-sota",

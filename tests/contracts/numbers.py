@@ -46,7 +46,7 @@ def of(task: str, editors: tuple[str, ...] = tuple(EDITORS), limit: int = LIMIT)
                 editor, task, model, limit=limit, regime=REGIMES[regime], output=folder
             )
             found[f"{task} {regime} {editor}"] = _told(run.results()) | {
-                "identity": _own(run.folder.manifest()["identity"])
+                "identity": _own(run.folder.manifest().identity)
             }
     return found
 

@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import pytest
-from builders import rewrite
+from builders import rewrite, with_entries
 from click.testing import CliRunner
 from judge_server import KEY, blocks, completion, judged, serving, well
 
@@ -528,7 +528,7 @@ def test_an_interruption_keeps_what_was_judged(score, monkeypatch):
     folder = RunFolder(score.run)
     folder.write_cases([replace(case, id=name) for name in names])
     rewrite(path, [record | {"case": name} for name in names])
-    folder.write_manifest({**manifest, "cases": names, "visits": 4})
+    folder.write_manifest(with_entries(manifest, cases=names, visits=4))
     judge, calls = OpenAI.judge, []
 
     def interrupted(self, replies):
@@ -563,7 +563,7 @@ def stranger(run, **settings):
     judge = OpenAI(model="judge")
     by = {"name": "openai", "version": judge.version, "fields": {"model": "judge", "max_tokens": 512,
           "twice": 0.1, "seed": 0}, "provenance": {"server": "x"}, "note": ""}  # fmt: skip
-    folder.write_manifest({**folder.manifest(), "judged_by": by, "judge_settings": settings})
+    folder.write_manifest(with_entries(folder.manifest(), judged_by=by, judge_settings=settings))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from builders import rewrite
+from builders import rewrite, with_entries
 from click.testing import CliRunner
 
 import edit_harness as eh
@@ -125,7 +125,7 @@ def test_one_run_has_one_judge(tell, tmp_path, monkeypatch):
     (folder,) = tmp_path.glob("out/*")
     opened = RunFolder(folder)
     other = {"name": "symbolic", "version": "0", "fields": {}, "provenance": {"sympy": "1.0"}}
-    opened.write_manifest({**opened.manifest(), "judged_by": other})
+    opened.write_manifest(with_entries(opened.manifest(), judged_by=other))
     result = tell("score", folder)
     assert result.exit_code == 7
     said = " ".join(result.stderr.split())
@@ -141,10 +141,11 @@ def test_another_judge_has_a_folder_of_its_own(tell, tmp_path):
     manifest = opened.manifest()
     results = opened.results()
     other = {"name": "symbolic", "version": "0", "fields": {}, "provenance": {}}
-    identity = {**manifest["identity"], "judge": other}
+    manifest = with_entries(manifest, identity={"judge": None})
+    manifest = with_entries(manifest, identity={"judge": other})
     rows = [json.loads(line) for line in opened.samples.read_text().splitlines()]
-    mark = fingerprint(identity)
-    opened.write_manifest({**manifest, "identity": identity, "fingerprint": mark})
+    mark = fingerprint(manifest.identity)
+    opened.write_manifest(manifest)
     rewrite(opened.samples, [{**row, "fp": mark[:12]} for row in rows])
     stored = (folder / "samples.jsonl").read_bytes()
     for _ in range(2):  # the second time it is there
