@@ -51,8 +51,11 @@ if TYPE_CHECKING:
     from .folder.manifests import Identity
     from .run.assembly import inner
     from .run.outcome import Run
+    from .run.spec import ModelRef, RunSpec
 
 _LAZY = {
+    "ModelRef": "edit_harness.run.spec",
+    "RunSpec": "edit_harness.run.spec",
     "Identity": "edit_harness.folder.manifests",
     "Run": "edit_harness.run.outcome",
     "edit": "edit_harness.api",
@@ -84,6 +87,7 @@ __all__ = [
     "Marks",
     "Measure",
     "Metric",
+    "ModelRef",
     "ModelShape",
     "ModelSource",
     "NextToken",
@@ -100,6 +104,7 @@ __all__ = [
     "ResourceError",
     "Run",
     "RunFolderError",
+    "RunSpec",
     "Scores",
     "Task",
     "Text",

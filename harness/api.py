@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from safetensors import SafetensorError
 from .cases import Request
 from .edits import Edit
 from .errors import PluginError, ResourceError, UsageError
-from .interfaces import Control, Editor, Regime, Task
+from .interfaces import Editor, Task
 from .model.model import Model
 from .registry.components import make_executor
 from .registry.plugins import Plugins
@@ -28,45 +29,35 @@ MODEL_ARGUMENTS = (
 
 
 def evaluate(
-    editor: str | Editor = "rome",
+    editor: str | Editor | RunSpec = "rome",
     task: str | Task = "counterfactplus",
     model: str | Model = "pocket",
     *,
-    editor_args: Mapping[str, Any] | None = None,
-    task_args: Mapping[str, Any] | None = None,
-    metrics: Sequence[str] | None = None,
-    judge: str = "",
-    judge_args: Mapping[str, Any] | None = None,
-    controls: Sequence[str | Control] = (),
-    control_args: Mapping[str, Any] | None = None,
-    regime: Regime | None = None,
     limit: int | None = None,
-    seed: int = 0,
     shard: str = "",
     output: str | Path = "results",
     new: bool = False,
     advance: Advance = lambda record: None,
     executor: str = "local",
     executor_args: Mapping[str, Any] | None = None,
-    **model_args: Any,
+    **settings: Any,
 ) -> Run:
     """Edit case by case, ask before and after, and return the numbers.
 
-    ``editor``, ``task`` and ``model`` are names or objects; ``model_args`` go to
-    `edit_harness.loading.loading.load` (dtype, device, revision, device_map, max_memory, batch_rows, chat_template,
-    trust_remote_code, allow_pickle_weights).
-    ``regime`` and ``judge``, with its settings, are the task's own if they are not given. A run that is in ``output``
-    already goes on, or is read back. ``controls`` say what else edited models are asked, such as
-    ``lm_eval:TASK``, single edits a sample of ``control_args["sample"]``. ``shard``, such as "2/4", makes
-    a part of the run only, for the command ``merge`` to join. ``executor``, with its settings, says who runs the
-    cases: workers load a model by its name. Raises `HarnessError`.
+    ``editor``, ``task`` and ``model`` are names or objects; ``settings`` are other fields of
+    `edit_harness.RunSpec` (editor_args, task_args, metrics, judge, judge_args, controls, control_args,
+    regime, seed), each the task's own or empty if it is not given, and arguments of
+    `edit_harness.loading.loading.load` (dtype, device, revision, device_map, max_memory, batch_rows,
+    chat_template, trust_remote_code, allow_pickle_weights). A `RunSpec` instead of the editor says all
+    of a run but a model that is in memory. A run that is in ``output`` already goes on, or is read
+    back. ``shard``, such as "2/4", makes a part of the run only, for the command ``merge`` to join.
+    ``executor``, with its settings, says who runs the cases: workers load a model by its name.
+    Raises `HarnessError`.
     """
     share = Share.parse(shard) if shard else None
-    if unknown := [name for name in model_args if name not in MODEL_ARGUMENTS]:
-        raise UsageError(
-            f"evaluate has no argument {unknown[0]!r}",
-            f"arguments of the model: {', '.join(MODEL_ARGUMENTS)}",
-        )
+    spec, loading = _specified(editor, task, settings)
+    if spec.model:
+        model, loading = spec.model.name, {**spec.model.options, **loading}
     if not isinstance(model, str | Model):
         raise UsageError(
             f"a {type(model).__name__} is no model of the harness",
@@ -74,41 +65,42 @@ def evaluate(
         )
     plugins = Plugins.installed()
     running = make_executor(plugins, executor, executor_args or {})
-    if running.elsewhere and isinstance(model, Model):
+    carried: dict[str, Any] = {}
+    if isinstance(model, str):
+        ref, carried = ModelRef.split(model, loading)
+        spec = replace(spec, model=ref)
+    elif running.elsewhere:
         raise UsageError(
             f"workers of {executor} cannot load a model that is in memory",
             "give its name or folder: model='gpt2-xl'",
         )
-    ref: ModelRef | None = None
-    loading: dict[str, Any] = {}
-    if not isinstance(model, Model):
-        ref, loading = ModelRef.split(model, model_args)
     with running.ready():
         loaded = (
-            model
-            if isinstance(model, Model)
-            else load(plugins, model, **running.loading(model_args))
+            load(plugins, model, **running.loading(loading)) if isinstance(model, str) else model
         )
-        benchmark = make_benchmark(plugins, task, task_args or {}, loaded.source, seed)
-        spec = RunSpec.of(
-            editor,
-            task,
-            editor_args=editor_args,
-            task_args=task_args,
-            metrics=metrics,
-            judge=judge,
-            judge_args=judge_args,
-            controls=controls,
-            control_args=control_args,
-            model=ref,
-            regime=regime,
-            seed=seed,
-        )
+        benchmark = make_benchmark(plugins, spec.task, spec.task_args, loaded.source, spec.seed)
         evaluation = assemble(plugins, loaded, benchmark, spec, Selection(limit, share=share))
         if not running.elsewhere:  # workers try it themselves
             evaluation.check_controls()
         folder = evaluation.open(Path(output), new=new)
-        return evaluation.run(folder, advance, running.turns(loading))
+        return evaluation.run(folder, advance, running.turns(carried))
+
+
+def _specified(
+    editor: str | Editor | RunSpec, task: str | Task, settings: Mapping[str, Any]
+) -> tuple[RunSpec, dict[str, Any]]:
+    """Return a run, and what is said of loading its model. Raises `UsageError` for what means neither."""
+    known = [each.name for each in fields(RunSpec)]
+    own = {name: value for name, value in settings.items() if name in known and value is not None}
+    loading = {name: value for name, value in settings.items() if name not in known}
+    if unknown := [name for name in loading if name not in MODEL_ARGUMENTS]:
+        raise UsageError(
+            f"evaluate has no argument {unknown[0]!r}",
+            f"settings of a run: {', '.join(known)}; of its model: {', '.join(MODEL_ARGUMENTS)}",
+        )
+    if isinstance(editor, RunSpec):
+        return replace(editor, **own), loading
+    return RunSpec(editor=editor, task=task, **own), loading
 
 
 def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:

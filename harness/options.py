@@ -6,18 +6,21 @@ A configuration file gives defaults, and the flags of plugins become the plugins
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, fields
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from .errors import UsageError
 from .hookspecs import DISTRIBUTION
+from .registry.fields import parse
 from .registry.plugins import Plugins, suggestion
 
+T = TypeVar("T")
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
 """Of a command whose flags may be given in the environment."""
@@ -119,47 +122,69 @@ def own(*names: str, **extra: Any) -> Callable[..., Any]:
     return click.option(*names, allow_from_autoenv=False, **extra)
 
 
+def flag(
+    *names: str,
+    default: Any = None,
+    given: Any = None,
+    each: bool = False,
+    many: bool = False,
+    args: bool = False,
+    own: bool = False,
+    **option: Any,
+) -> Any:
+    """Return a field of a dataclass that is an option of commands too, by `takes`.
+
+    ``each`` is a field that several values make several of, ``many`` a list, ``args`` settings of a
+    plugin; ``given`` is the option's default where it is not the field's, and ``own`` one that takes no
+    value from the environment. The rest is click's.
+    """
+    if args:
+        option |= {"multiple": True, "callback": _parsed, "metavar": "K=V,…"}
+    if each or many:
+        option |= {"multiple": True, "callback": listed}
+    usual = default if given is None else given
+    if usual not in (None, "") and usual is not False:
+        option["default"] = [str(usual)] if each else usual
+        option["show_default"] = str(usual) if each else option.get("show_default", True)
+    said = {"names": names, "option": {"allow_from_autoenv": not own, **option}}
+    if args:
+        return field(default_factory=dict, kw_only=True, metadata=said)
+    return field(default=() if many else default, metadata=said)
+
+
+def takes(*kinds: type, only: Sequence[str] = ()) -> Callable[..., Any]:
+    """Return a decorator that gives a command an option for each flag of dataclasses, or for ``only`` some."""
+    return flags(
+        *(
+            click.option(*each.metadata["names"], each.name, **each.metadata["option"])
+            for kind in kinds
+            for each in fields(kind)
+            if each.metadata and (not only or each.name in only)
+        )
+    )
+
+
+def taken(kind: type[T], given: Mapping[str, Any]) -> T:
+    """Return a dataclass with what a command was given of its fields."""
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: given[name] for name in names if name in given})
+
+
+def _parsed(_: click.Context, flag: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    return parse(texts)
+
+
+def settings(name: str, help: str) -> Callable[..., Any]:
+    """Return an option that gives a plugin settings, as the command gets them: texts by name."""
+    return click.option(name, multiple=True, callback=_parsed, metavar="K=V,…", help=help)
+
+
 debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
 interval = click.option(
     "--interval", type=click.Choice(["student", "percentile", "published"]), default="student",
     show_default=True, help="Student's, right for skewed values; or a bootstrap, as papers print it.",
 )  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-judge_args = click.option(
-    "--judge-args", multiple=True, metavar="K=V,…", help="Fields of the judge."
-)
-editor_flags = flags(
-    many("-e", "--editor", "--editors", "editor", default=["rome"], metavar="NAME",
-          help="Editors, by comma or repeated.", show_default="rome"),
-    click.option("--editor-args", multiple=True, metavar="K=V,…", help="Fields of the editor."),
-    click.option("--preset", metavar="FILE", help="Fields that sweep found; --editor-args win."),
-)  # fmt: skip
-loading_flags = flags(
-    click.option("--model-args", multiple=True, metavar="K=V,…", help="revision, dtype, device_map, max_memory."),
-    click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps."),
-    click.option("--dtype", default="float32", show_default=True,
-                 help="Other than float32 is a preview."),
-    click.option("--device-map", metavar="NAME", help="Spread over devices: auto, balanced, sequential or a JSON file."),
-    click.option("-b", "--batch-size", default="auto", show_default=True, metavar="N",
-                 help="Rows of a forward pass."),
-    click.option("--chat-template", is_flag=True,
-                 help="Prompts as a user's message: another protocol."),
-    own("--trust-remote-code", is_flag=True,
-        help="Run code that the model brings, as you; needs a full revision."),
-    own("--allow-pickle-weights", is_flag=True,
-        help="Read weights that are not in safetensors, as tensors only."),
-)  # fmt: skip
-model_flags = flags(
-    many("-m", "--model", "--models", "model", default=["pocket"], metavar="NAME",
-          help="Bundled names, folders or hub names.", show_default="pocket"),
-    loading_flags,
-)  # fmt: skip
-executor_flags = flags(
-    click.option("--executor", default="local", show_default=True, metavar="NAME",
-                 help="Who runs the cases: local, ray."),
-    click.option("--executor-args", multiple=True, metavar="K=V,…",
-                 help="address, num_workers, gpus_per_worker."),
-)  # fmt: skip
 
 
 selection_flags = flags(

@@ -52,7 +52,7 @@ def assembled(
     """Return what a run of the task needs; with chunks of two if the caller has patched the runner."""
     benchmark = make_benchmark(plugins(), Ten(bad), {}, ModelSource(""))
     own = {name: settings.pop(name) for name in ("limit", "samples") if name in settings}
-    spec = RunSpec.of(Honest(), Ten(bad), regime=regime, **settings)
+    spec = RunSpec(Honest(), Ten(bad), regime=regime, **settings)
     return evaluation.assemble(plugins(), model(), benchmark, spec, Selection(share=share, **own))
 
 

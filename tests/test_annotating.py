@@ -46,6 +46,9 @@ def compare(edited="home", **more):
     return Key("compare", about={**about, "aspects": ASPECTS, "reflected": True, **more})
 
 
+OTHER = {"name": "other", "version": "1", "fields": {}, "provenance": {}}
+
+
 def written(folder, cases, sides, judge=None):
     """Write a run folder of cases and of each one's texts before and after."""
     folder.mkdir(parents=True)
@@ -456,7 +459,7 @@ def test_another_judge_s_sibling_takes_the_same_sheets(tell, out, tmp_path):
         return Verdict("decided", 1.0, ratings={"thrift": 1.0, "haste": -1.0})
 
     paths = whole(out)
-    pairs_run(tmp_path / "judged", verdicts=verdict, judge={"name": "other"})
+    pairs_run(tmp_path / "judged", verdicts=verdict, judge=OTHER)
     told = tell("import", "judged", *paths, "--key", "out/key.json", "--json")
     rows = {row["Asked"]: row for row in json.loads(told.stdout)["judge"]}
     right = {name: (row["Any"], row["Majority"], row["Items"]) for name, row in rows.items()}

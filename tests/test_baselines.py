@@ -5,6 +5,7 @@ import math
 from itertools import islice
 
 import pytest
+from builders import IDENTITY, with_entries
 from bundles import plugins
 
 import edit_harness as eh
@@ -31,10 +32,11 @@ HEADER = {
     "version": "1",
     "data": "d",
 }
-IDENTITY = {
-    "model": {"digest": "m", "dtype": "float32"},
-    "task": {"name": "x", "version": "1", "data": "d"},
-}
+OF_RUN = with_entries(
+    IDENTITY,
+    model={"digest": "m", "dtype": "float32"},
+    task={"name": "x", "version": "1", "data": "d"},
+)
 
 
 def compared(answers, dtype="float32"):
@@ -130,12 +132,12 @@ def test_a_damaged_line(tmp_path):
 def test_a_mismatch_is_told_in_a_line(tmp_path):
     baselines.write(tmp_path / "x.jsonl", HEADER, [line(CASE, ANSWERS)])
     source = ModelSource("m", baselines=str(tmp_path))
-    assert baselines.mismatch(source, IDENTITY, [(CASE, ANSWERS)]) == ""
-    told = baselines.mismatch(source, IDENTITY, [(CASE, moved(0.5))])
+    assert baselines.mismatch(source, OF_RUN, [(CASE, ANSWERS)]) == ""
+    told = baselines.mismatch(source, OF_RUN, [(CASE, moved(0.5))])
     assert told.startswith(
         "1 of 4 values before the edits are not those of the baseline (worst 0.5"
     )
-    assert baselines.mismatch(ModelSource("m"), IDENTITY, [(CASE, moved(0.5))]) == ""
+    assert baselines.mismatch(ModelSource("m"), OF_RUN, [(CASE, moved(0.5))]) == ""
 
 
 @pytest.fixture(scope="module")

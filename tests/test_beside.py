@@ -64,7 +64,7 @@ def assembled(tmp_path, monkeypatch):
 
     def assembled(*fails, regime=SINGLE, error=ValueError):
         made = evaluation.assemble(
-            plugins, tiny_model(), benchmark, RunSpec.of(Failing(), Few(), regime=regime)
+            plugins, tiny_model(), benchmark, RunSpec(Failing(), Few(), regime=regime)
         )
         editor = made.editor.value
         editor.fails.update(fails)
@@ -227,7 +227,7 @@ def odd(tmp_path):
     def odd(do):
         editor = Odd()
         editor.do = do
-        made = evaluation.assemble(plugins, tiny_model(), benchmark, RunSpec.of(editor, Few()))
+        made = evaluation.assemble(plugins, tiny_model(), benchmark, RunSpec(editor, Few()))
         folder = made.open(tmp_path)
         run(made, folder)
         return {r.case: r for r in folder.records()}, folder

@@ -204,7 +204,7 @@ def test_the_manifest_says_where_numbers_come_from(evaluate):
     assert manifest.identity.editor.version.startswith("edit-harness ")
     assert manifest.identity.model.dtype == "float32"
     (segment,) = manifest.segments
-    assert segment["environment"]["torch"] == torch.__version__
+    assert segment.environment["torch"] == torch.__version__
     assert manifest.label == "rome[C=I]"
     assert manifest.cases == ["0", "1", "2", "3"]
 
@@ -281,7 +281,7 @@ def edit_harness_register_metrics(register):
     settings = {"editor": "nothing-yet", "editor_args": {}, "limit": 1, "metrics": ["zero"]}
     run = evaluate(**settings)
     assert [part["source"] for part in run.manifest.distributions[1:]] == list(map(str, files))
-    code = [[part["name"], part["digest"]] for part in run.manifest.distributions]
+    code = [(part["name"], part["digest"]) for part in run.manifest.distributions]
     assert run.manifest.identity.code == sorted(code)
     for file in files:
         file.write_text(file.read_text() + "\n# changed\n")
@@ -420,7 +420,7 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
     def run(**chosen):
         chosen = {key: tuple(v) if key == "samples" else v for key, v in chosen.items()}
         made = assemble(
-            plugins, model, benchmark, RunSpec.of("none", "counterfact"), Selection(**chosen)
+            plugins, model, benchmark, RunSpec("none", "counterfact"), Selection(**chosen)
         )
         return made.run(made.open(tmp_path / "results"))
 

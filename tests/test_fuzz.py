@@ -8,12 +8,13 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from builders import MANIFEST, REQUEST, with_entries
+from builders import IDENTITY, MANIFEST, REQUEST, with_entries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edit_harness import Case
 from edit_harness.errors import RunFolderError
+from edit_harness.folder.manifests import Manifest, as_json
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness_plugins.commands.results.mending import repair
 
@@ -76,6 +77,8 @@ def seen(read):
         found = read()
     except RunFolderError as error:
         return None if error.code == 7 and error.remedy else error
+    if found is None or isinstance(found, Manifest):
+        return found and json.dumps(as_json(found), sort_keys=True)
     if isinstance(found, dict):
         return json.dumps(found, sort_keys=True)
     return repr([item.row if isinstance(item, Record) else item for item in found])
@@ -156,7 +159,7 @@ def check(name, changed):
 
 
 def gone_on(path):
-    folder = RunFolder.open(path.parent, "run", {"seed": 0}, new=False)
+    folder = RunFolder.open(path.parent, "run", IDENTITY, new=False)
     with folder.writing():
         return folder.records()
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from builders import IDENTITY, MANIFEST
+from builders import MANIFEST, with_entries
 from click.testing import CliRunner
 from test_fuzz import made
 
@@ -140,9 +140,10 @@ def test_a_link_is_not_followed(run, tmp_path):
 
 
 def test_the_documents_of_another_run_are_said_and_no_row_moved(run, tmp_path):
-    other = RunFolder.open(tmp_path, "other", IDENTITY, new=False)
+    manifest = with_entries(MANIFEST, identity={"seed": 4})
+    other = RunFolder.open(tmp_path, "other", manifest.identity, new=False)
     other.write_cases([])
-    other.write_manifest(MANIFEST)
+    other.write_manifest(manifest)
     before = (run / "samples.jsonl").read_bytes()
     for name in ("manifest.json", "cases.jsonl"):
         (run / name).write_bytes((other.path / name).read_bytes())

@@ -297,7 +297,7 @@ def test_a_table_is_sorted_by_click_and_by_key(tab, base, tmp_path):
 
 
 def test_several_runs_have_a_table_a_plot_and_a_choice(tab, base, many, tmp_path):
-    other = altered(many, many.cases, list(many.everything), {"label": "other"})
+    other = altered(many, many.cases, list(many.everything), label="other")
     tab.open(written(tmp_path, pages.explore([base, other], "Two")))
     visible_runs = "[...document.querySelectorAll('article.run')].map(e => !e.hidden)"
     assert tab.run(visible_runs) == [True, False]

@@ -78,7 +78,7 @@ class Bench:
         source = ModelSource(self.name)
         benchmark = make_benchmark(self.plugins, self.task, {}, source)
         specs = [
-            RunSpec.of(editor, self.task, model=ModelRef(self.name), regime=regime)
+            RunSpec(editor, self.task, model=ModelRef(self.name), regime=regime)
             for editor in editors
         ]
         made = [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]

@@ -53,9 +53,7 @@ def assembled(tmp_path):
     benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
 
     def assembled(*editors):
-        made = [
-            evaluation.assemble(plugins, model, benchmark, RunSpec.of(e, Few())) for e in editors
-        ]
+        made = [evaluation.assemble(plugins, model, benchmark, RunSpec(e, Few())) for e in editors]
         return {e: e.open(tmp_path) for e in made}
 
     return assembled
@@ -78,7 +76,7 @@ def clean(tmp_path_factory):
     """What an honest editor's rows say."""
     plugins, model = Plugins.installed(), tiny_model()
     benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
-    made = evaluation.assemble(plugins, model, benchmark, RunSpec.of(Honest(), Few()))
+    made = evaluation.assemble(plugins, model, benchmark, RunSpec(Honest(), Few()))
     folder = made.open(tmp_path_factory.mktemp("clean"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "CHUNKS", ((10**9, SIZE),))

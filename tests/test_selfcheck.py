@@ -21,7 +21,7 @@ from edit_harness.testing import tiny_model
 def assembled(editor):
     plugins = Plugins.installed()
     benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
-    return evaluation.assemble(plugins, tiny_model(), benchmark, RunSpec.of(editor, Few()))
+    return evaluation.assemble(plugins, tiny_model(), benchmark, RunSpec(editor, Few()))
 
 
 class Drifting(Honest):

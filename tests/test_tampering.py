@@ -375,7 +375,8 @@ def no_such_field(forged):
 
 def found_by_a_sweep(forged):
     forged.manifest |= {
-        "preset": "", "tuned": {"fields": ["clamp"], "task": "x", "cases": 1, "tested": 0, "marks": []}
+        "preset": "", "tuned": {"fields": ["clamp"], "task": "x", "cases": 1, "tested": 0, "marks": [],
+                                "cases_sha256": "", "score": {}},
     }  # fmt: skip
     forged.submission["tuned_on"] = "none"
 
@@ -385,10 +386,11 @@ def unmarked_noop(forged):
     forged.recompute()
 
 
+PREVIEW = {"precision": "half", "floor": 0.0, "largest": 0.0}
 FORM = {
     "distributions that are none": set_in("manifest", "distributions", 5),
     "a distribution that is none": set_in("manifest", "distributions", [5]),
-    "an environment that is none": set_in("manifest", "environment", [1]),
+    "an environment that is none": set_in("manifest", "segments", [{"environment": [1]}]),
     "a task that is none": set_in("manifest", "task", 5),
     "notes that are none": set_in("manifest", "task", {"notes": 5}),
     "an editor without fields": without_identity("editor", "fields"),
@@ -398,7 +400,6 @@ FORM = {
     "a judge without a version": set_in("manifest", "judged_by", {"name": "match"}),
     "a seed below 0": identity("seed", value=-1),
     "a regime that there is not": identity("regime", "mode", value="at leisure"),
-    "a regime with more to it": identity("regime", "haste", value=1),
     "a label without end": set_in("manifest", "label", "rome" * 50),
     "a model's name without end": set_in("manifest", "model", {"name": "x" * 60_000, "path": ""}),
     "a submitted name without end": set_in("submission", "editor", "x" * 101),
@@ -408,6 +409,7 @@ FORM = {
 """What has the wrong form; all is found by check 0.5."""
 CAREFUL = {
     **{name: (cheat, "0.5") for name, cheat in FORM.items()},
+    "a regime with more to it": (identity("regime", "haste", value=1), "0.6"),
     "metrics left out": (fewer_metrics, "2.1"),
     "no contact": (drop_in("submission", "contact"), "0.5"),
     "nothing said of tuning": (set_in("submission", "tuned_on", ""), "0.5"),
@@ -428,7 +430,7 @@ CAREFUL = {
     "a try that is not shown": (a_try_left_out, "1.2"),
     "another version of the task": (identity("task", "version", value="9"), "1.3"),
     "other data": (identity("task", "data", value="0" * 64), "1.3"),
-    "a preview": (set_in("manifest", "preview", {"precision": "half", "floor": 0.0}), "1.3"),
+    "a preview": (set_in("manifest", "preview", PREVIEW), "1.3"),
     "a case left out": (dropped_case, "1.4"),
     "a hard case replaced by a copy of an easy one": (replaced_case, "1.4"),
     "a case twice": (doubled_case, "1.4"),

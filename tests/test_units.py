@@ -22,7 +22,7 @@ SINGLE = Regime()
 
 def planned(regime=SINGLE, task=None, count=40):
     benchmark = make_benchmark(PLUGINS, task or Some(count, broken=-1), {}, ModelSource(""))
-    return assemble(PLUGINS, MODEL, benchmark, RunSpec.of(Honest(), "", regime=regime))
+    return assemble(PLUGINS, MODEL, benchmark, RunSpec(Honest(), "", regime=regime))
 
 
 def visits(unit):

@@ -367,7 +367,7 @@ def test_a_board_shows_names_that_are_vouched_for(bundled, tmp_path, site):
     assert "(1 runs, 1 left out)" in " ".join(printed.split())
     (entry,) = site.entries
     model = entry.run.manifest.model
-    assert (entry.run.label, model["name"], model["note"]) == ("rome", "pocket", "")
+    assert (entry.run.label, model.name, model.note) == ("rome", "pocket", "")
     assert entry.run.manifest.task == TaskInfo()
     said = {name: text for name, text in entry.submission.items() if "submitted" in name}
     assert said == {

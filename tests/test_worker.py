@@ -52,7 +52,7 @@ def ordered(folder, monkeypatch):
     monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
 
     def ordered(editor=None, model=str(folder), **changes):
-        spec = RunSpec.of(editor or Honest(), Some(), model=ModelRef(model))
+        spec = RunSpec(editor or Honest(), Some(), model=ModelRef(model))
         order = Order(runs=[(spec, ALL)], loading={"device": "cpu"}, packages=[])
         return replace(order, **changes)
 

@@ -52,7 +52,7 @@ from .controls import SAMPLE, make_controls
 from .outcome import Run, measures_of
 from .plan import Step
 from .shares import Share, Span
-from .spec import ALL, Chosen, RunSpec, Selection
+from .spec import ALL, RunSpec, Selection
 from .tuning import among, tuning
 from .witness import Witness
 
@@ -510,11 +510,11 @@ def assemble(
     ``benchmark`` is that of the spec's task, and ``model`` the spec's, loaded.
     """
     task, seed = benchmark.task.value, spec.seed
-    names = spec.metrics or tuple(task.metrics)
+    names = spec.metrics or task.metrics
     measuring = make_metrics(plugins, names)
     known = {name: plugins.find("metric", name) for name in names}
     named, configured = make_editor(
-        plugins, model, spec.editor.plugin, spec.editor.settings, seed, spec.preset
+        plugins, model, spec.editor, spec.editor_args, seed, spec.preset
     )
     regime = spec.regime or task.regime
     cases = benchmark.selected(selection.limit, selection.samples)
@@ -523,9 +523,8 @@ def assemble(
         every = cases if selection.samples else benchmark.cases
         dropped = plan.conflicts(every)
         cases = [case for case in every if case.id not in dropped][: len(cases)]
-    judge = spec.judge if spec.judge.plugin else Chosen(task.judge, spec.judge.settings)
-    judging_by = _judge(plugins, judge, seed, cases)
-    asked, sample = make_controls(plugins, spec.controls, spec.control_settings, seed)
+    judging_by = _judge(plugins, spec.judge or task.judge, spec.judge_args, seed, cases)
+    asked, sample = make_controls(plugins, spec.controls, spec.control_args, seed)
     for each in asked:
         each.value.prepare(model)
     its = (named, benchmark.task, judging_by, *asked)
@@ -567,16 +566,18 @@ def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) 
     return [distinct[identity] for identity in sorted(distinct)]
 
 
-def _judge(plugins: Plugins, chosen: Chosen, seed: int, cases: Sequence[Case]) -> Named | None:
+def _judge(
+    plugins: Plugins, name: str, settings: Mapping[str, Any], seed: int, cases: Sequence[Case]
+) -> Named | None:
     """Return the judge of that name; None if there is no name, or the name is ``none``.
 
     Raises `UsageError` for settings without a judge, and for a judge that cannot judge these cases.
     """
-    if chosen.plugin in ("", "none"):
-        if chosen.settings:
+    if name in ("", "none"):
+        if settings:
             raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
         return None
-    made = make_judge(plugins.find("judge", chosen.plugin), chosen.settings, seed)
+    made = make_judge(plugins.find("judge", name), settings, seed)
     judging.check_kinds(made.value, made.name, cases)
     return made
 

@@ -1,113 +1,115 @@
 """What a run is: the settings that decide its numbers, and which of its cases are run now.
 
-The command line, the Python interface, points of a sweep and orders of workers are all made of these. How a run is carried out (device, executor, failures) is no part of it.
+The command line, the Python interface, points of a sweep, legs of a table and orders of workers are all
+made of these, and a setting is written here once: commands have an option for every field made by
+`edit_harness.options.flag`. How a run is carried out (device, executor, failures) is no part of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+import click
 
 from ..folder.manifests import Tuning
 from ..interfaces import Control, Editor, Regime, Task
+from ..options import flag
 from .shares import Share
 
-OF_MODEL = ("revision", "dtype", "chat_template")
-"""The arguments of `edit_harness.loading.loading.load` that decide numbers."""
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """What of loading a model decides numbers, but for its name."""
+
+    revision: str | None = None
+    dtype: str = flag("--dtype", default="float32", help="Other than float32 is a preview.")
+    chat_template: bool = flag(
+        "--chat-template",
+        default=False,
+        is_flag=True,
+        help="Prompts as a user's message: another protocol.",
+    )
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A plugin, by its name or as an object, with its settings as the user gave them."""
-
-    plugin: Any
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ModelRef:
+class ModelRef(ModelSettings):
     """A model by its name: a registered one, a folder, or a name on the hub."""
 
-    name: str
-    revision: str | None = None
-    dtype: str = "float32"
-    chat_template: bool = False
+    name: str = "pocket"
 
     @classmethod
     def split(cls, name: str, options: Mapping[str, Any]) -> tuple[ModelRef, dict[str, Any]]:
         """Return a model, and how it is loaded, from arguments of `edit_harness.loading.loading.load`."""
-        own = {key: value for key, value in options.items() if key in OF_MODEL}
-        return cls(name, **own), {k: v for k, v in options.items() if k not in own}
+        known = {each.name for each in fields(ModelSettings)}
+        own = {key: value for key, value in options.items() if key in known}
+        return cls(name=name, **own), {k: v for k, v in options.items() if k not in known}
 
     @property
     def options(self) -> dict[str, Any]:
         """Its own part of these arguments."""
-        return {name: getattr(self, name) for name in OF_MODEL}
+        return {key: value for key, value in asdict(self).items() if key != "name"}
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: one editor on one task's cases, of one model, with one seed."""
+    """One run: one editor on one task's cases, of one model, with one seed.
 
-    editor: Chosen
-    """An `edit_harness.Editor`, or its name."""
-    task: Chosen
-    """An `edit_harness.Task`, or its name."""
-    model: ModelRef | None
+    Settings of plugins are values, or texts as they are typed.
+    """
+
+    editor: str | Editor = flag(
+        "-e", "--editor", "--editors", default="rome", each=True, metavar="NAME",
+        help="Editors, by comma or repeated.",
+    )  # fmt: skip
+    editor_args: Mapping[str, Any] = flag("--editor-args", args=True, help="Fields of the editor.")
+    task: str | Task = flag(
+        "-t", "--task", "--tasks", default="counterfactplus", each=True, metavar="NAME",
+        help="Tasks, by comma or repeated.",
+    )  # fmt: skip
+    task_args: Mapping[str, Any] = flag("--task-args", args=True, help="Fields of the task.")
+    model: ModelRef | None = flag(
+        "-m", "--model", "--models", default=None, given="pocket", each=True, metavar="NAME",
+        help="Bundled names, folders or hub names.",
+    )  # fmt: skip
     """None of a model that is in memory only."""
-    metrics: tuple[str, ...] = ()
+    metrics: Sequence[str] = flag(
+        "--metrics", many=True, metavar="NAME", help="Instead of the task's own."
+    )
+    judge: str = flag(
+        "--judge", default="", metavar="NAME", help="Who judges texts; none leaves it to score."
+    )
     """Empty for the task's own."""
-    judge: Chosen = field(default_factory=lambda: Chosen(""))
-    """Empty for the task's own; ``none`` is no judge."""
-    controls: tuple[str | Control, ...] = ()
-    control_settings: Mapping[str, Any] = field(default_factory=dict)
+    judge_args: Mapping[str, Any] = flag("--judge-args", args=True, help="Fields of the judge.")
+    controls: Sequence[str | Control] = flag(
+        "--control", many=True, metavar="NAME",
+        help="What else the edited model is asked: text, lm_eval:TASK.",
+    )  # fmt: skip
+    control_args: Mapping[str, Any] = flag(
+        "--control-args", args=True, help="Settings of controls; sample=N single edits."
+    )
+    seed: int = flag("--seed", default=0, each=True, metavar="N", help="Seeds; one run for each.")
     regime: Regime | None = None
     """None for the task's own."""
-    seed: int = 0
     preset: str = ""
     """Where the editor's settings come from, if not from who typed them."""
     tuned: Tuning | None = None
-    """By which cases they were found, if a sweep has found them: see `edit_harness.run.tuning`."""
-
-    @classmethod
-    def of(
-        cls,
-        editor: str | Editor,
-        task: str | Task,
-        *,
-        editor_args: Mapping[str, Any] | None = None,
-        task_args: Mapping[str, Any] | None = None,
-        metrics: Sequence[str] | None = None,
-        judge: str = "",
-        judge_args: Mapping[str, Any] | None = None,
-        controls: Sequence[str | Control] = (),
-        control_args: Mapping[str, Any] | None = None,
-        model: ModelRef | None = None,
-        **more: Any,
-    ) -> RunSpec:
-        """Return a run from settings as they are typed; ``more`` are the other fields."""
-        return cls(
-            editor=Chosen(editor, editor_args or {}),
-            task=Chosen(task, task_args or {}),
-            model=model,
-            # One text is told where metrics are made.
-            metrics=metrics if isinstance(metrics, str) else tuple(metrics or ()),  # type: ignore[arg-type]
-            judge=Chosen(judge, judge_args or {}),
-            controls=tuple(controls),
-            control_settings=control_args or {},
-            **more,
-        )
+    """By which cases they were found, if a sweep has found them."""
 
 
 @dataclass(frozen=True)
 class Selection:
     """Which cases of a run are run now; a later command may go on with more."""
 
-    limit: int | None = None
-    samples: tuple[str, ...] = ()
+    limit: int | None = flag(
+        "-L", "--limit", type=click.IntRange(1), help="The first N cases only."
+    )
+    samples: Sequence[str] = flag("--samples", many=True, metavar="ID", help="These cases only.")
     """Ids; they win over the limit."""
-    share: Share | None = None
+    share: Share | None = flag(
+        "--shard", metavar="I/N", help="One of N parts of the cases; merge joins them."
+    )
     """The part of the plan that is made here, if not all of it."""
 
 

@@ -7,7 +7,7 @@ put in its place when it is whole.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 from edit_harness.cases import Choose, Scores
 from edit_harness.errors import DataError, HarnessError, UsageError
 from edit_harness.files import set_aside
-from edit_harness.registry import fields
 from edit_harness.registry.blame import blamed, named
 from edit_harness.registry.components import build_component
 from edit_harness.registry.plugins import Plugins
@@ -33,7 +32,7 @@ class Flags(LoadingFlags):
     name: str
     triples: str
     templates: str | None
-    builder_args: Sequence[str]
+    builder_args: Mapping[str, str]
     model: str
     out: str
     seed: int
@@ -43,7 +42,7 @@ class Flags(LoadingFlags):
 def build_data(plugins: Plugins, flags: Flags) -> None:
     """Build the data that were asked for, and put them in their place."""
     component = plugins.find("builder", flags.name)
-    builder = build_component(component, fields.parse(flags.builder_args), flags.seed)
+    builder = build_component(component, flags.builder_args, flags.seed)
     target = Path(os.path.abspath(flags.out))
     check_place(target, builder, flags.force)
     templates = readable(flags.templates, "--templates") if flags.templates else None

@@ -30,7 +30,7 @@ class RunTests:
     plugins: Plugins
     editor: str
     task: str | Task
-    metrics: Sequence[str] | None = None
+    metrics: Sequence[str] = ()
     """The metrics, if they are not the task's own."""
     limit: int = 10
     width: int = 80
@@ -59,7 +59,7 @@ class RunTests:
             make_editor(self.plugins, model, self.editor, {}, seed=0)
         except HarnessError as error:
             raise NotTried(str(error)) from error
-        spec = RunSpec.of(self.editor, self.task, metrics=self.metrics)
+        spec = RunSpec(editor=self.editor, task=self.task, metrics=self.metrics)
         return assemble(self.plugins, model, benchmark, spec, Selection(self.limit))
 
 

@@ -11,21 +11,21 @@ from edit_harness.options import (
     SETTINGS,
     as_json,
     debug,
-    editor_flags,
-    loading_flags,
     many,
-    model_flags,
+    settings,
+    takes,
     with_plugins,
     with_selection,
 )
 from edit_harness.registry.plugins import Plugins
 
+from ..run.flags import LoadingFlags, editing_flags
+
 
 @click.command(context_settings=SETTINGS)
-@editor_flags
+@editing_flags
 @many("-t", "--task", "--tasks", "task", metavar="NAME", help="Fetch the data of tasks.")
-@click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
-@model_flags
+@settings("--task-args", help="Fields of the task.")
 @click.option("--corpus", metavar="FILE", help="Text, JSON Lines with a field text, or wikipedia.")
 @click.option("--tokens", type=click.IntRange(1), default=10_000_000, show_default=True,
               help="Stop after this many tokens.")  # fmt: skip
@@ -51,10 +51,10 @@ def prepare(plugins: Plugins, **flags: Any) -> None:
               help="subject, relation, object: .jsonl, .csv, .tsv or .json.")  # fmt: skip
 @click.option("--templates", metavar="FILE",
               help='JSON: {"P27": {"training": ["{} is a citizen of", …], "held_out": […]}, …}.')  # fmt: skip
-@click.option("--builder-args", multiple=True, metavar="K=V,…", help="Fields of the builder.")
+@settings("--builder-args", help="Fields of the builder.")
 @click.option("-m", "--model", default="", metavar="NAME", help="Only facts that it knows.",
               allow_from_autoenv=False)  # fmt: skip
-@loading_flags
+@takes(LoadingFlags)
 @click.option("-o", "--out", required=True, metavar="PATH", help="The file or folder to make.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--force", is_flag=True, help="Move aside what stands at --out, as PATH.old.")

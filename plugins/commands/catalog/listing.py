@@ -10,7 +10,6 @@ from typing import Any
 from rich.table import Table
 
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins, suggestion
 from edit_harness.run.control import is_control
 from edit_harness.terminal import Terminal, plain
@@ -137,7 +136,7 @@ def _range(limits: Sequence[float | None], unit: str) -> str:
 
 
 def show_composition(
-    plugins: Plugins, name: str, settings: Sequence[str], model: str, as_json: bool
+    plugins: Plugins, name: str, settings: Mapping[str, str], model: str, as_json: bool
 ) -> None:
     """Print what the data of a task are made of, as they are put to a model.
 
@@ -146,7 +145,7 @@ def show_composition(
     # Here, since it brings numpy along.
     from edit_harness.run import report
 
-    task, tables = cards.composed(plugins, name, fields.parse(settings), model)
+    task, tables = cards.composed(plugins, name, settings, model)
     if as_json:
         out.out(json.dumps({title: list(rows) for title, rows in tables.items()}, indent=1))
         return

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from edit_harness.errors import UsageError
-from edit_harness.options import as_json, debug, with_plugins, with_selection
+from edit_harness.options import as_json, debug, settings, with_plugins, with_selection
 from edit_harness.registry.plugins import Plugins
 
 SHOWN = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
@@ -45,9 +45,7 @@ def plugins_(check: bool, as_json: bool, debug: bool) -> int:
 @click.command()
 @click.argument("name")
 @click.option("--stats", is_flag=True, help="Count what a task's data are made of.")
-@click.option(
-    "--task-args", multiple=True, metavar="K=V,…", help="With --stats: the task's fields."
-)
+@settings("--task-args", help="With --stats: the task's fields.")
 @click.option("-m", "--model", default="", metavar="NAME",
               help="With --stats: whose sample, if it brings one.", show_default="pocket")  # fmt: skip
 @as_json
@@ -57,7 +55,7 @@ def show(
     plugins: Plugins,
     name: str,
     stats: bool,
-    task_args: Sequence[str],
+    task_args: Mapping[str, str],
     model: str,
     as_json: bool,
     debug: bool,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from edit_harness.options import SETTINGS, as_json, debug, with_plugins
+from edit_harness.options import SETTINGS, as_json, debug, settings, with_plugins
 from edit_harness.registry.plugins import Plugins
 
 
@@ -30,7 +30,7 @@ def merge(plugins: Plugins, **flags: Any) -> int:
 @click.command("cluster-check", context_settings=SETTINGS)
 @click.option("--executor", default="ray", show_default=True, metavar="NAME",
               help="Whose workers.")  # fmt: skip
-@click.option("--executor-args", multiple=True, metavar="K=V,…",
+@settings("--executor-args",
               help="address, num_workers, gpus_per_worker.")  # fmt: skip
 @as_json
 @debug

@@ -14,7 +14,6 @@ from typing import Any
 from rich.table import Table
 
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.registry import fields
 from edit_harness.registry.components import make_executor
 from edit_harness.registry.plugins import Plugins
 from edit_harness.terminal import Terminal
@@ -36,14 +35,14 @@ class Flags:
     """The flags of ``cluster-check``, as they were parsed."""
 
     executor: str
-    executor_args: Sequence[str]
+    executor_args: Mapping[str, str]
     as_json: bool
     debug: bool
 
 
 def survey(plugins: Plugins, flags: Flags) -> int:
     """Print what this process and each worker have, and return 3 if packages differ."""
-    executor = make_executor(plugins, flags.executor, fields.parse(flags.executor_args))
+    executor = make_executor(plugins, flags.executor, flags.executor_args)
     if not isinstance(executor, Hiring):
         raise UsageError(f"--executor {flags.executor} has no workers to ask", "say --executor ray")
     found = executor.survey()

@@ -101,7 +101,7 @@ class Worker:
             agreement.check_packages(order.packages, packages(self.plugins), socket.gethostname())
             model, spec = self._load(), order.spec
             benchmark = assembly.make_benchmark(
-                self.plugins, spec.task.plugin, spec.task.settings, model.source, spec.seed
+                self.plugins, spec.task, spec.task_args, model.source, spec.seed
             )
             self.evaluations = [
                 evaluation.assemble(self.plugins, model, benchmark, *run) for run in order.runs

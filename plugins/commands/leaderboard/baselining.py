@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,6 @@ from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.model import digests
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import TooLongError
-from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
 from edit_harness.run.assembly import Benchmark
@@ -32,7 +31,7 @@ class Flags(LoadingFlags):
     """The flags of ``leaderboard baseline``, as they were parsed."""
 
     task: str
-    task_args: Sequence[str]
+    task_args: Mapping[str, str]
     model: str
     out: str
 
@@ -45,7 +44,7 @@ def baseline(plugins: Plugins, flags: Flags) -> int:
             f"there is no folder {path.parent}", "make it, or name another: --out FILE"
         )
     source = assembly.checked_source(plugins, flags.model)
-    benchmark = assembly.make_benchmark(plugins, flags.task, fields.parse(flags.task_args), source)
+    benchmark = assembly.make_benchmark(plugins, flags.task, flags.task_args, source)
     model = assembly.load(plugins, flags.model, **flags.model_options)
     if model.precision not in baselines.TOLERANCE:
         known = ", ".join(baselines.TOLERANCE)

@@ -11,12 +11,15 @@ from edit_harness.options import (
     HELP,
     as_json,
     debug,
-    loading_flags,
     many,
+    settings,
+    takes,
     with_plugins,
     with_selection,
 )
 from edit_harness.registry.plugins import Plugins
+
+from ..run.flags import LoadingFlags
 
 
 @click.command()
@@ -71,11 +74,11 @@ def leaderboard() -> None:
 
 @leaderboard.command()
 @click.option("-t", "--task", default="counterfactplus", metavar="NAME", show_default=True)
-@click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
+@settings("--task-args", help="Fields of the task.")
 @click.option("--out", required=True, metavar="FILE", help="The baseline, as JSON Lines.")
 @click.option("-m", "--model", default="pocket", metavar="NAME", show_default=True,
               help="A bundled name, a folder or a hub name.")  # fmt: skip
-@loading_flags
+@takes(LoadingFlags)
 @debug
 @with_plugins
 def baseline(plugins: Plugins, **flags: Any) -> int:

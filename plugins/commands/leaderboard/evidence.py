@@ -18,12 +18,14 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run import control, plan
 from edit_harness.run.outcome import Run
 from edit_harness.run.plan import Step
+from edit_harness.run.spec import ModelRef, RunSpec
 
 from . import baselines, strict
 from .baselines import Baseline
 from .findings import Rejected
 from .limits import Limits
 from .rows import Rows
+from .stated import given
 
 
 @dataclass(eq=False)
@@ -56,6 +58,21 @@ class Evidence:
     def identity(self) -> Identity:
         """What its numbers depend on."""
         return self.manifest.identity
+
+    def spec(self, model: str) -> RunSpec:
+        """Return the run that it states, on the model of a name. Whether it can be made here is not known."""
+        editor, judge = self.identity.editor, self.manifest.judge
+        return RunSpec(
+            editor=editor.name,
+            editor_args=given(editor.fields),
+            task=self.identity.task.name,
+            model=ModelRef(name=model, dtype=self.identity.model.dtype),
+            metrics=self.manifest.metrics,
+            judge=judge.name if judge else "",
+            judge_args=given(judge.fields) if judge else {},
+            regime=self.regime,
+            seed=self.identity.seed,
+        )
 
     @cached_property
     def submission(self) -> dict[str, Any]:

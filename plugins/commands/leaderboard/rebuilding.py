@@ -19,21 +19,20 @@ from edit_harness.registry.components import Named, build_component, described, 
 from edit_harness.registry.fields import settings
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.run import assembly, control, examining
+from edit_harness.run.spec import RunSpec
 
 from .evidence import Evidence
 from .findings import Flag, Unchecked, shown
 from .stated import given, strange
 
 
-def editor(evidence: Evidence, plugins: Plugins, model: Model) -> Named | Unchecked:
+def editor(evidence: Evidence, plugins: Plugins, model: Model, spec: RunSpec) -> Named | Unchecked:
     """Return the editor as it was in the run, or why it is not here. Raises `HarnessError`."""
     said = evidence.identity.editor
     found = _component(plugins, "editor", said)
     if isinstance(found, Unchecked):
         return found
-    made, _ = assembly.make_editor(
-        plugins, model, found.qualified, given(said.fields), evidence.identity.seed
-    )
+    made, _ = assembly.make_editor(plugins, model, found.qualified, spec.editor_args, spec.seed)
     ours = {"fields": settings(made.value), "provenance": provenance(made.value)}
     for part, values in json.loads(dumps(ours)).items():
         if values != getattr(said, part):

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 from edit_harness.cases import Answer, Case, Visit
 from edit_harness.encoding import decode_answer
@@ -24,6 +24,7 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly, control, effects, runner
 from edit_harness.run.outcome import values
 from edit_harness.run.plan import Step
+from edit_harness.run.spec import ModelRef
 
 from . import baselines, rebuilding
 from .agreement import distance, graded_alike, reconciled, same_value, tolerance_of
@@ -116,12 +117,13 @@ def _again(
 ) -> tuple[list[Remark], Tally | None]:
     if not (name := name or _bundled(evidence, plugins)):
         return [Unchecked("which model is it? name the one to replay with: --model NAME")], None
-    model = assembly.load(plugins, name, dtype=evidence.identity.model.dtype)
+    spec = evidence.spec(name)
+    model = assembly.load(plugins, name, **cast(ModelRef, spec.model).options)
     if model.digest != evidence.identity.model.digest:
         return [Unchecked(f"{name} has other weights than the run: --model NAME")], None
     if other := foreign(plugins, evidence.identity.editor):
         return [other], None
-    editor = rebuilding.editor(evidence, plugins, model)
+    editor = rebuilding.editor(evidence, plugins, model, spec)
     if isinstance(editor, Unchecked):
         return [editor], None
     judge = rebuilding.judge(evidence, plugins)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
-from edit_harness.encoding import dumps
+from edit_harness.folder.manifests import ModelId
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run
 from edit_harness.run.report import Line
@@ -186,9 +186,9 @@ def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
 
 def _by_model(here: Sequence[Subsets]) -> dict[str, list[Subsets]]:
     """Return runs by their models' names; models of one name have their weights' digests behind it."""
-    found: dict[str, list[Subsets]] = {}
+    found: dict[ModelId, list[Subsets]] = {}
     for each in here:
-        found.setdefault(dumps(each.run.manifest.identity.model), []).append(each)
+        found.setdefault(each.run.manifest.identity.model, []).append(each)
     told = [facts(own[0].run) for own in found.values()]
     names = Counter(own["Model"] for own in told)
     return {

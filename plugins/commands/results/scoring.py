@@ -42,7 +42,7 @@ class Flags:
     runs: Sequence[str]
     metrics: Sequence[str]
     judge: str
-    judge_args: Sequence[str]
+    judge_args: Mapping[str, str]
     quiet: bool
     verbose: bool
     as_json: bool
@@ -104,7 +104,7 @@ def _asked_judge(plugins: Plugins, run: Run, flags: Flags) -> Named | None:
     Settings that are not given are the run's own, if it is the same judge; but none of them is where
     the flags name a judge and say themselves which one it is, by a setting that is not practical.
     """
-    given = fields.parse(flags.judge_args)
+    given = flags.judge_args
     if not flags.judge and not (run.judge and (run.pending or given)):
         if given:
             raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")

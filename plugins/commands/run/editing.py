@@ -14,7 +14,6 @@ from edit_harness.cases import Choose, Request, Scores
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import DataError, UsageError
 from edit_harness.model.model import Model
-from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
 
@@ -50,7 +49,7 @@ def edit(plugins: Plugins, flags: Flags) -> None:
         api.check_free(Path(flags.save_model))
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
     editor = plugins.find("editor", flags.editor[0])
-    given = fields.parse(flags.editor_args)
+    given = flags.editor_args
     settings, source = preset_file.over(flags.tuned, editor.name, given, model)
     named, configured = assembly.make_editor(
         plugins, model, editor.qualified, settings, flags.seed, source

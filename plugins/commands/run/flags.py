@@ -1,16 +1,19 @@
-"""Flags that several commands share, as they were parsed, and what they mean."""
+"""What commands that load models are told by flags: which models and editors, how, and how runs go on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import click
+
 from edit_harness.errors import UsageError
-from edit_harness.interfaces import Regime
-from edit_harness.registry import fields
+from edit_harness.interfaces import MODES, Regime
+from edit_harness.options import flag, flags, takes
+from edit_harness.run.spec import ModelSettings, RunSpec
 
 from .preset_file import Tuned, read
 
@@ -18,18 +21,29 @@ MODEL_ARGUMENTS = ("dtype", "device", "device_map", "max_memory", "revision")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadingFlags:
+class LoadingFlags(ModelSettings):
     """How a model is loaded."""
 
-    model_args: Sequence[str]
-    device: str
-    dtype: str
-    device_map: str | None
-    batch_size: str
-    chat_template: bool
-    trust_remote_code: bool
-    allow_pickle_weights: bool
-    debug: bool
+    model_args: Mapping[str, str] = flag(
+        "--model-args", args=True, help="revision, dtype, device_map, max_memory."
+    )
+    device: str = flag("--device", default="auto", help="cpu, cuda, cuda:1, mps.")
+    device_map: str | None = flag(
+        "--device-map", metavar="NAME",
+        help="Spread over devices: auto, balanced, sequential or a JSON file.",
+    )  # fmt: skip
+    batch_size: str = flag(
+        "-b", "--batch-size", default="auto", metavar="N", help="Rows of a forward pass."
+    )
+    trust_remote_code: bool = flag(
+        "--trust-remote-code", default=False, own=True, is_flag=True,
+        help="Run code that the model brings, as you; needs a full revision.",
+    )  # fmt: skip
+    allow_pickle_weights: bool = flag(
+        "--allow-pickle-weights", default=False, own=True, is_flag=True,
+        help="Read weights that are not in safetensors, as tensors only.",
+    )  # fmt: skip
+    debug: bool = False
 
     @property
     def model_options(self) -> dict[str, Any]:
@@ -37,22 +51,19 @@ class LoadingFlags:
 
         Raises `UsageError` for an argument that it does not have.
         """
-        given = fields.parse(self.model_args)
-        if unknown := [key for key in given if key not in MODEL_ARGUMENTS]:
+        if unknown := [key for key in self.model_args if key not in MODEL_ARGUMENTS]:
             raise UsageError(
                 f"there is no model argument {unknown[0]!r}", f"known: {', '.join(MODEL_ARGUMENTS)}"
             )
-        options = {"dtype": self.dtype, "device": self.device, "device_map": self.device_map}
-        rows = (
-            None
-            if self.batch_size == "auto"
-            else whole_number(
-                self.batch_size, "--batch-size takes a number of rows, or auto", least=1
-            )
-        )
+        rows = None
+        if self.batch_size != "auto":
+            remedy = "--batch-size takes a number of rows, or auto"
+            rows = whole_number(self.batch_size, remedy, least=1)
         return {
-            **options,
-            **given,
+            "dtype": self.dtype,
+            "device": self.device,
+            "device_map": self.device_map,
+            **self.model_args,
             "batch_rows": rows,
             "chat_template": self.chat_template,
             "trust_remote_code": self.trust_remote_code,
@@ -65,9 +76,11 @@ class EditingFlags(LoadingFlags):
     """Which editors and models, and how a model is loaded."""
 
     editor: Sequence[str]
-    editor_args: Sequence[str]
-    preset: str | None
+    editor_args: Mapping[str, str]
     model: Sequence[str]
+    preset: str | None = flag(
+        "--preset", metavar="FILE", help="Fields that sweep found; --editor-args win."
+    )
 
     @cached_property
     def tuned(self) -> Tuned | None:
@@ -82,54 +95,124 @@ class EditingFlags(LoadingFlags):
         return read(Path(self.preset))
 
 
-def whole_number(text: str, remedy: str, least: int = 0) -> int:
-    """Return a number from ``least`` to 2^31 - 1. Raises `UsageError` with the remedy."""
-    if not text.isdecimal() or len(text) > 10 or not least <= int(text) < 2**31:
-        raise UsageError(f"{text!r} is no whole number from {least} on", remedy)
-    return int(text)
+model_flags = flags(takes(RunSpec, only=["model"]), takes(LoadingFlags))
+editing_flags = flags(takes(RunSpec, only=["editor", "editor_args", "model"]), takes(EditingFlags))
 
 
-def regime(
-    default: Regime,
-    mode: str | None,
-    size: str | None,
-    at: Sequence[str],
-    conflicts: str = "keep",
-) -> Regime:
-    """Return how edits share the model: the task's way, or what flags say.
+@dataclass(frozen=True, kw_only=True)
+class RegimeFlags:
+    """How edits share the model, where it is not as the task says."""
 
-    ``size`` is a number or ``all``; ``at`` has numbers of cases, ``each`` and ``end``. Raises
-    `UsageError` for what does not fit the mode.
-    """
-    if not (mode or size or at or conflicts != "keep"):
-        return default
-    chosen = Regime(mode or default.mode)  # type: ignore[arg-type]
-    if chosen.mode == default.mode:
-        chosen = default
-    elif chosen.mode == "batch":
-        chosen = replace(chosen, size=0)
-    elif default.in_turn:
-        chosen = replace(chosen, in_turn=True)
-    chosen = replace(chosen, conflicts=conflicts)  # type: ignore[arg-type]
-    if size:
-        remedy = "--edit-batch-size takes a number of cases, or all"
+    edit_mode: str | None = flag(
+        "--edit-mode", type=click.Choice(MODES),
+        help="How edits share the model; by default as the task says, mostly single.",
+    )  # fmt: skip
+    edit_batch_size: str | None = flag(
+        "--edit-batch-size", "--num-edits", metavar="N", help="Cases edited at once, or all."
+    )
+    edit_conflicts: str = flag(
+        "--edit-conflicts", default="keep", type=click.Choice(["keep", "drop"]),
+        help="Edits that share a model: what writes another object to one subject and relation.",
+    )  # fmt: skip
+    eval_at: Sequence[str] = flag(
+        "--eval-at", many=True, metavar="WHEN", help="Of a sequence: each, end, numbers of cases."
+    )
+
+    def over(self, default: Regime) -> Regime:
+        """Return how edits share the model: the task's way, or what the flags say.
+
+        Raises `UsageError` for what does not fit the mode.
+        """
+        if self == RegimeFlags():
+            return default
+        chosen = Regime(self.edit_mode or default.mode)  # type: ignore[arg-type]
+        if chosen.mode == default.mode:
+            chosen = default
+        elif chosen.mode == "batch":
+            chosen = replace(chosen, size=0)
+        elif default.in_turn:
+            chosen = replace(chosen, in_turn=True)
+        chosen = replace(chosen, conflicts=self.edit_conflicts)  # type: ignore[arg-type]
+        if self.edit_batch_size:
+            chosen = replace(chosen, size=self._size(chosen))
+        if not self.eval_at:
+            return chosen
+        if chosen.mode != "sequential":
+            raise UsageError(
+                f"--eval-at is for sequential edits, and this is {chosen.mode}",
+                "add --edit-mode sequential",
+            )
+        return replace(chosen, immediate="each" in self.eval_at, checkpoints=self._points)
+
+    def _size(self, chosen: Regime) -> int:
+        size, remedy = (
+            self.edit_batch_size or "",
+            "--edit-batch-size takes a number of cases, or all",
+        )
         number = 0 if size == "all" else whole_number(size, remedy, least=1)
         if chosen.mode == "single" and number != 1:
             raise UsageError(
                 "single edits are of one case each, so they have no --edit-batch-size",
                 "add --edit-mode batch, or --edit-mode sequential",
             )
-        chosen = replace(chosen, size=number)
-    if not at:
-        return chosen
-    if chosen.mode != "sequential":
-        raise UsageError(
-            f"--eval-at is for sequential edits, and this is {chosen.mode}",
-            "add --edit-mode sequential",
-        )
-    numbers = [point for point in at if point not in ("each", "end")]
-    remedy = "--eval-at takes each, end or numbers of cases"
-    if wrong := [point for point in numbers if not point.isdecimal()]:
-        raise UsageError(f"--eval-at has {wrong[0]!r}", remedy)
-    points = sorted({whole_number(point, remedy, least=1) for point in numbers})
-    return replace(chosen, immediate="each" in at, checkpoints=tuple(points))
+        return number
+
+    @property
+    def _points(self) -> tuple[int, ...]:
+        numbers = [point for point in self.eval_at if point not in ("each", "end")]
+        remedy = "--eval-at takes each, end or numbers of cases"
+        if wrong := [point for point in numbers if not point.isdecimal()]:
+            raise UsageError(f"--eval-at has {wrong[0]!r}", remedy)
+        return tuple(sorted({whole_number(point, remedy, least=1) for point in numbers}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How runs are carried out and shown. Nothing here changes a number."""
+
+    executor: str = flag(
+        "--executor", default="local", metavar="NAME", help="Who runs the cases: local, ray."
+    )
+    executor_args: Mapping[str, str] = flag(
+        "--executor-args", args=True, help="address, num_workers, gpus_per_worker."
+    )
+    output_path: str = flag(
+        "-o", "--output-path", default="results", metavar="DIR", help="Where run folders go."
+    )
+    on_error: str = flag(
+        "--on-error", default="skip", type=click.Choice(["skip", "stop"]), help="When a case fails."
+    )
+    retry_failed: bool = flag(
+        "--retry-failed", default=False, is_flag=True,
+        help="Run again what failed and may not fail again.",
+    )  # fmt: skip
+    case_timeout: float | None = flag(
+        "--case-timeout", type=click.FloatRange(min=0, min_open=True), metavar="S",
+        help="Seconds that a case may take.", show_default="10 times the median so far, 300 at least",
+    )  # fmt: skip
+    reload_on_leak: bool = flag(
+        "--reload-on-leak", default=False, is_flag=True,
+        help="Load the model anew and go on if an editor changes it.",
+    )  # fmt: skip
+    selfcheck: bool = flag(
+        "--selfcheck", default=False, is_flag=True,
+        help="Try first if cases come out the same twice and in another order.",
+    )  # fmt: skip
+    new: bool = flag(
+        "--new", default=False, is_flag=True, help="Start a sibling of the run's folder."
+    )
+    dry_run: bool = flag(
+        "--dry-run", default=False, is_flag=True, help="Say what would run, and how long."
+    )
+    quiet: bool = flag("-q", "--quiet", default=False, is_flag=True, help="Only the result.")
+    verbose: bool = flag(
+        "-v", "--verbose", default=False, is_flag=True, help="Every measure in the table."
+    )
+    as_json: bool = flag("--json", default=False, is_flag=True, help="Print JSON.")
+
+
+def whole_number(text: str, remedy: str, least: int = 0) -> int:
+    """Return a number from ``least`` to 2^31 - 1. Raises `UsageError` with the remedy."""
+    if not text.isdecimal() or len(text) > 10 or not least <= int(text) < 2**31:
+        raise UsageError(f"{text!r} is no whole number from {least} on", remedy)
+    return int(text)

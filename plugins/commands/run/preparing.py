@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -16,7 +16,6 @@ from edit_harness.errors import UsageError
 from edit_harness.files import cache_folder
 from edit_harness.interfaces import Making, whole
 from edit_harness.model.model import Model
-from edit_harness.registry import fields
 from edit_harness.registry.components import Named
 from edit_harness.registry.plugins import Plugins
 from edit_harness.registry.presets import configure, shape_of
@@ -38,7 +37,7 @@ class Flags(EditingFlags):
     """The flags of ``prepare``, as they were parsed."""
 
     task: Sequence[str]
-    task_args: Sequence[str]
+    task_args: Mapping[str, str]
     corpus: str | None
     tokens: int
     max_length: int
@@ -52,7 +51,7 @@ def prepare(plugins: Plugins, flags: Flags) -> None:
     for name in flags.model:
         source = assembly.source_of(plugins, name)
         for task in flags.task:
-            made = assembly.make_task(plugins, task, fields.parse(flags.task_args), source, seed=0)
+            made = assembly.make_task(plugins, task, flags.task_args, source, seed=0)
             if prepare_task(made, flags):
                 continue
             count = sum(1 for _ in made.value.cases())
@@ -82,7 +81,7 @@ def prepare_task(task: Named, flags: Flags) -> bool:
 def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> None:
     """Make what an editor needs of a model: second moments, then what is its own."""
     component = plugins.find("editor", name)
-    settings = fields.parse(flags.editor_args)
+    settings = flags.editor_args
     settings, _ = preset_file.over(flags.tuned, component.name, settings, model)
     shape = shape_of(model.module.config, model.source.family)
     made = assembly.build_component(component, settings, seed=0)

@@ -6,92 +6,82 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.errors import RunFolderError
 from edit_harness.folder import records
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.interfaces import Executor, Regime
 from edit_harness.model.model import Model
-from edit_harness.registry import fields, guard
+from edit_harness.options import taken
+from edit_harness.registry import guard
 from edit_harness.registry.components import make_executor
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly, evaluation
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.beside import Care
 from edit_harness.run.controls import make_controls
-from edit_harness.run.evaluation import Evaluation, Turns
+from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import RETRIED
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
-from edit_harness.run.spec import Chosen, ModelRef, RunSpec, Selection
+from edit_harness.run.spec import RunSpec, Selection
 
 from . import console, preset_file
-from .flags import EditingFlags, regime, whole_number
+from .combining import combined
+from .flags import EditingFlags, Options, RegimeFlags
+from .preset_file import Tuned
 
 DONE, SOME_FAILED = 0, 1
 TIMED = 4
 """Cases that a dry run really runs to tell how long all take."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flags(EditingFlags):
-    """The flags of ``run``, as they were parsed."""
+@dataclass(frozen=True)
+class Todo:
+    """Runs that are to be made, and how."""
 
-    task: Sequence[str]
-    task_args: Sequence[str]
-    metrics: Sequence[str]
-    edit_mode: str | None
-    edit_batch_size: str | None
-    eval_at: Sequence[str]
-    edit_conflicts: str
-    judge: str
-    judge_args: Sequence[str]
-    limit: int | None
-    samples: Sequence[str]
-    seed: Sequence[str]
-    shard: str | None
-    control: Sequence[str]
-    control_args: Sequence[str]
-    executor: str
-    executor_args: Sequence[str]
-    output_path: str
-    on_error: str
-    retry_failed: bool
-    case_timeout: float | None
-    reload_on_leak: bool
-    selfcheck: bool
-    new: bool
-    dry_run: bool
-    quiet: bool
-    verbose: bool
-    as_json: bool
+    runs: Sequence[RunSpec]
+    chosen: Selection
+    options: Options
+    executor: Executor
+    loading: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of `edit_harness.loading.loading.load` that change no number."""
+    regime: RegimeFlags = field(default_factory=RegimeFlags)
+    tuned: Tuned | None = None
+
+    @property
+    def several(self) -> bool:
+        """Whether what fails leaves others to be run."""
+        return len(self.runs) > 1
 
     def care(self, load: Callable[[], Model]) -> Care:
         """Return what is done about what goes wrong; ``load`` loads the model anew."""
         return Care(
-            stop=self.on_error == "stop",
-            retry=self.retry_failed,
-            case_timeout=self.case_timeout,
-            reload=load if self.reload_on_leak else None,
-            selfcheck=self.selfcheck,
+            stop=self.options.on_error == "stop",
+            retry=self.options.retry_failed,
+            case_timeout=self.options.case_timeout,
+            reload=load if self.options.reload_on_leak else None,
+            selfcheck=self.options.selfcheck,
         )
 
 
-def run(plugins: Plugins, flags: Flags) -> int:
+def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     """Run every combination, print the tables, and return the exit code."""
-    todo = Todo.of(plugins, flags)
-    records.check_writable(Path(flags.output_path))
+    todo = parsed(plugins, given)
+    options = todo.options
+    records.check_writable(Path(options.output_path))
     runs: list[Run] = []
     codes = [DONE]
-    for name in flags.model:
+    for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):
         with console.tolerated(codes, todo.several):
-            runs.extend(run_model(plugins, flags, todo, name, codes))
-    if flags.as_json and not flags.dry_run:
+            runs.extend(run_model(plugins, todo, list(of_model), codes))
+    if options.as_json and not options.dry_run:
         results = [r.results() for r in runs]
         console.out.out(json.dumps(results if todo.several else results[0], indent=1))
     elif len(runs) > 1:
@@ -100,113 +90,78 @@ def run(plugins: Plugins, flags: Flags) -> int:
     return max(*codes, SOME_FAILED if any(not r.sound for r in runs) else DONE)
 
 
-@dataclass(frozen=True)
-class Todo:
-    """What is combined: found and checked as far as it can be without a model."""
-
-    editors: Mapping[Component, Mapping[str, str]]
-    """Editors with their settings."""
-    tasks: Mapping[Component, Mapping[str, str]]
-    seeds: Sequence[int]
-    executor: Executor
-    share: Share | None
-    several: bool
-    """Whether there is more than one combination, models included."""
-
-    @classmethod
-    def of(cls, plugins: Plugins, flags: Flags) -> Todo:
-        """Find the plugins that the flags name. Raises `HarnessError`."""
-        editors = [plugins.find("editor", name) for name in flags.editor]
-        tasks = [plugins.find("task", name) for name in flags.task]
-        for name in flags.metrics:
-            plugins.find("metric", name)
-        editor_args = shared_settings(editors, fields.parse(flags.editor_args))
-        task_args = shared_settings(tasks, fields.parse(flags.task_args))
-        for editor, settings in editor_args.items():
-            known = flags.tuned.over(editor.name, settings) if flags.tuned else settings
-            assembly.build_component(editor, known, seed=0)
-        make_controls(plugins, flags.control, fields.parse(flags.control_args), seed=0)
-        seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in flags.seed]
-        share = Share.parse(flags.shard) if flags.shard else None
-        executor = make_executor(plugins, flags.executor, fields.parse(flags.executor_args))
-        count = len(editors) * len(tasks) * len(seeds) * len(flags.model)
-        return cls(editor_args, task_args, seeds, executor, share, several=count > 1)
+def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
+    """Return what flags say, found and checked as far as it can be without a model. Raises `HarnessError`."""
+    flags, options = taken(EditingFlags, given), taken(Options, given)
+    runs = combined(plugins, given, flags)
+    for spec in {spec.editor: spec for spec in runs}.values():
+        editor = plugins.find("editor", str(spec.editor))
+        known = flags.tuned.over(editor.name, spec.editor_args) if flags.tuned else spec.editor_args
+        assembly.build_component(editor, known, seed=0)
+    make_controls(plugins, runs[0].controls, runs[0].control_args, seed=0)
+    part = given["share"]
+    chosen = Selection(given["limit"], given["samples"], Share.parse(part) if part else None)
+    executor = make_executor(plugins, options.executor, options.executor_args)
+    regime = taken(RegimeFlags, given)
+    return Todo(runs, chosen, options, executor, flags.model_options, regime, flags.tuned)
 
 
 def run_model(
-    plugins: Plugins, flags: Flags, todo: Todo, name: str, codes: list[int]
+    plugins: Plugins, todo: Todo, runs: Sequence[RunSpec], codes: list[int]
 ) -> Iterator[Run]:
-    """Run everything on one model; its task data are read and checked before it is loaded."""
-    options = flags.model_options
+    """Run what is to be run on one model; its task data are read and checked before it is loaded."""
+    ref = runs[0].model
+    assert ref is not None  # it is named by a flag, or by a table
+    loading = {**todo.loading, **ref.options}
     source = assembly.checked_source(
-        plugins, name, options.get("revision"), options["trust_remote_code"]
+        plugins, ref.name, ref.revision, loading.get("trust_remote_code", False)
     )
+    together = groupby(runs, key=lambda spec: (spec.task, spec.task_args, spec.seed))
     with guard.measuring():
         benchmarks = [
-            (seed, task, assembly.make_benchmark(plugins, task.qualified, settings, source, seed))
-            for (task, settings), seed in product(todo.tasks.items(), todo.seeds)
+            (list(group), assembly.make_benchmark(plugins, task, args, source, seed))
+            for (task, args, seed), group in together
         ]
-    given = flags.edit_mode, flags.edit_batch_size, flags.eval_at, flags.edit_conflicts
-    regimes = {b.task.name: regime(b.task.value.regime, *given) for *_, b in benchmarks}
-    ref, carried = ModelRef.split(name, options)
+    regimes = [todo.regime.over(benchmark.task.value.regime) for _, benchmark in benchmarks]
     # A rehearsal is run here, whoever would run the rest.
-    loading = options if flags.dry_run else todo.executor.loading(options)
-    load = partial(assembly.load, plugins, name, **loading)
-    with nullcontext("") if flags.dry_run else todo.executor.ready() as where:
+    dry = todo.options.dry_run
+    load = partial(
+        assembly.load, plugins, ref.name, **(loading if dry else todo.executor.loading(loading))
+    )
+    with nullcontext("") if dry else todo.executor.ready() as where:
         with guard.measuring():
             model = load()
-        for seed, task, benchmark in benchmarks:
-            spec = specified(flags, task, todo.tasks[task], ref, seed)
-            spec = replace(spec, regime=regimes[benchmark.task.name])
-            made = assembled(plugins, model, benchmark, flags, todo, spec, codes)
-            if made and not flags.quiet:
+        for (group, benchmark), regime in zip(benchmarks, regimes, strict=True):
+            own = [replace(spec, regime=regime) for spec in group]
+            made = assembled(plugins, model, benchmark, todo, own, codes)
+            if made and not todo.options.quiet:
                 console.header(made, where)
-            turns, here = todo.executor.turns(carried), not todo.executor.elsewhere
             with console.tolerated(codes, todo.several):
-                yield from run_beside(made, flags, codes, load, turns, here=here)
-
-
-def specified(
-    flags: Flags, task: Component, settings: Mapping[str, str], model: ModelRef, seed: int
-) -> RunSpec:
-    """Return what the flags say of a run, but for its editor."""
-    return RunSpec.of(
-        "",
-        task.qualified,
-        task_args=settings,
-        metrics=flags.metrics,
-        judge=flags.judge,
-        judge_args=fields.parse(flags.judge_args),
-        controls=flags.control,
-        control_args=fields.parse(flags.control_args),
-        model=model,
-        seed=seed,
-        tuned=flags.tuned.entry if flags.tuned else None,
-    )
+                yield from run_beside(made, todo, codes, load)
 
 
 def assembled(
     plugins: Plugins,
     model: Model,
     benchmark: Benchmark,
-    flags: Flags,
     todo: Todo,
-    spec: RunSpec,
+    runs: Sequence[RunSpec],
     codes: list[int],
 ) -> list[Evaluation]:
-    """Return an evaluation for each editor.
+    """Return an evaluation for each run.
 
     In a rehearsal there is none: each is rehearsed at once.
     """
     found = []
-    chosen = Selection(flags.limit, tuple(flags.samples), todo.share)
-    for editor, given in todo.editors.items():
+    for spec in runs:
         with console.tolerated(codes, todo.several):
-            settings, source = preset_file.over(flags.tuned, editor.name, given, model)
-            own = replace(spec, editor=Chosen(editor.qualified, settings), preset=source)
+            name = plugins.find("editor", str(spec.editor)).name
+            settings, source = preset_file.over(todo.tuned, name, spec.editor_args, model)
+            entry = todo.tuned.entry if todo.tuned else None
+            own = replace(spec, editor_args=settings, preset=source, tuned=entry)
             with guard.measuring():
-                made = evaluation.assemble(plugins, model, benchmark, own, chosen)
-            if flags.dry_run:
+                made = evaluation.assemble(plugins, model, benchmark, own, todo.chosen)
+            if todo.options.dry_run:
                 rehearse(made)
             else:
                 found.append(made)
@@ -214,25 +169,17 @@ def assembled(
 
 
 def run_beside(
-    assembled: Sequence[Evaluation],
-    flags: Flags,
-    codes: list[int],
-    load: Callable[[], Model],
-    turns: Turns,
-    *,
-    here: bool,
+    assembled: Sequence[Evaluation], todo: Todo, codes: list[int], load: Callable[[], Model]
 ) -> list[Run]:
-    """Run editors on the same cases, with progress and tables; ``load`` loads their model.
-
-    ``turns`` makes the records, ``here`` in this process or elsewhere.
-    """
+    """Run editors on the same cases, with progress and tables; ``load`` loads their model."""
+    options = todo.options
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
-            if here:  # workers try it themselves, on their devices
+            if not todo.executor.elsewhere:  # workers try it themselves, on their devices
                 which.check_controls()
-            folder = which.open(Path(flags.output_path), new=flags.new)
-            if not flags.quiet and which.lacks_nothing(folder, retry=flags.retry_failed):
+            folder = which.open(Path(options.output_path), new=options.new)
+            if not options.quiet and which.lacks_nothing(folder, retry=options.retry_failed):
                 statuses = Counter(record.status for record in folder.records())
                 again = {s: number for s, number in statuses.items() if s in RETRIED}
                 console.note_read_back(folder, Counter(again))
@@ -242,9 +189,11 @@ def run_beside(
     try:
         with (
             guard.measuring(),
-            console.progress(list(folders), quiet=flags.quiet) as advance,
+            console.progress(list(folders), quiet=options.quiet) as advance,
         ):
-            finished = evaluation.run_beside(folders, advance, flags.care(load), turns)
+            finished = evaluation.run_beside(
+                folders, advance, todo.care(load), todo.executor.turns(todo.loading)
+            )
     except RunFolderError:
         raise
     except BaseException:
@@ -254,13 +203,15 @@ def run_beside(
     for which in folders:
         console.note_stopped(which.judge, codes)
     for run in finished:
-        if not flags.quiet:
+        if not options.quiet:
             for note in run.folder.notes:
                 console.err.print(f"note     {note}", markup=False)
         else:
             console.note_pending(run)
-        if not flags.as_json:
-            console.finished(run, quiet=flags.quiet, verbose=flags.verbose, named=len(finished) > 1)
+        if not options.as_json:
+            console.finished(
+                run, quiet=options.quiet, verbose=options.verbose, named=len(finished) > 1
+            )
     return finished
 
 
@@ -302,20 +253,3 @@ def minutes(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def shared_settings(
-    components: Sequence[Component], settings: Mapping[str, str]
-) -> dict[Component, dict[str, str]]:
-    """Give each component the settings that it has fields for; one alone must know them all.
-
-    Raises `UsageError` for a setting that none of several has.
-    """
-    if len(components) == 1:
-        return {components[0]: dict(settings)}
-    known = {c: fields.field_types(c.load()) for c in components}
-    for key in settings:
-        if not any(key in names for names in known.values()):
-            names = ", ".join(c.name for c in components)
-            raise UsageError(f"none of {names} has a field {key!r}")
-    return {c: {k: v for k, v in settings.items() if k in names} for c, names in known.items()}

@@ -19,7 +19,6 @@ from edit_harness.cases import Choose, Distribution, Generate, NextToken, Reques
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import UsageError
 from edit_harness.model.model import Model
-from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
 from edit_harness.terminal import plain
@@ -106,7 +105,7 @@ def edit_of(
         return edit, flags.edit
     assert request is not None
     editor = plugins.find("editor", flags.editor[0])
-    settings, _ = preset_file.over(flags.tuned, editor.name, fields.parse(flags.editor_args), model)
+    settings, _ = preset_file.over(flags.tuned, editor.name, flags.editor_args, model)
     named, _ = assembly.make_editor(plugins, model, editor.qualified, settings, seed=0)
     return named.value.edit(model, [request]), named.name
 

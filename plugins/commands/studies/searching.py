@@ -10,31 +10,28 @@ from edit_harness.options import (
     SETTINGS,
     as_json,
     debug,
-    editor_flags,
-    executor_flags,
     flags,
     interval,
-    loading_flags,
     many,
-    model_flags,
+    settings,
+    takes,
     with_plugins,
 )
 from edit_harness.registry.plugins import Plugins
+
+from ..run.flags import LoadingFlags, Options, editing_flags, model_flags
 
 pictures = flags(
     click.option("--html", metavar="FILE", help="Heat maps as a page."),
     click.option("--png", metavar="FILE", help="Heat maps as an image; needs matplotlib."),
 )
 seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-output = click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
-                      help="Where run folders go.")  # fmt: skip
 
 
 @click.command(context_settings=SETTINGS)
-@editor_flags
+@editing_flags
 @click.option("-t", "--task", default="counterfactplus", show_default=True, metavar="NAME")
-@click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
-@model_flags
+@settings("--task-args", help="Fields of the task.")
 @click.option("--grid", multiple=True, metavar="FIELD=V,V,…",
               help="Values of a field of the editor, of lists by semicolon; may be repeated.")  # fmt: skip
 @click.option("--layers", metavar="all|0,1,…|3-8", help="Layers to edit.")
@@ -68,7 +65,7 @@ def sweep(plugins: Plugins, **flags: Any) -> int:
 @click.option("--target", metavar="TEXT",
               help="What is followed, instead of what the model answers.")  # fmt: skip
 @click.option("-t", "--task", metavar="NAME", help="Known facts of a task, instead of one fact.")
-@click.option("--task-args", multiple=True, metavar="K=V,…", help="Fields of the task.")
+@settings("--task-args", help="Fields of the task.")
 @click.option("-L", "--limit", type=click.IntRange(1), help="The first N known facts only.")
 @many("--kinds", metavar="NAME", default=["hidden", "mlp", "attention"],
        help="What is restored.", show_default="hidden,mlp,attention")  # fmt: skip
@@ -95,10 +92,9 @@ def trace(plugins: Plugins, **flags: Any) -> int:
 @click.option("--list", "list_", is_flag=True, help="Packs, and what each cannot match.")
 @click.option("-L", "--limit", type=click.IntRange(1), help="The first N cases only.")
 @many("-m", "--model", "--models", "model", metavar="NAME", help="Some of the pack's models.")
-@loading_flags
-@executor_flags
+@takes(LoadingFlags)
+@takes(Options, only=["executor", "executor_args", "output_path"])
 @seed
-@output
 @interval
 @click.option("-q", "--quiet", is_flag=True, help="Only the result.")
 @as_json

@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,13 @@ from edit_harness.encoding import finite
 from edit_harness.errors import DataError, UsageError
 from edit_harness.folder import records
 from edit_harness.loading import loading
-from edit_harness.registry import fields
 from edit_harness.registry.components import make_executor, source_of
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry.plugins import Plugins
 from edit_harness.registry.presets import shape_of
 from edit_harness.run.outcome import Run
+from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness_plugins.commands.run import console, running
-from edit_harness_plugins.commands.run.flags import LoadingFlags
+from edit_harness_plugins.commands.run.flags import LoadingFlags, Options, RegimeFlags
 
 from . import packs, verdicts
 from .packs import Contents, Leg, Method
@@ -45,7 +44,7 @@ class Flags(LoadingFlags):
     limit: int | None
     model: Sequence[str]
     executor: str
-    executor_args: Sequence[str]
+    executor_args: Mapping[str, str]
     seed: int
     output_path: str
     interval: str
@@ -171,19 +170,31 @@ def _made(
 ) -> Iterator[tuple[str, Run]]:
     """Run editors side by side on a leg's task, and yield the runs by what the table calls the editor."""
     editors = {plugins.find("editor", m.editor): (label, m) for label, m in methods.items()}
-    task = plugins.find("task", leg.task)
+    limits = [limit for limit in (leg.limit, flags.limit) if limit]
+    ref, loading = ModelRef.split(model, flags.model_options)
+    runs = [
+        RunSpec(
+            editor=component.qualified,
+            editor_args=_texts(method.args),
+            task=plugins.find("task", leg.task).qualified,
+            task_args=_texts(leg.args),
+            model=ref,
+            metrics=leg.metrics,
+            judge=leg.judge,
+            seed=flags.seed,
+        )
+        for component, (_, method) in editors.items()
+    ]
     todo = running.Todo(
-        editors={component: _texts(method.args) for component, (_, method) in editors.items()},
-        tasks={task: _texts(leg.args)},
-        seeds=[flags.seed],
-        executor=make_executor(plugins, flags.executor, fields.parse(flags.executor_args)),
-        share=None,
-        several=len(editors) > 1,
+        runs,
+        Selection(limit=min(limits, default=None)),
+        Options(output_path=flags.output_path, quiet=flags.quiet, as_json=True),
+        make_executor(plugins, flags.executor, flags.executor_args),
+        loading,
+        RegimeFlags(edit_mode=leg.mode, edit_batch_size=leg.batch),
     )
     labels = {component.name: label for component, (label, _) in editors.items()}
-    for run in running.run_model(
-        plugins, as_run(leg, list(editors), model, flags), todo, model, codes
-    ):
+    for run in running.run_model(plugins, todo, runs, codes):
         label = labels[run.manifest.identity.editor.name]
         yield label, replace(run, interval=flags.interval)
 
@@ -193,47 +204,6 @@ def _texts(args: Mapping[str, Any]) -> dict[str, str]:
     return {
         key: value if isinstance(value, str) else json.dumps(value) for key, value in args.items()
     }
-
-
-def as_run(leg: Leg, editors: Sequence[Component], model: str, flags: Flags) -> running.Flags:
-    """Return the flags of ``run`` that make the runs of a leg."""
-    limits = [limit for limit in (leg.limit, flags.limit) if limit]
-    loaded = {each.name: getattr(flags, each.name) for each in fields_of(LoadingFlags)}
-    return running.Flags(
-        **loaded,
-        editor=[component.qualified for component in editors],
-        editor_args=(),
-        preset=None,
-        model=[model],
-        task=[leg.task],
-        task_args=(),
-        metrics=leg.metrics,
-        edit_mode=leg.mode,
-        edit_batch_size=leg.batch,
-        eval_at=(),
-        edit_conflicts="keep",
-        judge=leg.judge,
-        judge_args=(),
-        limit=min(limits, default=None),
-        samples=(),
-        seed=[str(flags.seed)],
-        shard=None,
-        control=(),
-        control_args=(),
-        executor=flags.executor,
-        executor_args=flags.executor_args,
-        output_path=flags.output_path,
-        on_error="skip",
-        retry_failed=False,
-        case_timeout=None,
-        reload_on_leak=False,
-        selfcheck=False,
-        new=False,
-        dry_run=False,
-        quiet=flags.quiet,
-        verbose=False,
-        as_json=True,
-    )
 
 
 def _told(replication: Replication, flags: Flags) -> int:

@@ -19,7 +19,7 @@ from edit_harness.errors import HarnessError, UsageError
 from edit_harness.folder import records
 from edit_harness.interfaces import Measure
 from edit_harness.model.model import Model
-from edit_harness.registry import fields, guard
+from edit_harness.registry import guard
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.registry.presets import configure, shape_of
 from edit_harness.run import assembly, evaluation
@@ -46,7 +46,7 @@ class Flags(EditingFlags):
     """The flags of ``sweep``, as they were parsed."""
 
     task: str
-    task_args: Sequence[str]
+    task_args: Mapping[str, str]
     grid: Sequence[str]
     layers: str | None
     tokens: str | None
@@ -103,7 +103,7 @@ def check(flags: Flags) -> dict[str, str]:
             f"{next(iter(flags.pictures))} draws one field or two, and the grid has {len(asked)}",
             "leave it out: the table and --json have all fields",
         )
-    for name in fields.parse(flags.editor_args):
+    for name in flags.editor_args:
         if name in asked:
             raise UsageError(f"field {name} is in the grid and in --editor-args", "say it once")
     if flags.png:
@@ -148,7 +148,7 @@ class Sweep:
         source = assembly.checked_source(
             plugins, name, options.get("revision"), options["trust_remote_code"]
         )
-        task_args = fields.parse(flags.task_args)
+        task_args = flags.task_args
         benchmark = assembly.make_benchmark(plugins, flags.task, task_args, source, flags.seed)
         cases = benchmark.last(flags.dev)
         model = assembly.load(plugins, name, **options)
@@ -180,17 +180,17 @@ class Sweep:
 
     def given(self, point: Point) -> dict[str, Any]:
         """Return all settings that hold at a point, those of ``--preset`` among them."""
-        given = {**fields.parse(self.flags.editor_args), **point}
+        given = {**self.flags.editor_args, **point}
         return self.flags.tuned.over(self.editor.name, given) if self.flags.tuned else given
 
     def _assembled(self, point: Point) -> Evaluation:
-        tuned, given = self.flags.tuned, {**fields.parse(self.flags.editor_args), **point}
+        tuned, given = self.flags.tuned, {**self.flags.editor_args, **point}
         settings, source = preset_file.over(tuned, self.editor.name, given, self.model)
-        spec = RunSpec.of(
-            self.editor.qualified,
-            self.flags.task,
+        spec = RunSpec(
+            editor=self.editor.qualified,
             editor_args=settings,
-            task_args=fields.parse(self.flags.task_args),
+            task=self.flags.task,
+            task_args=self.flags.task_args,
             seed=self.flags.seed,
             preset=source,
             tuned=tuned.entry if tuned else None,

@@ -84,9 +84,9 @@ def tested(todo: Sweep) -> str:
         ("--editor", todo.editor.name),
         ("--preset", flags.save_preset),
         ("--task", flags.task),
-        *(("--task-args", args) for args in flags.task_args),
+        *(("--task-args", f"{key}={value}") for key, value in flags.task_args.items()),
         ("--model", flags.model[0]),
-        *(("--model-args", args) for args in flags.model_args),
+        *(("--model-args", f"{key}={value}") for key, value in flags.model_args.items()),
         ("--limit", str(todo.before)),
     ]
     return shlex.join(["edit-harness", *(part for pair in given for part in pair if part)])

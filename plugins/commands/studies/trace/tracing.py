@@ -8,7 +8,7 @@ facts that the model knows, whose true object it answers first. What is traced s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from edit_harness.encoding import finite
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.interfaces import ModelSource
 from edit_harness.model.model import Model
-from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
 from edit_harness.wording import counted
@@ -52,7 +51,7 @@ class Flags(LoadingFlags):
     subject: str | None
     target: str | None
     task: str | None
-    task_args: Sequence[str]
+    task_args: Mapping[str, str]
     limit: int | None
     kinds: Sequence[str]
     window: int | None
@@ -146,7 +145,7 @@ def _check(flags: Flags) -> None:
 def _of_task(plugins: Plugins, flags: Flags, source: ModelSource) -> list[Request]:
     """Return all facts of the task, read before the model is loaded."""
     assert flags.task
-    settings = fields.parse(flags.task_args)
+    settings = flags.task_args
     benchmark = assembly.make_benchmark(plugins, flags.task, settings, source, flags.seed)
     return [request for case in benchmark.cases for request in case.requests]
 
