@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from builders import MANIFEST, with_entries
 from bundles import honest
 from test_verifying import edit_harness
 
+from edit_harness import UsageError
 from edit_harness.folder import records
 from edit_harness_plugins.commands.leaderboard import submitting
 from edit_harness_plugins.commands.leaderboard.data import NO_BASELINE
@@ -99,6 +101,13 @@ def test_a_run_that_is_not_finished(made, tmp_path):
     code, printed = edit_harness("submit", changed(run, tmp_path, visits=99), *SAID)
     assert code == 7
     assert "is not finished: 87 records missing" in printed
+
+
+def test_what_no_file_has_cannot_be_run_again(made):
+    manifest = with_entries(made[0].manifest, identity={"code": [["Mine", "unversioned 1f"]]})
+    with pytest.raises(UsageError, match="is of Mine, a class that no file has") as error:
+        submitting.check(replace(made[0], manifest=manifest))
+    assert "--plugin FILE" in error.value.remedy
 
 
 def test_a_preview(made, tmp_path):

@@ -15,15 +15,21 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
+from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from ..errors import UsageError
-from . import bytecode, project
+from . import project
 from .contents import Contents, is_source, python_files, trees, with_imports
 from .packages import Package, digest_of, file_of, modules_of, roots_of
 
 PREFIX = "edit_harness_file_"
+UNVERSIONED = "unversioned"
+"""What the digest begins with of a class that no file has: nobody can tell what it did."""
 _ran: dict[Path, str] = {}
 """The digest under which a folder's files, or a file, ran last in this process."""
+_marks: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+"""What stands for the code of classes that no file has: a run of one goes on only in this process."""
 
 
 class _AsRead(SourceFileLoader):
@@ -109,11 +115,14 @@ def of_file(path: Path, folder: Path | None = None) -> Package:
 
 
 def of_class(kind: type) -> Package:
-    """Return the file of a class as a package, or the class itself if it has none, as in a notebook."""
+    """Return the file of a class as a package, or the class itself if it has none, as in a notebook.
+
+    A class that is defined anew, even by the same lines, is another one then.
+    """
     if path := file_of(kind):
         return Package(path.name, "", str(path), [], frozenset(), partial(with_imports, path))
-    code, name = bytecode.of_class(kind), kind.__qualname__
-    return Package(name, "", "in memory", [], frozenset(), list, code=code)
+    code = _marks.setdefault(kind, f"{UNVERSIONED} {uuid4().hex}")
+    return Package(kind.__qualname__, "", "in memory", [], frozenset(), list, code=code)
 
 
 def in_folder(folder: Path) -> list[Package]:

@@ -15,6 +15,7 @@ from edit_harness.errors import ResourceError, RunFolderError, UsageError
 from edit_harness.folder.manifests import Manifest, as_json, decoded
 from edit_harness.folder.records import RunFolder, cases_digest
 from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.uninstalled import UNVERSIONED
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
 
@@ -92,6 +93,11 @@ def check(run: Run) -> None:
         raise RunFolderError(
             f"{path} is not finished: {run.pending} texts wait for a judge",
             f"edit-harness score {path}",
+        )
+    if some := [name for name, digest in run.manifest.identity.code if UNVERSIONED in digest]:
+        raise UsageError(
+            f"{path} is of {some[0]}, a class that no file has, so that nobody can run it again",
+            "put it into a file, and run it with --plugin FILE",
         )
     if run.manifest.preview:
         raise UsageError(
