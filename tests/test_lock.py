@@ -1,7 +1,6 @@
-"""One writer at a time: who holds a folder, what is left of the dead, and locks that do not lock."""
+"""One writer at a time: who holds a folder, and what is left of the dead."""
 
 import fcntl
-import json
 import os
 import socket
 import subprocess
@@ -9,7 +8,7 @@ import sys
 
 import pytest
 
-from edit_harness.errors import RunFolderError
+from edit_harness.errors import ResourceError, RunFolderError
 from edit_harness.lock import held
 
 HERE = socket.gethostname()
@@ -23,29 +22,7 @@ with held(Path(sys.argv[1]), "wait"):
 """
 
 
-def dead():
-    """Return the number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-def owner(pid, host=HERE):
-    return json.dumps({"pid": pid, "host": host, "since": "2026-01-01 12:01"})
-
-
-@pytest.fixture(params=["flock", "no flock", "a flock that does nothing"])
-def locks(request, monkeypatch):
-    def refuse(*_):
-        raise OSError(95, "Operation not supported")
-
-    if request.param != "flock":
-        nothing = refuse if request.param == "no flock" else lambda *_: None
-        monkeypatch.setattr(fcntl, "flock", nothing)
-    return request.param
-
-
-def test_one_at_a_time(tmp_path, locks):
+def test_one_at_a_time(tmp_path):
     with held(tmp_path, "wait for it"):
         with pytest.raises(RunFolderError) as error, held(tmp_path, "wait for it"):
             pass
@@ -56,7 +33,7 @@ def test_one_at_a_time(tmp_path, locks):
         assert notes == []
 
 
-def test_an_error_inside_leaves_no_lock(tmp_path, locks):
+def test_an_error_inside_leaves_no_lock(tmp_path):
     with pytest.raises(KeyError), held(tmp_path, ""):
         raise KeyError
     with held(tmp_path, "") as notes:
@@ -75,27 +52,20 @@ def test_another_process_is_kept_away_until_it_is_killed(tmp_path):
             assert notes[0].startswith(f"took over from pid {process.pid} on host {HERE}")
 
 
-def test_the_file_of_a_dead_process_is_taken_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
-    pid = dead()
-    (tmp_path / "lock.owner").write_text(owner(pid))
+def test_where_there_are_no_locks_that_is_told(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
     with held(tmp_path, "") as notes:
-        assert notes == [
-            f"took over from pid {pid} on host {HERE} since 2026-01-01 12:01, which is gone"
-        ]
-    assert not list(tmp_path.glob("lock.owner*"))
+        assert notes == ["this file system has no locks: start no second process on this folder"]
 
 
-@pytest.mark.parametrize("text", [owner(1), owner(2, "elsewhere"), "", "[]", '{"pid": "x"}'])
-def test_the_file_of_a_process_that_may_live_is_not(tmp_path, monkeypatch, text):
-    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
-    (tmp_path / "lock.owner").write_text(text)
-    with pytest.raises(RunFolderError) as error, held(tmp_path, "wait"):
+def test_a_lock_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "lock").mkdir()
+    told = "lock cannot be written: Is a directory"
+    with pytest.raises(ResourceError, match=told), held(tmp_path, ""):
         pass
-    assert error.value.remedy == (
-        f"wait; if that process is gone, remove {tmp_path / 'lock.owner'}"
-    )
-    assert (tmp_path / "lock.owner").read_text() == text
 
 
 def test_of_eight_that_start_at_once_one_writes(tmp_path):
