@@ -2,8 +2,6 @@
 
 import gc
 import json
-import subprocess
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,8 @@ from click.testing import CliRunner
 from edit_harness import ModelSource, ResourceError, UsageError
 from edit_harness.cli import main
 from edit_harness.loading.loading import load
-from edit_harness.loading.placing import OWNER, remove_left
-from edit_harness.lock import Owner
+from edit_harness.loading.placing import remove_left
+from edit_harness.lock import held
 from edit_harness.testing import tiny_model
 
 MAP = {
@@ -107,22 +105,14 @@ def test_a_folder_goes_if_nothing_was_loaded(folder, tmp_path, monkeypatch):
 
 
 def test_folders_that_dead_processes_left_are_removed(tmp_path):
-    """Those of processes that live stay, and those of other hosts, of which nothing is known."""
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    this = Owner.this()
-    owners = {
-        "dead": replace(this, pid=ended.pid),
-        "alive": this,
-        "elsewhere": replace(this, pid=ended.pid, host="another"),
-    }
-    for name, owner in owners.items():
+    """Those of processes that live stay, and what is none of ours."""
+    for name in ("dead", "alive", "another's"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "weights.dat").write_bytes(b"0")
-        (tmp_path / name / OWNER).write_text(json.dumps(asdict(owner)))
-    (tmp_path / "nameless").mkdir()
-    remove_left(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "elsewhere", "nameless"]
+    (tmp_path / "dead" / "lock").touch()
+    with held(tmp_path / "alive", ""):
+        remove_left(tmp_path)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "another's"]
 
 
 def test_a_cache_that_cannot_be_written(folder, tmp_path, monkeypatch):

@@ -12,26 +12,25 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 from weakref import finalize
 
 import torch
+from filelock import FileLock
 from torch import nn
 
 from ..errors import ResourceError, UsageError
 from ..files import cache_folder
-from ..lock import Owner
+from ..lock import held
 from ..model import offloading
 
 Place: TypeAlias = int | str
 """The number of an accelerator, ``cpu`` or ``disk``."""
 FOUND = ("auto", "balanced", "sequential")
 """Maps that accelerate finds."""
-OWNER = "owner.json"
-"""The file in a folder of offloaded weights that names its process."""
 ROOM = 0.9
 """Share of each memory that may be filled with weights; passes need the rest."""
 MAPS = f"say {', '.join(FOUND)}, or name a JSON file of modules and devices"
@@ -59,9 +58,7 @@ class Placement:
                 place.mkdir(parents=True, exist_ok=True)
                 remove_left(place)
                 folder = stack.enter_context(TemporaryDirectory(dir=place))
-                (Path(folder) / OWNER).write_text(
-                    json.dumps(asdict(Owner.this())), encoding="utf-8"
-                )
+                stack.enter_context(held(Path(folder), "name another: EDIT_HARNESS_CACHE"))
             except OSError as error:
                 raise ResourceError(
                     f"{place} cannot be written: {error.strerror}", "set EDIT_HARNESS_CACHE"
@@ -76,12 +73,10 @@ class Placement:
 
 
 def remove_left(place: Path) -> None:
-    """Remove the folders of weights whose processes are known to be gone, as after a kill."""
-    for file in place.glob(f"*/{OWNER}"):
-        with suppress(OSError):
-            owner = Owner.of(file.read_text(encoding="utf-8"))
-            if owner and owner.gone:
-                shutil.rmtree(file.parent)
+    """Remove the folders of weights that no process holds any more, as after a kill."""
+    for file in place.glob("*/lock"):
+        with suppress(OSError), FileLock(file, blocking=False):
+            shutil.rmtree(file.parent)
 
 
 def _go_with(module: Any, stack: ExitStack) -> None:
