@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import Field, field, fields
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
@@ -130,23 +130,24 @@ def flag(
     many: bool = False,
     args: bool = False,
     own: bool = False,
+    dest: str = "",
     **option: Any,
 ) -> Any:
     """Return a field of a dataclass that is an option of commands too, by `takes`.
 
     ``each`` is a field that several values make several of, ``many`` a list, ``args`` settings of a
-    plugin; ``given`` is the option's default where it is not the field's, and ``own`` one that takes no
-    value from the environment. The rest is click's.
+    plugin; ``given`` is the option's default and ``dest`` its name where they are not the field's, and
+    ``own`` one that takes no value from the environment. The rest is click's.
     """
     if args:
         option |= {"multiple": True, "callback": _parsed, "metavar": "K=V,…"}
     if each or many:
         option |= {"multiple": True, "callback": listed}
     usual = default if given is None else given
-    if usual not in (None, "") and usual is not False:
+    if usual is not None and usual is not False:
         option["default"] = [str(usual)] if each else usual
-        option["show_default"] = str(usual) if each else option.get("show_default", True)
-    said = {"names": names, "option": {"allow_from_autoenv": not own, **option}}
+        option.setdefault("show_default", str(usual) if each else usual != "")
+    said = {"names": names, "dest": dest, "option": {"allow_from_autoenv": not own, **option}}
     if args:
         return field(default_factory=dict, kw_only=True, metadata=said)
     return field(default=() if many else default, metadata=said)
@@ -156,7 +157,7 @@ def takes(*kinds: type, only: Sequence[str] = ()) -> Callable[..., Any]:
     """Return a decorator that gives a command an option for each flag of dataclasses, or for ``only`` some."""
     return flags(
         *(
-            click.option(*each.metadata["names"], each.name, **each.metadata["option"])
+            click.option(*each.metadata["names"], called(each), **each.metadata["option"])
             for kind in kinds
             for each in fields(kind)
             if each.metadata and (not only or each.name in only)
@@ -166,8 +167,13 @@ def takes(*kinds: type, only: Sequence[str] = ()) -> Callable[..., Any]:
 
 def taken(kind: type[T], given: Mapping[str, Any]) -> T:
     """Return a dataclass with what a command was given of its fields."""
-    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: given[name] for name in names if name in given})
+    own = fields(kind)  # type: ignore[arg-type]
+    return kind(**{each.name: given[called(each)] for each in own if called(each) in given})
+
+
+def called(each: Field[Any]) -> str:
+    """Return what a command, and the environment, call the option of a field."""
+    return each.metadata.get("dest") or each.name
 
 
 def _parsed(_: click.Context, flag: click.Parameter, texts: Sequence[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+import click
 import pytest
 import torch
 from builders import IDENTITY, MANIFEST, record, with_entries
@@ -206,6 +207,15 @@ def test_every_variable_that_is_read_is_known():
     texts = [file.read_text(encoding="utf-8") for at in own for file in at.rglob("*.py")]
     read = {name for text in texts for name in re.findall(r"\bEDIT_HARNESS_([A-Z_]+)\b", text)}
     assert read == set(options.VARIABLES)
+
+
+def test_variables_are_called_as_flags_are():
+    context = click.Context(main)
+    found = [o for n in main.list_commands(context) for o in main.get_command(context, n).params]
+    for option in found:
+        flags = [flag.lstrip("-").replace("-", "_") for flag in option.opts]
+        known = option.name in ("as_json", "form", "imported", "list_", "number", "words")
+        assert known or option.name in flags
 
 
 def test_underscores_work_in_flags(tell):

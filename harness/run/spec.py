@@ -83,7 +83,7 @@ class RunSpec:
     """Empty for the task's own."""
     judge_args: Mapping[str, Any] = flag("--judge-args", args=True, help="Fields of the judge.")
     controls: Sequence[str | Control] = flag(
-        "--control", many=True, metavar="NAME",
+        "--control", many=True, dest="control", metavar="NAME",
         help="What else the edited model is asked: text, lm_eval:TASK.",
     )  # fmt: skip
     control_args: Mapping[str, Any] = flag(
@@ -108,7 +108,10 @@ class Selection:
     samples: Sequence[str] = flag("--samples", many=True, metavar="ID", help="These cases only.")
     """Ids; they win over the limit."""
     share: Share | None = flag(
-        "--shard", metavar="I/N", help="One of N parts of the cases; merge joins them."
+        "--shard",
+        dest="shard",
+        metavar="I/N",
+        help="One of N parts of the cases; merge joins them.",
     )
     """The part of the plan that is made here, if not all of it."""
 

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from edit_harness.errors import UsageError
+from edit_harness.options import called
 from edit_harness.registry import fields
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.run.spec import ModelRef, RunSpec
@@ -30,8 +31,11 @@ def combined(plugins: Plugins, given: Mapping[str, Any], flags: EditingFlags) ->
     task_args = shared_settings(tasks, given["task_args"])
     seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in given["seed"]]
     models = [ModelRef.split(name, flags.model_options)[0] for name in given["model"]]
-    names = [each.name for each in fields_of(RunSpec)]
-    rest = {name: given[name] for name in names if name in given and name not in COMBINED}
+    rest = {
+        each.name: given[called(each)]
+        for each in fields_of(RunSpec)
+        if called(each) in given and each.name not in COMBINED
+    }
     return [
         RunSpec(
             editor=editor.qualified,

@@ -99,7 +99,7 @@ def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
         known = flags.tuned.over(editor.name, spec.editor_args) if flags.tuned else spec.editor_args
         assembly.build_component(editor, known, seed=0)
     make_controls(plugins, runs[0].controls, runs[0].control_args, seed=0)
-    part = given["share"]
+    part = given["shard"]
     chosen = Selection(given["limit"], given["samples"], Share.parse(part) if part else None)
     executor = make_executor(plugins, options.executor, options.executor_args)
     regime = taken(RegimeFlags, given)
