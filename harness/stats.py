@@ -271,6 +271,8 @@ def _bent(value: float, moves: np.ndarray, level: float) -> tuple[float, float]:
     n, apart = len(moves), moves - moves.mean()
     square = apart * apart
     squares = float(square.sum())
+    if not ((squares / n) ** 2):  # so little a spread that its moments are no numbers
+        return value, value
     skew = float(square @ apart) / n / (squares / n) ** 1.5
     kurtosis = float(square @ square) / n / (squares / n) ** 2
     freedom = min(n - 1, 2 * n / (kurtosis - (n - 3) / (n - 1)))

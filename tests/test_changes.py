@@ -1,5 +1,7 @@
 """Where two values differ."""
 
+from builders import IDENTITY, with_entries
+
 from edit_harness.folder.changes import ABSENT, Change, changes, identities, short
 
 
@@ -13,8 +15,10 @@ def test_fields_are_named_by_their_path():
 
 
 def test_code_is_compared_package_by_package_and_fields_stand_last():
-    one = {"editor": {"fields": {"lr": 1}}, "code": [["mine", "a"], ["ours", "b"]]}
-    two = {"editor": {"fields": {"lr": 2}}, "code": [["ours", "c"], ["mine", "a"]]}
+    one, two = (
+        with_entries(IDENTITY, editor={"fields": {"lr": lr}}, code=code)
+        for lr, code in ((1, [["mine", "a"], ["ours", "b"]]), (2, [["ours", "c"], ["mine", "a"]]))
+    )
     assert identities(one, two) == [
         Change("code.ours", "b", "c"),
         Change("editor.fields.lr", 1, 2),

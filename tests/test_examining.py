@@ -126,7 +126,7 @@ def test_controls_make_another_run(evaluate):
     plain, controlled = evaluate(), evaluate(control=Likelihood())
     other = evaluate(control=Likelihood(), control_args={"sample": 2})
     assert len({run.folder.path for run in (plain, controlled, other)}) == 3
-    assert "controls" not in plain.manifest.identity
+    assert not plain.manifest.identity.controls
 
 
 def test_a_failed_edit_leaves_its_control_out(evaluate):

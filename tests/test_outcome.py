@@ -22,7 +22,7 @@ from edit_harness.run import control
 from edit_harness.run.outcome import Run
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.run import console
-from edit_harness_plugins.commands.run.flags import regime
+from edit_harness_plugins.commands.run.flags import RegimeFlags
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 5))
@@ -245,7 +245,7 @@ def test_an_edit_of_nothing_is_no_collapse(evaluate):
 
 
 def flags(default=Regime(), mode=None, size=None, at=()):  # noqa: B008
-    return regime(default, mode, size, at)
+    return RegimeFlags(edit_mode=mode, edit_batch_size=size, eval_at=at).over(default)
 
 
 def test_flags_override_the_task_s_own_regime():

@@ -1,7 +1,6 @@
 """``reproduce`` on a tiny model, with made-up numbers: within, outside, failed, not there."""
 
 import json
-from dataclasses import fields
 
 import pytest
 from builders import record
@@ -9,9 +8,6 @@ from click.testing import CliRunner
 
 from edit_harness.cli import main
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.run import running
-from edit_harness_plugins.commands.studies.reproduce import reproducing
-from edit_harness_plugins.commands.studies.reproduce.packs import Leg
 
 PLUGIN = """
 from edit_harness import Editor, hookimpl
@@ -108,15 +104,6 @@ def cell(editor, column, value, **more):
 
 SPREAD = [cell("unedited", "NS", value, apart="to have a spread") for value in (-9.0, 9.0)]
 """Two printed numbers that are far from each other, so that a wide tolerance still tells something."""
-
-
-def test_the_flags_of_run_are_all_given():
-    """A flag that ``run`` gets later has to be given here too; a type checker doesn't see it."""
-    own = {each.name: None for each in fields(reproducing.Flags)}
-    flags = reproducing.Flags(**own | {"limit": 3, "seed": 7})
-    made = reproducing.as_run(Leg(task="zsre", limit=9), [], "gpt2", flags)
-    assert isinstance(made, running.Flags)
-    assert (made.model, made.task, made.limit, made.seed) == (["gpt2"], ["zsre"], 3, ["7"])
 
 
 def test_within_and_outside(tell, ours):

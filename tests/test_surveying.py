@@ -62,7 +62,7 @@ def check(monkeypatch, capsys, found, as_json=False):
     monkeypatch.setattr(surveying, "surroundings", lambda plugins: OURS)
     monkeypatch.setattr(surveying, "out", Terminal(width=80))
     flags = surveying.Flags(
-        executor="ray", executor_args=["num_workers=2"], as_json=as_json, debug=False
+        executor="ray", executor_args={"num_workers": "2"}, as_json=as_json, debug=False
     )
     code = surveying.survey(Plugins.commands_alone(), flags)
     return code, capsys.readouterr().out
@@ -95,7 +95,7 @@ def test_json_has_all_that_is_known(monkeypatch, capsys):
 
 
 def test_an_executor_without_workers_has_nothing_to_check():
-    flags = surveying.Flags(executor="local", executor_args=[], as_json=False, debug=False)
+    flags = surveying.Flags(executor="local", executor_args={}, as_json=False, debug=False)
     with pytest.raises(UsageError) as caught:
         surveying.survey(Plugins.commands_alone(), flags)
     assert caught.value.remedy == "say --executor ray"

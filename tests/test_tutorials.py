@@ -142,8 +142,8 @@ def test_an_editor_of_another_is_identified_with_it(scaled, tmp_path):
     assert identity.editor.provenance.keys() == names
     given = eh.evaluate(scaled(inner=Rome(steps=2)), "counterfact", limit=2, output=tmp_path)
     other = given.manifest.identity.editor
-    assert other["fields"]["inner"]["steps"] == 2
-    changed = {n for n in names if other["provenance"][n] != identity.editor.provenance[n]}
+    assert other.fields["inner"]["steps"] == 2
+    changed = {n for n in names if other.provenance[n] != identity.editor.provenance[n]}
     assert changed == {"1.rome.fields"}
 
 

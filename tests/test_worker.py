@@ -73,7 +73,7 @@ def test_a_card_is_json_and_says_what_the_worker_is(ordered, plugins):
     assert card["chunk"] == 2
     assert card["versions"].keys() == {"python", "edit-harness", "torch", "transformers"}
     ours = next(each for each in card["packages"] if each["name"] == "edit-harness")
-    assert ["edit-harness", ours["digest"]] in card["identities"][0]["code"]
+    assert ("edit-harness", ours["digest"]) in card["identities"][0]["code"]
 
 
 @pytest.mark.parametrize(

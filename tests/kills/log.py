@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from builders import IDENTITY, MANIFEST
 
 from edit_harness.folder.records import Record, RunFolder
+from tests.builders import IDENTITY, MANIFEST
 
 ROWS = 60
 SIZES = (10, 500, 10_000, 400_000)
@@ -112,7 +112,7 @@ def _killed(parent: Path, rows: int, after: tuple[int, float] | None) -> tuple[l
 def write(parent: Path, rows: int, said: int | None = None) -> None:
     """Write what a folder lacks, and say of each row that it is kept."""
     folder = RunFolder.open(parent, "run", IDENTITY, new=False)
-    folder.write_manifest(said(MANIFEST, visits=rows))
+    folder.write_manifest(with_entries(MANIFEST, visits=rows))
     with folder.writing() as writer:
         there = {record.case for record in folder.records()}
         for number in range(rows):

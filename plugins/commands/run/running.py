@@ -30,7 +30,7 @@ from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import RETRIED
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
-from edit_harness.run.spec import RunSpec, Selection
+from edit_harness.run.spec import ModelRef, RunSpec, Selection
 
 from . import console, preset_file
 from .combining import combined
@@ -102,8 +102,9 @@ def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
     part = given["shard"]
     chosen = Selection(given["limit"], given["samples"], Share.parse(part) if part else None)
     executor = make_executor(plugins, options.executor, options.executor_args)
+    _, loading = ModelRef.split("", flags.model_options)
     regime = taken(RegimeFlags, given)
-    return Todo(runs, chosen, options, executor, flags.model_options, regime, flags.tuned)
+    return Todo(runs, chosen, options, executor, loading, regime, flags.tuned)
 
 
 def run_model(
