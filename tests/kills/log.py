@@ -22,7 +22,7 @@ from pathlib import Path
 import click
 
 from edit_harness.folder.records import Record, RunFolder
-from tests.builders import IDENTITY, MANIFEST
+from tests.builders import IDENTITY, MANIFEST, with_entries
 
 ROWS = 60
 SIZES = (10, 500, 10_000, 400_000)
