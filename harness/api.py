@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from .cases import Request
 from .edits import Edit
 from .errors import PluginError, ResourceError, UsageError
-from .interfaces import Editor, Task
+from .interfaces import Editor, Regime, Task
 from .model.model import Model
 from .registry.components import make_executor
 from .registry.plugins import Plugins
@@ -30,8 +30,8 @@ MODEL_ARGUMENTS = (
 
 def evaluate(
     editor: str | Editor | RunSpec = "rome",
-    task: str | Task = "counterfactplus",
-    model: str | Model = "pocket",
+    task: str | Task | None = None,
+    model: str | Model | None = None,
     *,
     limit: int | None = None,
     shard: str = "",
@@ -44,20 +44,23 @@ def evaluate(
 ) -> Run:
     """Edit case by case, ask before and after, and return the numbers.
 
-    ``editor``, ``task`` and ``model`` are names or objects; ``settings`` are other fields of
+    ``editor``, ``task`` and ``model`` are names or objects, by default ``rome``, ``counterfactplus`` and
+    ``pocket``; ``settings`` are other fields of
     `edit_harness.RunSpec` (editor_args, task_args, metrics, judge, judge_args, controls, control_args,
     regime, seed), each the task's own or empty if it is not given, and arguments of
     `edit_harness.loading.loading.load` (dtype, device, revision, device_map, max_memory, batch_rows,
-    chat_template, trust_remote_code, allow_pickle_weights). A `RunSpec` instead of the editor says all
-    of a run but a model that is in memory. A run that is in ``output`` already goes on, or is read
+    chat_template, trust_remote_code, allow_pickle_weights). A `RunSpec` in the place of the editor says
+    all of these, but for what is given besides. A run that is in ``output`` already goes on, or is read
     back. ``shard``, such as "2/4", makes a part of the run only, for the command ``merge`` to join.
     ``executor``, with its settings, says who runs the cases: workers load a model by its name.
     Raises `HarnessError`.
     """
     share = Share.parse(shard) if shard else None
     spec, loading = _specified(editor, task, settings)
-    if spec.model:
-        model, loading = spec.model.name, {**spec.model.options, **loading}
+    if model is None:
+        ref = spec.model or ModelRef()
+        ref = ModelRef(name=ref) if isinstance(ref, str) else ref  # as it is typed first
+        model, loading = ref.name, {**ref.options, **loading}
     if not isinstance(model, str | Model):
         raise UsageError(
             f"a {type(model).__name__} is no model of the harness",
@@ -87,20 +90,32 @@ def evaluate(
 
 
 def _specified(
-    editor: str | Editor | RunSpec, task: str | Task, settings: Mapping[str, Any]
+    editor: str | Editor | RunSpec, task: str | Task | None, settings: Mapping[str, Any]
 ) -> tuple[RunSpec, dict[str, Any]]:
     """Return a run, and what is said of loading its model. Raises `UsageError` for what means neither."""
-    known = [each.name for each in fields(RunSpec)]
+    given = ("editor", "task", "model", "preset", "tuned")  # as arguments, or by commands only
+    known = [each.name for each in fields(RunSpec) if each.name not in given]
     own = {name: value for name, value in settings.items() if name in known and value is not None}
+    own |= {} if task is None else {"task": task}
     loading = {name: value for name, value in settings.items() if name not in known}
     if unknown := [name for name in loading if name not in MODEL_ARGUMENTS]:
         raise UsageError(
             f"evaluate has no argument {unknown[0]!r}",
             f"settings of a run: {', '.join(known)}; of its model: {', '.join(MODEL_ARGUMENTS)}",
         )
-    if isinstance(editor, RunSpec):
-        return replace(editor, **own), loading
-    return RunSpec(editor=editor, task=task, **own), loading
+    spec = replace(editor, **own) if isinstance(editor, RunSpec) else RunSpec(editor=editor, **own)
+    for name in ("editor_args", "task_args", "judge_args", "control_args"):
+        if not isinstance(value := getattr(spec, name), Mapping):
+            raise UsageError(
+                f"{name} is {value!r:.60}, which has no settings by name", f"{name}={{'layer': 1}}"
+            )
+    if not isinstance(spec.regime, Regime | None):
+        raise UsageError(f"{spec.regime!r:.60} is no regime", 'regime=eh.Regime("batch", 10)')
+    if isinstance(spec.controls, str):
+        raise UsageError(
+            f"controls is the text {spec.controls!r}", f"give a list: controls=[{spec.controls!r}]"
+        )
+    return spec, loading
 
 
 def load_model(module: Any, tokenizer: Any = None, **options: Any) -> Model:

@@ -93,6 +93,8 @@ def configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
         if name in BY_HAND:
             raise UsageError(f"{path} cannot say {key}", f"say it at the command line: --{name}")
         option = flags[name]
+        if option.is_flag and not isinstance(value, bool):
+            raise UsageError(f"{path}: {key} is {value!r}, and can be true or false")
         if isinstance(value, dict):
             value = [f"{field}={setting}" for field, setting in value.items()]
         if option.multiple:

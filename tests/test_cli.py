@@ -186,6 +186,8 @@ def test_flags_come_from_a_file_and_the_environment(tell, tmp_path, monkeypatch)
     assert "layer=2" in " ".join(tell("-C", "d.toml", "-L", 1).stderr.split())
     (tmp_path / "e.toml").write_text("limit = 2.5\n")
     assert tell("-C", "e.toml").exit_code == 2
+    (tmp_path / "f.toml").write_text("quiet = 1\n")
+    failed(tell("-C", "f.toml"), 2, "f.toml: quiet is 1, and can be true or false")
     (tmp_path / "c.toml").write_text("edtor = 'none'\n")
     failed(tell("run", "-C", "c.toml"), 2, "no flag 'edtor'; did you mean editor")
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from importlib.metadata import version
 
 import numpy as np
@@ -290,16 +291,15 @@ def edit_harness_register_metrics(register):
         run = changed
 
 
-def test_a_class_of_a_notebook_that_is_written_anew_is_another_run(evaluate):
+def test_each_run_of_a_class_of_a_notebook_is_one_of_its_own(evaluate):
     text = (
         "import edit_harness as eh\nfrom edit_harness.edits import Edit\nclass Mine(eh.Editor):\n"
     )
     text += "    def edit(self, model, requests):\n        return {}\n"
-    folders = []
-    for body in ("Edit()", "Edit()", "Edit(prefix='x')"):
-        run = evaluate(editor=in_memory(text.format(body)).Mine(), editor_args={}, limit=1)
-        folders.append(run.folder.path)
-    assert folders[0] == folders[1] != folders[2]
+    editor = in_memory(text.format("Edit()")).Mine()
+    runs = [evaluate(editor=editor, editor_args={}, limit=1) for _ in range(2)]
+    assert runs[0].folder.path != runs[1].folder.path
+    run = runs[0]
     assert "in memory" in [part["source"] for part in run.manifest.distributions]
 
 
@@ -465,3 +465,40 @@ def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
     assert run().folder.path == other
     save(0)
     assert run().folder.path == first
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({"seed": "1"}, "could not be read back: Expected `int`, got `str` - at `seed`"),
+        ({"seed": -1}, "could not be read back: Expected `int` >= 0 - at `seed`"),
+        (
+            {"regime": eh.Regime("sequential", immediate=1)},
+            "Expected `bool`, got `int` - at `regime",
+        ),
+        ({"regime": "batch"}, "'batch' is no regime"),
+        ({"editor_args": "layer=1"}, "editor_args is 'layer=1', which has no settings by name"),
+        ({"controls": "text"}, "controls is the text 'text'"),
+        ({"preset": "of mine"}, "evaluate has no argument 'preset'"),
+    ],
+)
+def test_settings_that_are_none_are_told_before_there_is_a_folder(tmp_path, given, cause):
+    with pytest.raises(eh.UsageError, match=re.escape(cause)):
+        eh.evaluate("none", limit=1, output=tmp_path / "out", **given)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_given_besides_a_spec_wins(tmp_path):
+    spec = eh.RunSpec(editor="none", model=eh.ModelRef(name="nowhere"), seed=3)
+    settings = {"limit": 1, "output": tmp_path, "metrics": ["success"]}
+    run = eh.evaluate(spec, "counterfact", "pocket", **settings)
+    identity = run.manifest.identity
+    assert (identity.task.name, identity.seed, run.manifest.model.name) == (
+        "counterfact",
+        3,
+        "pocket",
+    )
+    same = eh.evaluate("none", "counterfact", seed=3, **settings)
+    assert same.folder.path == run.folder.path
+    named = eh.RunSpec(editor="none", task="counterfact", model="pocket", seed=3)
+    assert eh.evaluate(named, **settings).folder.path == run.folder.path

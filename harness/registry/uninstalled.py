@@ -16,7 +16,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 from ..errors import UsageError
 from . import project
@@ -28,8 +27,6 @@ UNVERSIONED = "unversioned"
 """What the digest begins with of a class that no file has: nobody can tell what it did."""
 _ran: dict[Path, str] = {}
 """The digest under which a folder's files, or a file, ran last in this process."""
-_marks: WeakKeyDictionary[type, str] = WeakKeyDictionary()
-"""What stands for the code of classes that no file has: a run of one goes on only in this process."""
 
 
 class _AsRead(SourceFileLoader):
@@ -117,11 +114,11 @@ def of_file(path: Path, folder: Path | None = None) -> Package:
 def of_class(kind: type) -> Package:
     """Return the file of a class as a package, or the class itself if it has none, as in a notebook.
 
-    A class that is defined anew, even by the same lines, is another one then.
+    Nobody can tell whether such a class still does the same, so it is another each time.
     """
     if path := file_of(kind):
         return Package(path.name, "", str(path), [], frozenset(), partial(with_imports, path))
-    code = _marks.setdefault(kind, f"{UNVERSIONED} {uuid4().hex}")
+    code = f"{UNVERSIONED} {uuid4().hex}"
     return Package(kind.__qualname__, "", "in memory", [], frozenset(), list, code=code)
 
 

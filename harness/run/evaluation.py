@@ -35,6 +35,8 @@ from ..folder.manifests import (
     TaskId,
     TaskInfo,
     Tuning,
+    as_json,
+    decoded,
 )
 from ..folder.records import OK, Record, RunFolder
 from ..interfaces import Executor, Measure, Metric, Regime, whole
@@ -173,7 +175,7 @@ class Evaluation:
         """What the numbers depend on: all that goes into the fingerprint of the run."""
         together = [case for step in self.steps for case in step.edit if not step.again]
         shared = [*together, *self._watching] if self._watching or self._asked else []
-        return Identity(
+        made = Identity(
             schema=records.SCHEMA,
             editor=EditorId(
                 name=self.editor.name,
@@ -181,7 +183,7 @@ class Evaluation:
                 fields=settings(self.editor.value),
                 provenance=provenance(self.editor.value),
             ),
-            task=TaskId(name=self.task.name, version=self.task.version, data=self.data_digest),
+            task=TaskId(name=self.task.name, version=str(self.task.version), data=self.data_digest),
             metrics=sorted(self.metrics),
             measured_by=self._measured_by,
             judge=JudgeId(**described(self.judge)) if self.judge else None,
@@ -200,6 +202,13 @@ class Evaluation:
             sample=self.sample if self.controls and self.regime.mode == "single" else 0,
             code=sorted((package.name, package.digest) for package in self.packages),
         )
+        try:
+            return decoded(as_json(made), Identity)
+        except ValueError as error:
+            raise UsageError(
+                f"a run of these settings could not be read back: {error}",
+                "give each setting as a value of its kind, such as seed=1",
+            ) from None
 
     @property
     def _measured_by(self) -> dict[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ from edit_harness.options import (
     with_selection,
 )
 from edit_harness.registry.plugins import Plugins
+from edit_harness.run.spec import RunSpec
 
 from ..run.flags import LoadingFlags, editing_flags
 
@@ -25,7 +26,7 @@ from ..run.flags import LoadingFlags, editing_flags
 @click.command(context_settings=SETTINGS)
 @editing_flags
 @many("-t", "--task", "--tasks", "task", metavar="NAME", help="Fetch the data of tasks.")
-@settings("--task-args", help="Fields of the task.")
+@takes(RunSpec, only=["task_args"])
 @click.option("--corpus", metavar="FILE", help="Text, JSON Lines with a field text, or wikipedia.")
 @click.option("--tokens", type=click.IntRange(1), default=10_000_000, show_default=True,
               help="Stop after this many tokens.")  # fmt: skip

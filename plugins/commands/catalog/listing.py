@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.errors import HarnessError, UsageError
 from edit_harness.registry.plugins import Plugins, suggestion
 from edit_harness.run.control import is_control
 from edit_harness.terminal import Terminal, plain
@@ -62,7 +62,7 @@ def _runs(results: Path) -> Iterable[Row]:
             check_regular(path.parent)
             manifest = RunFolder(path.parent).planned()
             rows = RunFolder(path.parent).visits(whole=True)
-        except RunFolderError as error:
+        except HarnessError as error:
             yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue
         known, planned, visits = set(manifest.cases), len(manifest.cases), manifest.visits

@@ -12,12 +12,12 @@ from edit_harness.options import (
     as_json,
     debug,
     many,
-    settings,
     takes,
     with_plugins,
     with_selection,
 )
 from edit_harness.registry.plugins import Plugins
+from edit_harness.run.spec import RunSpec
 
 from ..run.flags import LoadingFlags
 
@@ -74,7 +74,7 @@ def leaderboard() -> None:
 
 @leaderboard.command()
 @click.option("-t", "--task", default="counterfactplus", metavar="NAME", show_default=True)
-@settings("--task-args", help="Fields of the task.")
+@takes(RunSpec, only=["task_args"])
 @click.option("--out", required=True, metavar="FILE", help="The baseline, as JSON Lines.")
 @click.option("-m", "--model", default="pocket", metavar="NAME", show_default=True,
               help="A bundled name, a folder or a hub name.")  # fmt: skip

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from edit_harness.options import SETTINGS, as_json, debug, interval, many, settings, with_plugins
+from edit_harness.options import SETTINGS, as_json, debug, interval, many, takes, with_plugins
 from edit_harness.registry.plugins import Plugins
+from edit_harness.run.spec import RunSpec
 
 
 @click.command()
@@ -71,7 +72,7 @@ def repair(run: str, debug: bool) -> int:
 @many("--metrics", metavar="NAME", help="Instead of the run's own.")
 @click.option("--judge", metavar="NAME", default="",
               help="Who judges what waits; another than the run's goes to a sibling folder.")  # fmt: skip
-@settings("--judge-args", help="Fields of the judge.")
+@takes(RunSpec, only=["judge_args"])
 @click.option("-q", "--quiet", is_flag=True, help="Only the result.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
 @as_json

@@ -13,11 +13,11 @@ from edit_harness.options import (
     flags,
     interval,
     many,
-    settings,
     takes,
     with_plugins,
 )
 from edit_harness.registry.plugins import Plugins
+from edit_harness.run.spec import RunSpec
 
 from ..run.flags import LoadingFlags, Options, editing_flags, model_flags
 
@@ -31,7 +31,7 @@ seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=Tr
 @click.command(context_settings=SETTINGS)
 @editing_flags
 @click.option("-t", "--task", default="counterfactplus", show_default=True, metavar="NAME")
-@settings("--task-args", help="Fields of the task.")
+@takes(RunSpec, only=["task_args"])
 @click.option("--grid", multiple=True, metavar="FIELD=V,V,…",
               help="Values of a field of the editor, of lists by semicolon; may be repeated.")  # fmt: skip
 @click.option("--layers", metavar="all|0,1,…|3-8", help="Layers to edit.")
@@ -65,7 +65,7 @@ def sweep(plugins: Plugins, **flags: Any) -> int:
 @click.option("--target", metavar="TEXT",
               help="What is followed, instead of what the model answers.")  # fmt: skip
 @click.option("-t", "--task", metavar="NAME", help="Known facts of a task, instead of one fact.")
-@settings("--task-args", help="Fields of the task.")
+@takes(RunSpec, only=["task_args"])
 @click.option("-L", "--limit", type=click.IntRange(1), help="The first N known facts only.")
 @many("--kinds", metavar="NAME", default=["hidden", "mlp", "attention"],
        help="What is restored.", show_default="hidden,mlp,attention")  # fmt: skip
