@@ -13,10 +13,10 @@ MUST = {
 """Lines of .py files, docstrings and blanks included: what is aimed at."""
 CEILINGS = {
     "files flat in harness/": 24,
-    "harness/ without testing/": 16_600,
-    "plugins/commands/": 19_800,
-    "harness/ and plugins/": 58_700,
-    "tests/": 50_600,
+    "harness/ without testing/": 16_500,
+    "plugins/commands/": 19_700,
+    "harness/ and plugins/": 58_650,
+    "tests/": 50_400,
 }
 """What may not be exceeded now."""
 SLACK = 0.02
