@@ -904,10 +904,9 @@ def test_controls_are_verified_like_cases(name, controlled, tmp_path):
     if check in ("4.1", ""):
         assert found.good, found.findings
         evidence.digests["SHA256SUMS"] = found.digest
-        findings, tally = replay.replayed(
-            evidence, plugins(), "pocket", "beacon", 1 + 2 * (not check)
-        )
-        assert len(tally["controls"]) == (min(len(rows), 3) if not check else 1)
+        # All are drawn: of one edit the text may hardly become less likely, and nothing is forged there.
+        findings, tally = replay.replayed(evidence, plugins(), "pocket", "beacon", 3)
+        assert len(tally["controls"]) == min(len(rows), 3)
         assert {each.outcome for each in findings} == ({"failed", "flag"} if check else {"passed"})
     else:
         assert failed(found)[:1] == [check], found.findings
