@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import edit_harness as eh
+from edit_harness.folder.manifests import as_json
 from edit_harness_plugins.editors import EDITORS
 
 TASKS = ("counterfactplus", "zsre", "rule-edit", "seesaw-cf", "mquake", "rippleedits")
@@ -46,7 +47,7 @@ def of(task: str, editors: tuple[str, ...] = tuple(EDITORS), limit: int = LIMIT)
                 editor, task, model, limit=limit, regime=REGIMES[regime], output=folder
             )
             found[f"{task} {regime} {editor}"] = _told(run.results()) | {
-                "identity": _own(run.folder.manifest().identity)
+                "identity": _own(as_json(run.folder.planned().identity))
             }
     return found
 
