@@ -93,8 +93,8 @@ def _specified(
     editor: str | Editor | RunSpec, task: str | Task | None, settings: Mapping[str, Any]
 ) -> tuple[RunSpec, dict[str, Any]]:
     """Return a run, and what is said of loading its model. Raises `UsageError` for what means neither."""
-    given = ("editor", "task", "model", "preset", "tuned")  # as arguments, or by commands only
-    known = [each.name for each in fields(RunSpec) if each.name not in given]
+    elsewhere = ("editor", "task", "model", "preset", "tuned")  # as arguments, or by commands only
+    known = [each.name for each in fields(RunSpec) if each.name not in elsewhere]
     own = {name: value for name, value in settings.items() if name in known and value is not None}
     own |= {} if task is None else {"task": task}
     loading = {name: value for name, value in settings.items() if name not in known}
@@ -104,7 +104,7 @@ def _specified(
             f"settings of a run: {', '.join(known)}; of its model: {', '.join(MODEL_ARGUMENTS)}",
         )
     spec = replace(editor, **own) if isinstance(editor, RunSpec) else RunSpec(editor=editor, **own)
-    for name in ("editor_args", "task_args", "judge_args", "control_args"):
+    for name in (each for each in known if each.endswith("_args")):
         if not isinstance(value := getattr(spec, name), Mapping):
             raise UsageError(
                 f"{name} is {value!r:.60}, which has no settings by name", f"{name}={{'layer': 1}}"

@@ -124,6 +124,14 @@ def own(*names: str, **extra: Any) -> Callable[..., Any]:
     return click.option(*names, allow_from_autoenv=False, **extra)
 
 
+def _parsed(_: click.Context, flag: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    return parse(texts)
+
+
+ARGS: dict[str, Any] = {"multiple": True, "callback": _parsed, "metavar": "K=V,…"}
+"""What an option is that gives a plugin settings."""
+
+
 def flag(
     *names: str,
     default: Any = None,
@@ -142,7 +150,7 @@ def flag(
     ``own`` one that takes no value from the environment. The rest is click's.
     """
     if args:
-        option |= {"multiple": True, "callback": _parsed, "metavar": "K=V,…"}
+        option |= ARGS
     if each or many:
         option |= {"multiple": True, "callback": listed}
     usual = default if given is None else given
@@ -178,13 +186,9 @@ def called(each: Field[Any]) -> str:
     return each.metadata.get("dest") or each.name
 
 
-def _parsed(_: click.Context, flag: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
-    return parse(texts)
-
-
 def settings(name: str, help: str) -> Callable[..., Any]:
     """Return an option that gives a plugin settings, as the command gets them: texts by name."""
-    return click.option(name, multiple=True, callback=_parsed, metavar="K=V,…", help=help)
+    return click.option(name, help=help, **ARGS)
 
 
 debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")

@@ -75,8 +75,9 @@ class Documents:
     def has_cases(self, ids: Sequence[str]) -> bool:
         """Tell whether the folder has these cases, in this order, as they were written."""
         manifest = self.manifest()
-        same = manifest and manifest.cases == list(ids) and self._cases.exists()
-        return bool(same) and self._stored_digest() == durable.digest_of(self._cases)
+        if manifest is None or manifest.cases != list(ids) or not self._cases.exists():
+            return False
+        return manifest.cases_sha256 == durable.digest_of(self._cases)
 
     @property
     def size_of_results(self) -> int:
@@ -97,7 +98,7 @@ class Documents:
         if manifest and manifest.cases:
             if not self._cases.exists():
                 yield f"{self._cases.name} was missing: it was written again"
-            elif self._stored_digest() != durable.digest_of(self._cases):
+            elif manifest.cases_sha256 != durable.digest_of(self._cases):
                 yield f"{self._cases.name} was changed after it was written: it was written again"
         elif size and not (manifest or aside.exists()):
             yield "manifest.json was missing: it was written again"

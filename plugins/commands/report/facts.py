@@ -69,15 +69,16 @@ def remarks(run: Run) -> Iterator[str]:
     if note := run.manifest.model.note:
         yield f"Model: {note}"
     if preview := run.manifest.preview:
-        yield (
-            f"A preview in {preview.precision}: rounding alone moves distributions by "
-            f"{preview.floor:.1e} nats; scores of record are float32."
-        )
+        yield _sentence(str(preview))
     yield from run.manifest.task.notes
     if run.missing > 0:
         yield f"Not finished: {run.missing:,} records are missing."
     for _, text in about.remarks(run):
-        yield f"{text[:1].upper()}{text[1:].rstrip('.')}.".replace("->", "→")
+        yield _sentence(text).replace("->", "→")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def statuses(run: Run) -> list[Status]:

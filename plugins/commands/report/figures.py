@@ -203,7 +203,7 @@ def _axis(name: str, measure: Measure) -> str:
 
 def _size(each: Subsets) -> int:
     """Return the number of the model's parameters; 0 if the manifest has none."""
-    return int(each.run.manifest.model.parameters or 0)
+    return each.run.manifest.model.parameters
 
 
 def _sizes(every: Sequence[Subsets]) -> Iterator[Figure]:

@@ -31,7 +31,7 @@ def sheets(table: Printed, every: Sequence[Subsets]) -> Iterator[Sheet]:
 
 def task_of(each: Subsets) -> str:
     """Return the name of a run's task."""
-    return str(each.run.manifest.identity.task.name)
+    return each.run.manifest.identity.task.name
 
 
 def _by(every: Sequence[Subsets], kind: Callable[[Subsets], object]) -> list[Sheet]:
