@@ -16,7 +16,7 @@ def edit_harness_register_judges(register: Register) -> None:
     )
     register(
         "openai",
-        f"{here}.model.openai_server:OpenAI",
+        f"{here}.model.openai:OpenAI",
         "A language model on a server, asked in JSON",
     )
     register("hf", f"{here}.model.hf:HF", "A language model on this machine, asked in JSON")

@@ -12,7 +12,7 @@ from edit_harness.testing import JudgeTests
 from edit_harness_plugins.judges.lexicon import Lexicon
 from edit_harness_plugins.judges.match import Match
 from edit_harness_plugins.judges.model.hf import HF
-from edit_harness_plugins.judges.model.openai_server import OpenAI
+from edit_harness_plugins.judges.model.openai import OpenAI
 from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
 
 CHAT_REPLIES = (

@@ -1,14 +1,13 @@
 """A judge behind an OpenAI-compatible server, hosted or of one's own.
 
-What is asked stands in `chat`, what is done about failures in `desk` and `wire`. The key comes from
-the environment, and there is no setting for it.
+What is asked stands in `prompts`, and what is done about failures in `server`. The key comes from the
+environment, and there is no setting for it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -21,12 +20,11 @@ from edit_harness.escapes import elsewhere
 from edit_harness.files import cache_folder
 from edit_harness.registry.fields import Count, Natural, NotNegative, Positive, Share
 
-from . import chat
-from .dialogue import alone, dialogue
-from .replies import Replies
+from .dialogue import judged
+from .prompts import KINDS, check, content
 
 if TYPE_CHECKING:
-    from .desk import Desk
+    from .server import Server
 
 OWN = "https://api.openai.com/v1"
 KEYS = ("EDIT_HARNESS_JUDGE_KEY", "OPENAI_API_KEY")
@@ -71,7 +69,7 @@ class OpenAI(Judge):
 
     version: ClassVar[str] = "1"
     citation: ClassVar[str] = "Zheng et al., 2023 (language models as judges)"
-    kinds: ClassVar[Mapping[str, str]] = chat.KINDS
+    kinds: ClassVar[Mapping[str, str]] = KINDS
     practical: ClassVar[Sequence[str]] = (
         "url", "seconds", "retries", "patience", "workers", "budget_tokens", "budget_usd", "price_in",
         "price_out", "cache",
@@ -100,7 +98,7 @@ class OpenAI(Judge):
     @property
     def stopped(self) -> str:
         """Why the server answers nothing more, such as a key that it refuses."""
-        return self._desk.stopped if "_desk" in vars(self) else ""
+        return self._asked.stopped if "_asked" in vars(self) else ""
 
     def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
         """Return a verdict for each reply; equal replies are judged once, and the first has the usage.
@@ -109,32 +107,19 @@ class OpenAI(Judge):
         `provenance` raises.
         """
         for reply in replies:
-            chat.check(reply.key)
+            check(reply.key)
         self._check()
         if not replies:
             return []
-        different = {chat.content(reply): reply for reply in replies}
-        self._desk.begin()
-        verdicts = dict(zip(different, self._each(list(different.values())), strict=True))
+        different = {content(reply): reply for reply in replies}
+        found = judged(list(different.values()), self.seed, self.twice, self._asked.ask)
+        verdicts = dict(zip(different, found, strict=True))
         found = []
         for reply in replies:
-            mark = chat.content(reply)
+            mark = content(reply)
             found.append(verdicts[mark])
             verdicts[mark] = replace(verdicts[mark], usage={})
         return found
-
-    def _each(self, replies: Sequence[Reply]) -> list[Verdict]:
-        pool = ThreadPoolExecutor(self.workers)
-        try:
-            return list(pool.map(self._one, replies))
-        except BaseException:
-            self._desk.stop("interrupted")
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    def _one(self, reply: Reply) -> Verdict:
-        return alone(dialogue(reply, self.seed, self.twice), self._desk.ask)
 
     @property
     def _url(self) -> str:
@@ -152,21 +137,22 @@ class OpenAI(Judge):
         return next(filter(None, found), "")
 
     @cached_property
-    def _desk(self) -> Desk:
+    def _asked(self) -> Server:
         # The package openai is imported when it is first needed.
-        from .budget import Budget
-        from .desk import Desk, Patience
-        from .wire import Wire
+        from .server import Budget, Server
 
         folder = cache_folder() / "judgements" if self.cache == "auto" else Path(self.cache)
-        return Desk(
-            Wire(self._url, self._key, self.seconds),
-            {"model": self.model, "temperature": 0, "max_tokens": self.max_tokens},
+        return Server(
             url=self._server,
-            replies=Replies(None if self.cache == "none" else folder.expanduser()),
-            budget=Budget(self.budget_tokens, self.budget_usd, self.price_in, self.price_out),
-            patience=Patience(self.retries, self.patience),
-            seed=self.seed,
+            key=self._key,
+            model=self.model,
+            max_tokens=self.max_tokens,
+            seconds=self.seconds,
+            retries=self.retries,
+            patience=self.patience,
+            workers=self.workers,
+            budget=Budget(self.budget_tokens, self.budget_usd, (self.price_in, self.price_out)),
+            cache=None if self.cache == "none" else folder.expanduser(),
         )
 
     def __getstate__(self) -> dict[str, Any]:
