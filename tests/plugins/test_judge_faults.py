@@ -610,7 +610,7 @@ def test_no_key_in_a_traceback(score, tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("edit_harness_plugins.judges.model.server.Server._read", broken)
     with serving() as server:
         told = score(server.url)
-    assert told.exit_code == 4, told.output
+    assert told.exit_code == 1, told.output
     assert "the judge failed" in caplog.text
     assert "Traceback" in caplog.text
     check_no_key(tmp_path, told.output, caplog.text)

@@ -24,7 +24,7 @@ from edit_harness_plugins.judges.model.prompts import (
     CONTROL,
     KINDS,
     NoVerdict,
-    check,
+    check_key,
     fraction,
     question,
     read,
@@ -237,7 +237,7 @@ def test_any_answer_is_read_or_is_no_verdict(answer):
 )  # fmt: skip
 def test_a_key_without_what_it_needs_is_refused(key):
     with pytest.raises(PluginError, match=re.escape(key.kind)):
-        check(key)
+        check_key(key)
 
 
 def answering(*texts):

@@ -13,7 +13,7 @@ from edit_harness_plugins.judges.lexicon import Lexicon
 from edit_harness_plugins.judges.match import Match
 from edit_harness_plugins.judges.model.hf import HF
 from edit_harness_plugins.judges.model.openai import OpenAI
-from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
+from edit_harness_plugins.judges.symbolic.judge import Symbolic
 
 CHAT_REPLIES = (
     *(Reply("", text, CHAT_KEYS["match"]) for text in ("Rome", "Paris", "Milan")),

@@ -18,7 +18,7 @@ from edit_harness.registry.fields import Count, Share
 from edit_harness.registry.plugins import Plugins
 
 from .dialogue import Answer, Unfit, judged
-from .prompts import KINDS, check
+from .prompts import KINDS, check_key
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -68,7 +68,7 @@ class HF(Judge):
         `provenance` raises.
         """
         for reply in replies:
-            check(reply.key)
+            check_key(reply.key)
         return judged(replies, self.seed, self.twice, self._answers)
 
     def _answers(self, prompts: Sequence[str]) -> list[Answer | Unfit]:

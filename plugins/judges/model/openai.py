@@ -21,7 +21,7 @@ from edit_harness.files import cache_folder
 from edit_harness.registry.fields import Count, Natural, NotNegative, Positive, Share
 
 from .dialogue import judged
-from .prompts import KINDS, check, content
+from .prompts import KINDS, check_key, content
 
 if TYPE_CHECKING:
     from .server import Server
@@ -107,7 +107,7 @@ class OpenAI(Judge):
         `provenance` raises.
         """
         for reply in replies:
-            check(reply.key)
+            check_key(reply.key)
         self._check()
         if not replies:
             return []

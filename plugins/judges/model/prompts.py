@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from edit_harness import Key, PluginError, Reply, Verdict
+from edit_harness import Key, Reply, Verdict
+
+from ..keys import check
 
 FORMULA = "lhs, variables (name: meaning)"
 KINDS: Mapping[str, str] = {
@@ -74,19 +76,9 @@ class Question:
     read: Callable[[str], Verdict]
 
 
-def check(key: Key) -> None:
+def check_key(key: Key) -> None:
     """Raise `PluginError` for a key of an unknown kind, or without what its kind needs."""
-    if key.kind not in KINDS:
-        raise PluginError(
-            f"language models judge no key of kind {key.kind!r} here",
-            f"the kinds are {', '.join(KINDS)}",
-        )
-    for name, type_ in NEEDS.get(key.kind, {}).items():
-        if not isinstance(key.about.get(name), type_) or not key.about[name]:
-            raise PluginError(
-                f"a key of kind {key.kind!r} has no proper {name!r}: {key.about.get(name)!r}",
-                f"it needs {KINDS[key.kind]}",
-            )
+    check(key, "a language model that judges", KINDS, NEEDS.get(key.kind, {}))
 
 
 def fraction(reply: Reply, seed: int, what: str) -> float:

@@ -14,9 +14,8 @@ from typing import TypeAlias
 import sympy
 from sympy import Add, Expr, Integer, Mul, Rational
 
-from .algebra import CHANGES, OPERATIONS, Many, Value, divided, each, one, power, scaled
+from .algebra import CHANGES, OPERATIONS, Many, Unread, Value, divided, each, one, power, scaled
 from .quantities import Quantities, symbol
-from .unread import Unread
 from .words import CONNECTING, FILLERS, FUNCTIONS, MULTIPLES, NUMBERS, PARTS, SHAPES, Cursor, Token
 
 DEEPEST, MOST_NODES = 40, 400

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from sympy import Expr
 
-from .algebra import CHANGES
+from .algebra import CHANGES, Unread
 from .grammar import SIGNS, Parser
 from .phrases import parser as parser_of
 from .plain import plain
 from .quantities import Quantities, symbol
 from .rule import Rule
-from .unread import Unread
 from .words import CONNECTING, LONGEST, UNITS, Token, tokens
 
 LONGEST_SOLUTION = 8_000

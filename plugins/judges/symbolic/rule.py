@@ -13,10 +13,9 @@ from typing import Any
 
 from sympy import Expr, Symbol
 
-from .algebra import power
+from .algebra import Unread, power
 from .phrases import parser as parser_of
 from .quantities import Quantities, symbol
-from .unread import Unread
 from .words import Token, tokens
 
 CALLS = ("sqrt", "sin", "cos", "tan", "min", "max")

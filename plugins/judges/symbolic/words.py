@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .unread import Unread
+from .algebra import Unread
 
 LONGEST = 2_000
 MOST_DIGITS = 30
