@@ -2,8 +2,8 @@
 
 An operator-precedence parser (Pratt, "Top down operator precedence", 1973) whose operands are also
 noun phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code, and what is too
-deep or too long is refused while it is read. It doesn't know what is being asked; where in a
-reply the expression stands is the business of `edit_harness_plugins.judges.symbolic.reading`.
+deep or too long is refused while it is read. Where in a reply the expression stands is found in
+`reading`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ SEQUELS = {
     "add": "+", "adding": "+", "added": "+", "multiply": "*", "multiplying": "*", "multiplied": "*",
     "divide": "/", "dividing": "/", "divided": "/",
 }  # fmt: skip
+TOGETHER = (("sum", "added", Add), ("product", "multiplied", Mul))
 ORDINALS = {"second": 2, "third": 3, "fourth": 4}
 ADJECTIVES = frozenset({
     "right", "isosceles", "equilateral", "regular", "square", "circular", "triangular",
@@ -84,7 +85,7 @@ class Parser(Cursor):
         except Unread:
             found, self._depth = [first], 0
         self.take("are")
-        for word, kind in (("added", Add), ("multiplied", Mul)):
+        for _, word, kind in TOGETHER:
             if self.take(word, "together"):
                 return kind(*found)
         self.at = mark
@@ -149,13 +150,18 @@ class Parser(Cursor):
         whole = self._digits(text)
         if not text.isdecimal():
             return whole
-        if fraction := self._fraction_after():
-            return whole + fraction
-        if self._stroke_between_digits():
-            below = Integer(self.peek(1).text)
+        above, stroke, below = (self.peek(ahead) for ahead in range(3))
+        mixed = (above.kind, stroke.text, below.kind) == ("number", "/", "number")
+        if mixed and (above.text + below.text).isdecimal() and int(above.text) < int(below.text):
+            self.at += 3
+            return whole + Rational(int(above.text), int(below.text))
+        # As 1/2 in 1/2xy: a fraction of two numbers binds before anything else.
+        previous = self.peek(-2).text if self.at > 1 else ""
+        fraction = above.text == "/" and stroke.kind == "number" and stroke.text.isdecimal()
+        if fraction and below.text != "^" and previous not in ("^", "/"):
             self.at += 2
-            self.rough = self.rough or (whole, below) == (22, 7)
-            return divided(whole, below)
+            self.rough = self.rough or (whole, stroke.text) == (22, "7")
+            return divided(whole, Integer(stroke.text))
         return whole
 
     def _digits(self, text: str) -> Expr:
@@ -164,31 +170,6 @@ class Parser(Cursor):
             return Integer(text)
         self.rough = self.rough or len(text.partition(".")[2]) > 1
         return Rational(text)
-
-    def _stroke_between_digits(self) -> bool:
-        """Tell whether a fraction of two numbers is written, such as 1/2 in 1/2xy."""
-        previous = self.peek(-2).text if self.at > 1 else ""
-        below = self.peek(1)
-        return (
-            self.peek().text == "/"
-            and below.kind == "number"
-            and below.text.isdecimal()
-            and self.peek(2).text != "^"
-            and previous not in ("^", "/")
-        )
-
-    def _fraction_after(self) -> Expr | None:
-        """Return the fraction of a mixed number, if one follows the whole."""
-        above, stroke, below = (self.peek(ahead) for ahead in range(3))
-        mixed = (
-            (above.kind, stroke.text, below.kind) == ("number", "/", "number")
-            and (above.text + below.text).isdecimal()
-            and int(above.text) < int(below.text)
-        )
-        if not mixed:
-            return None
-        self.at += 3
-        return Rational(int(above.text), int(below.text))
 
     def _counted(self, number: Expr) -> Value:
         """Return a number together with what it counts: "four thirds of X", "its two sides"."""
@@ -212,16 +193,13 @@ class Parser(Cursor):
     def at_number(self) -> bool:
         """Tell whether a number comes next that counts nothing: not that of "two sides"."""
         token = self.peek()
-        counted = self.quantities.find([self.peek(1).text, self.peek(2).text])[0]
-        return token.kind == "number" or (token.text in NUMBERS and not counted)
+        return token.kind == "number" or (token.text in NUMBERS and not self._names(1, 2))
 
     def bare_number(self) -> Expr:
         """Return the number that comes next, without what it multiplies."""
         token = self.peek()
         self.at += 1
-        return (
-            Integer(self._spelled(token.text)) if token.kind == "word" else self._number(token.text)
-        )
+        return self._spelled(token.text) if token.kind == "word" else self._number(token.text)
 
     def _share(self, share: Expr) -> Value:
         """Return a share of what follows, or the share itself if nothing does."""
@@ -236,9 +214,13 @@ class Parser(Cursor):
     def _at_operand(self) -> bool:
         token = self.peek()
         if token.kind == "word":
-            words = [self.peek(ahead).text for ahead in range(3)]
-            return token.text in self.phrases or bool(self.quantities.find(words)[0])
+            return token.text in self.phrases or self._names(0, 3)
         return token.kind in ("number", "name") or bool(token and token.text in "(√")
+
+    def _names(self, ahead: int, count: int) -> bool:
+        """Tell whether a quantity is named by coming words, of which so many are looked at."""
+        words = [self.peek(ahead + further).text for further in range(count)]
+        return bool(self.quantities.find(words)[0])
 
     # What follows an operand
 
@@ -259,12 +241,10 @@ class Parser(Cursor):
 
     def _changed(self, left: Value, least: int) -> Value | None:
         """Return "X squared", "X doubled", "X added together", "the squared sides' sum"."""
-        for word, kind in (("sum", Add), ("product", Mul)):
-            if isinstance(left, Many) and least <= BESIDE and self.take(word):
-                return one(left, kind)
-        for word, kind in (("added", Add), ("multiplied", Mul)):
-            if isinstance(left, Many) and self.take(word, "together"):
-                return one(left, kind)
+        if isinstance(left, Many):
+            for word, together, kind in TOGETHER:
+                if (least <= BESIDE and self.take(word)) or self.take(together, "together"):
+                    return one(left, kind)
         if word := self.take_any(*CHANGES):
             return each(left, CHANGES[word])
         if exponent := self._spelled_power():
@@ -292,14 +272,13 @@ class Parser(Cursor):
         if token.kind == "name" or token.text in ("(", "[", "√", *FUNCTIONS):
             return not (token.text == "a" and self._at_article())
         if token.kind == "word" and isinstance(left, Expr) and not left.free_symbols:
-            return bool(self.quantities.find([token.text, self.peek(1).text])[0])
+            return self._names(0, 2)
         return False
 
     def _at_cross(self) -> bool:
         """Tell the sign in "base x height" from a letter: before a noun, and not behind a letter."""
         here = self.peek().text in ("x", "X") and self.peek().spaced
-        words = [self.peek(ahead).text for ahead in (1, 2, 3)]
-        return here and self.peek(-1).kind != "name" and bool(self.quantities.find(words)[0])
+        return here and self.peek(-1).kind != "name" and self._names(1, 3)
 
     def _at_ratio(self) -> bool:
         """Tell the colon of "x : y", spaced alike on both sides, from that of "the formula: x"."""
@@ -377,7 +356,7 @@ class Parser(Cursor):
         word = self.peek().text
         if word in NUMBERS:
             self.at += 1
-            return self._counted(Integer(self._spelled(word)))
+            return self._counted(self._spelled(word))
         if (named := self._quantity()) is not None:
             return named
         self.at += 1
@@ -389,31 +368,27 @@ class Parser(Cursor):
             return self.phrases[word](self)
         raise Unread(f"the word {word!r}")
 
-    def _spelled(self, word: str) -> int:
+    def _spelled(self, word: str) -> Expr:
         """Return a number in words, such as twenty four."""
         value = NUMBERS[word]
         if value >= 20 and 0 < NUMBERS.get(self.peek().text, 0) < 10:
             value += NUMBERS[self.peek().text]
             self.at += 1
-        return value
+        return Integer(value)
 
     def _quantity(self, count: int = 0) -> Value | None:
         """Return the quantity that is named here, of which there are said to be ``count``."""
         mark = self.at
         if self.take_any("length", "lengths", "measure", "measures") and self.take("of"):
             self.skip_fillers()
-            if self.peek().text in NUMBERS:
-                count = NUMBERS[self.peek().text]
-                self.at += 1
+            count = self._small(count)
             self.skip_fillers()
             if (inner := self._quantity(count)) is not None:
                 return inner
         self.at = mark
         if self.take("other"):
-            if self.peek().text in NUMBERS:
-                count = NUMBERS[self.peek().text]
-                self.at += 1
-            elif count < 2:
+            before, count = self.at, self._small(count)
+            if self.at == before and count < 2:
                 return self._other()
         every = bool(self.take_any("each", "every"))
         words = [self.peek(ahead).text for ahead in range(3)]
@@ -430,6 +405,13 @@ class Parser(Cursor):
         self._skip_letter(self.quantities.table[name])
         self._skip_owner()
         return self._grouped(self.quantities.table[name], count, plural)
+
+    def _small(self, count: int) -> int:
+        """Step over a number in words and return it; without one, return what is given."""
+        if (found := NUMBERS.get(self.peek().text)) is None:
+            return count
+        self.at += 1
+        return found
 
     def _of_something(self) -> tuple[int, tuple[str, ...], int]:
         """Find "area of the base" under the name that it has the other way round.
@@ -472,10 +454,12 @@ class Parser(Cursor):
     def _grouped(self, group: Sequence[Expr], count: int, plural: bool) -> Value:
         """Return one of a group, several of it, or one quantity several times."""
         self.named = tuple(group)
-        four, self._all = self._all and self._two_of_four(group), False
+        # The sides of a shape that has four, of which two are equal.
+        two_of_four = len(group) == 2 and group == self.quantities.table.get(("side",))
+        four, self._all = self._all and two_of_four, False
         if not plural or count == 1:
             return self._lettered(group)
-        if self.quantities.around and not count and not four and self._two_of_four(group):
+        if self.quantities.around and two_of_four and not (count or four):
             raise Unread("it may mean two of its sides or all four")
         count = count or 4 * four
         if len(group) == 1 and not count:
@@ -483,10 +467,6 @@ class Parser(Cursor):
         if count > len(group) and count % len(group) == 0:
             return Many(tuple(item for item in group for _ in range(count // len(group))))
         return Many(tuple(group[: count or len(group)]))
-
-    def _two_of_four(self, group: Sequence[Expr]) -> bool:
-        """Tell whether these are the sides of a shape that has four, of which two are equal."""
-        return len(group) == 2 and group == self.quantities.table.get(("side",))
 
     def _lettered(self, group: Sequence[Expr]) -> Expr:
         """Return one of a group, the one that a letter or a number tells: "side a", "base 2"."""
