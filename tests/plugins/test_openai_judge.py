@@ -22,9 +22,9 @@ from edit_harness.registry import fields
 from edit_harness.registry.components import Named, described
 from edit_harness_plugins.judges.model import openai as openai_judge
 from edit_harness_plugins.judges.model import server as server_module
+from edit_harness_plugins.judges.model.budget import Budget
 from edit_harness_plugins.judges.model.dialogue import Unanswered
 from edit_harness_plugins.judges.model.openai import OpenAI
-from edit_harness_plugins.judges.model.server import Budget, Cost
 
 RIGHT, WRONG = (Reply("", text, KEYS["match"]) for text in ("Rome", "Paris"))
 
@@ -115,12 +115,12 @@ def test_a_budget_is_never_exceeded(costs, most):
     spent = 0
     for held, took in costs:
         try:
-            asyncio.run(budget.hold(Cost(held, 0)))
-            budget.settle(Cost(held, 0), Cost(min(held, took), 0))
+            asyncio.run(budget.hold((held, 0)))
+            budget.settle((held, 0), (min(held, took), 0))
             spent += min(held, took)
         except Unanswered:
             assert spent + held > most
-        assert budget.spent.prompt == spent <= most
+        assert budget.spent[0] == spent <= most
 
 
 def test_a_request_that_fails_spends_nothing(server):

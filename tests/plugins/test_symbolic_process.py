@@ -180,7 +180,7 @@ def test_memory_is_limited():
 
         verdicts.verdict = greedy
         pool._limit_memory()
-        print(pool._answer(verdicts, {})["note"])
+        print(verdicts.answer({})["note"])
     """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "not read: too large\n"

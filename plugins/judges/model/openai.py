@@ -139,7 +139,8 @@ class OpenAI(Judge):
     @cached_property
     def _asked(self) -> Server:
         # The package openai is imported when it is first needed.
-        from .server import Budget, Server
+        from .budget import Budget
+        from .server import Server
 
         folder = cache_folder() / "judgements" if self.cache == "auto" else Path(self.cache)
         return Server(

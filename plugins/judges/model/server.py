@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx2
 import openai
@@ -23,6 +23,7 @@ from anyio.from_thread import start_blocking_portal
 
 from edit_harness.files import replacing
 
+from .budget import Budget
 from .dialogue import Answer, Unanswered
 from .prompts import encodable
 
@@ -35,7 +36,6 @@ BYTES = 3
 MOST_BYTES = 1_000_000
 """Of an answer."""
 MOST_SHOWN = 200
-MILLION = 1_000_000
 PASSING = {408, 409, 425, 429}
 """What a server says, besides errors of its own, when it may work later."""
 FORBIDDEN = 403
@@ -66,59 +66,6 @@ class Halted(Exception):
 
 class Unusable(openai.OpenAIError):
     """An answer that is not read to its end."""
-
-
-class Cost(NamedTuple):
-    """Tokens of prompts and of what is answered."""
-
-    prompt: int
-    answer: int
-
-    def plus(self, other: Cost, sign: int = 1) -> Cost:
-        """Return the sum, or the difference where ``sign`` is -1."""
-        return Cost(self.prompt + sign * other.prompt, self.answer + sign * other.answer)
-
-
-NOTHING = Cost(0, 0)
-
-
-@dataclass
-class Budget:
-    """Tokens and dollars that may be spent; 0 is no limit.
-
-    What a request may take at most is held back while it is under way, so that no number of them
-    spends more than there is.
-    """
-
-    tokens: int
-    usd: float
-    prices: tuple[float, float]
-    """Dollars for a million tokens of prompts, and of answers."""
-    spent: Cost = NOTHING
-    held: Cost = NOTHING
-
-    def price(self, cost: Cost) -> float:
-        """Return dollars."""
-        return (cost.prompt * self.prices[0] + cost.answer * self.prices[1]) / MILLION
-
-    async def hold(self, most: Cost) -> None:
-        """Hold back what a request may take, once others have given back what they do not need.
-
-        Raises `Unanswered` if there would be no room even with nothing held back.
-        """
-        while not self._allows(self.spent.plus(self.held).plus(most)):
-            if not self._allows(self.spent.plus(most)):
-                raise Unanswered("the budget is spent: raise budget_tokens or budget_usd")
-            await asyncio.sleep(0.01)
-        self.held = self.held.plus(most)
-
-    def settle(self, most: Cost, took: Cost) -> None:
-        """Give back what was held, and take down what was spent."""
-        self.held, self.spent = self.held.plus(most, -1), self.spent.plus(took)
-
-    def _allows(self, cost: Cost) -> bool:
-        within = not self.tokens or sum(cost) <= self.tokens
-        return within and (not self.usd or self.price(cost) <= self.usd)
 
 
 @dataclass
@@ -187,12 +134,12 @@ class Server:
         return {"model": self.model, "temperature": 0, "max_tokens": self.max_tokens}
 
     async def _within_budget(self, client: openai.AsyncOpenAI, prompt: str) -> dict[str, Any]:
-        most = Cost(len(prompt.encode()) // BYTES + 1, self.max_tokens)
+        most = (len(prompt.encode()) // BYTES + 1, self.max_tokens)
         await self.budget.hold(most)
-        took = NOTHING
+        took = 0, 0
         try:
             answer = await self._patiently(client, prompt)
-            took = Cost(*answer["cost"]) if answer["cost"] else most
+            took = answer["cost"] or most
         finally:
             self.budget.settle(most, took)
         self._proven, self._unanswered = True, []
@@ -298,10 +245,10 @@ class Server:
     def _answer(self, found: Mapping[str, Any]) -> Answer:
         usage: dict[str, float] = {}
         if found["cost"]:
-            cost = Cost(*map(int, found["cost"]))
-            usage["tokens"] = sum(cost)
+            prompt, answer = map(int, found["cost"])
+            usage["tokens"] = prompt + answer
             if any(self.budget.prices):
-                usage["usd"] = self.budget.price(cost)
+                usage["usd"] = self.budget.price((prompt, answer))
         text = str(found["text"])
         return Answer(text, str(found["model"]), usage, self._hidden(text))
 
@@ -365,12 +312,12 @@ async def _content(response: httpx2.Response) -> bytes:
     return bytes(content)
 
 
-def _counts(usage: Any) -> list[int] | None:
+def _counts(usage: Any) -> tuple[int, int] | None:
     """Return the tokens of a prompt and an answer, if the server says them in whole numbers."""
     found = usage if isinstance(usage, dict) else {}
-    counts = [found.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    known = [count for count in counts if type(count) is int and 0 <= count < MOST_BYTES]
-    return known if len(known) == len(counts) else None
+    prompt, answer = (found.get(name) for name in ("prompt_tokens", "completion_tokens"))
+    known = all(type(count) is int and 0 <= count < MOST_BYTES for count in (prompt, answer))
+    return (prompt, answer) if known else None
 
 
 def _file(folder: Path, about: Mapping[str, Any]) -> Path:

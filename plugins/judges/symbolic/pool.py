@@ -17,7 +17,6 @@ import time
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -124,16 +123,16 @@ def shared(process_id: int) -> Worker:
 
 def main() -> None:
     """Judge what comes in, a line of JSON for each reply, until there is no more."""
-    from . import verdicts  # imports sympy, before anybody is told that the process is ready
+    from .verdicts import answer  # with sympy, before anybody is told that the process is ready
 
     _limit_memory()
     print("ready", flush=True)
     for line in sys.stdin:
         seconds, request = json.loads(line)
         faulthandler.dump_traceback_later(seconds, exit=True)
-        answer = _answer(verdicts, request)
+        told = json.dumps(answer(request))
         faulthandler.cancel_dump_traceback_later()
-        print(json.dumps(answer), flush=True)
+        print(told, flush=True)
 
 
 def _limit_memory() -> None:
@@ -144,21 +143,6 @@ def _limit_memory() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-
-
-def _answer(verdicts: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Return a verdict, or what is wrong with the key."""
-    try:
-        return asdict(verdicts.verdict(**request))
-    except verdicts.BadKey as error:
-        return {"bad key": str(error)}
-    except MemoryError:
-        note = "not read: too large"
-    except RecursionError:
-        note = "not read: too deep"
-    except Exception as error:
-        note = f"not compared: {type(error).__name__}"
-    return asdict(Verdict("undecided", 0.0, note=note))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Runs in the process that `edit_harness_plugins.judges.symbolic.pool` starts, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from typing import Any, Literal
 
@@ -17,10 +17,25 @@ from edit_harness import Verdict
 from .algebra import Unread
 from .equality import ROUNDED_PI, agree, inexact, number_distance, points, proven, renamings
 from .reading import Reading, read_formula, read_number
-from .rule import Rule, as_square, read_key
+from .rule import BadKey, Rule, as_square, read_key
 
 MOST_SHOWN = 200
 Match = Literal["equal", "numeric", "renamed", "rounded", ""]
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a verdict, or what is wrong with the key, as JSON."""
+    try:
+        return asdict(verdict(**request))
+    except BadKey as error:
+        return {"bad key": str(error)}
+    except MemoryError:
+        note = "not read: too large"
+    except RecursionError:
+        note = "not read: too deep"
+    except Exception as error:
+        note = f"not compared: {type(error).__name__}"
+    return asdict(Verdict("undecided", 0.0, note=note))
 
 
 def verdict(
