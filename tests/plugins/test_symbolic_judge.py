@@ -15,7 +15,7 @@ import pytest
 from builders import DATA
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from symbolic_answers import AFTER, ANSWERS, BLIND, FOURTH, KEYS, LATER, THIRD
+from symbolic_answers import ALL, KEYS
 
 import edit_harness_plugins.judges
 from edit_harness import DataError, Key, PluginError, Reply
@@ -26,7 +26,6 @@ from edit_harness_plugins.judges.symbolic.rule import BadKey, Rule, read_key
 from edit_harness_plugins.judges.symbolic.verdicts import verdict
 
 RULES = DATA / "rule_edit_rules.json"
-ALL = ANSWERS + LATER + THIRD + FOURTH + BLIND + AFTER
 FOUR_SIDES = "left undecided: of a perimeter, 'its sides' are two of them or all four"
 KNOWN_MISSES = {
     "A = x by y": "'by' for 'times' is not read: it also stands in 'divided by'",
