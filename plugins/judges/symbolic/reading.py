@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from sympy import Expr
 
 from .algebra import CHANGES, Unread
-from .grammar import SIGNS, Parser
+from .grammar import Parser
 from .phrases import parser as parser_of
 from .plain import plain
 from .quantities import Quantities, symbol
 from .rule import Rule
-from .words import CONNECTING, LONGEST, UNITS, tokens
+from .words import CONNECTING, LONGEST, SIGNS, UNITS, tokens
 
 LONGEST_SOLUTION = 8_000
 ASIDE = re.compile(

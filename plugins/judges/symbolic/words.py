@@ -24,6 +24,14 @@ PARTS = {
     "sixteenth": 16, "sixteenths": 16,
 }  # fmt: skip
 MULTIPLES = {"twice": 2, "double": 2, "triple": 3, "thrice": 3, "quadruple": 4}
+SIGNS = {
+    "+": "+", "-": "-", "*": "*", "/": "/",
+    "plus": "+", "added to": "+", "increased by": "+", "together with": "+",
+    "minus": "-", "less": "-", "decreased by": "-", "reduced by": "-",
+    "times": "*", "multiplied by": "*", "multiplied with": "*",
+    "over": "/", "divided by": "/",
+}  # fmt: skip
+"""Signs and the words for them."""
 FUNCTIONS = ("sqrt", "sin", "cos", "tan", "min", "max", "sine", "cosine", "tangent")
 GREEK = (
     "alpha", "beta", "gamma", "delta", "theta", "phi", "psi", "omega", "rho", "sigma", "lambda",
