@@ -44,8 +44,6 @@ class Parser(Nouns):
     ) -> None:
         super().__init__(tokens, quantities)
         self.phrases = phrases
-        self.rough = False
-        """Whether a number was read that may be a rounded one."""
         self.in_angle = False
         """Whether what is read is an angle, whose degrees count."""
         self._factor: Expr | None = None
@@ -112,32 +110,6 @@ class Parser(Nouns):
             return self.radical()
         raise Unread(f"{token.text!r} where an expression was expected" if token else "nothing")
 
-    def _number(self, text: str) -> Expr:
-        """Return an exact number: a decimal, a whole one, a fraction, or 7 1/2."""
-        whole = self._digits(text)
-        if not text.isdecimal():
-            return whole
-        above, stroke, below = (self.peek(ahead) for ahead in range(3))
-        mixed = (above.kind, stroke.text, below.kind) == ("number", "/", "number")
-        if mixed and (above.text + below.text).isdecimal() and int(above.text) < int(below.text):
-            self.at += 3
-            return whole + Rational(int(above.text), int(below.text))
-        # As 1/2 in 1/2xy: a fraction of two numbers binds before anything else.
-        previous = self.peek(-2).text if self.at > 1 else ""
-        fraction = above.text == "/" and stroke.kind == "number" and stroke.text.isdecimal()
-        if fraction and below.text != "^" and previous not in ("^", "/"):
-            self.at += 2
-            self.rough = self.rough or (whole, stroke.text) == (22, "7")
-            return divided(whole, Integer(stroke.text))
-        return whole
-
-    def _digits(self, text: str) -> Expr:
-        """Return the number that the digits write, whole or decimal."""
-        if text.isdecimal():
-            return Integer(text)
-        self.rough = self.rough or len(text.partition(".")[2]) > 1
-        return Rational(text)
-
     def _counted(self, number: Expr) -> Value:
         """Return a number together with what it counts: "four thirds of X", "its two sides"."""
         part = PARTS.get(self.peek().text)
@@ -156,17 +128,6 @@ class Parser(Nouns):
                 return found
         self.at = mark
         return number
-
-    def at_number(self) -> bool:
-        """Tell whether a number comes next that counts nothing: not that of "two sides"."""
-        token = self.peek()
-        return token.kind == "number" or (token.text in NUMBERS and not self._names(1, 2))
-
-    def bare_number(self) -> Expr:
-        """Return the number that comes next, without what it multiplies."""
-        token = self.peek()
-        self.at += 1
-        return self._spelled(token.text) if token.kind == "word" else self._number(token.text)
 
     def _share(self, share: Expr) -> Value:
         """Return a share of what follows, or the share itself if nothing does."""
@@ -324,14 +285,6 @@ class Parser(Nouns):
         if word in self.phrases:
             return self.phrases[word](self)
         raise Unread(f"the word {word!r}")
-
-    def _spelled(self, word: str) -> Expr:
-        """Return a number in words, such as twenty four."""
-        value = NUMBERS[word]
-        if value >= 20 and 0 < NUMBERS.get(self.peek().text, 0) < 10:
-            value += NUMBERS[self.peek().text]
-            self.at += 1
-        return Integer(value)
 
     def _skip_owner(self) -> None:
         """Step over "given by X and Y" too."""

@@ -1,12 +1,12 @@
-"""Nouns in a description: which quantities "its two sides" or "the area of the base" stand for."""
+"""Numbers and nouns: what "7 1/2", "its two sides" or "the area of the base" stand for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sympy import Expr
+from sympy import Expr, Integer, Rational
 
-from .algebra import CHANGES, Many, Unread, Value
+from .algebra import CHANGES, Many, Unread, Value, divided
 from .quantities import Quantities, symbol
 from .words import CONNECTING, FILLERS, FUNCTIONS, NUMBERS, SHAPES, SIGNS, Cursor, Token
 
@@ -20,15 +20,62 @@ BETWEEN = FILLERS | {"a", "an", "all", "of"}
 
 
 class Nouns(Cursor):
-    """Reads the quantities that a list of tokens names."""
+    """Reads the numbers and quantities that a list of tokens names."""
 
     def __init__(self, tokens: Sequence[Token], quantities: Quantities) -> None:
         super().__init__(tokens)
         self.quantities = quantities
+        self.rough = False
+        """Whether a number was read that may be a rounded one."""
         self.named: tuple[Expr, ...] = ()
         """What the last noun named, for "their sum"."""
         self._all = False
         """Whether "all" was said of it."""
+
+    def _number(self, text: str) -> Expr:
+        """Return an exact number: a decimal, a whole one, a fraction, or 7 1/2."""
+        whole = self._digits(text)
+        if not text.isdecimal():
+            return whole
+        above, stroke, below = (self.peek(ahead) for ahead in range(3))
+        mixed = (above.kind, stroke.text, below.kind) == ("number", "/", "number")
+        if mixed and (above.text + below.text).isdecimal() and int(above.text) < int(below.text):
+            self.at += 3
+            return whole + Rational(int(above.text), int(below.text))
+        # As 1/2 in 1/2xy: a fraction of two numbers binds before anything else.
+        previous = self.peek(-2).text if self.at > 1 else ""
+        fraction = above.text == "/" and stroke.kind == "number" and stroke.text.isdecimal()
+        if fraction and below.text != "^" and previous not in ("^", "/"):
+            self.at += 2
+            self.rough = self.rough or (whole, stroke.text) == (22, "7")
+            return divided(whole, Integer(stroke.text))
+        return whole
+
+    def _digits(self, text: str) -> Expr:
+        """Return the number that the digits write, whole or decimal."""
+        if text.isdecimal():
+            return Integer(text)
+        self.rough = self.rough or len(text.partition(".")[2]) > 1
+        return Rational(text)
+
+    def _spelled(self, word: str) -> Expr:
+        """Return a number in words, such as twenty four."""
+        value = NUMBERS[word]
+        if value >= 20 and 0 < NUMBERS.get(self.peek().text, 0) < 10:
+            value += NUMBERS[self.peek().text]
+            self.at += 1
+        return Integer(value)
+
+    def at_number(self) -> bool:
+        """Tell whether a number comes next that counts nothing: not that of "two sides"."""
+        token = self.peek()
+        return token.kind == "number" or (token.text in NUMBERS and not self._names(1, 2))
+
+    def bare_number(self) -> Expr:
+        """Return the number that comes next, without what it multiplies."""
+        token = self.peek()
+        self.at += 1
+        return self._spelled(token.text) if token.kind == "word" else self._number(token.text)
 
     def skip_fillers(self) -> None:
         """Step over articles and the like, and over "of"; "their sum" begins with a pronoun."""
