@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from builders import with_entries
-from crews import POISON, Leaking, Mortal, Poison, Processes, Some, Together
+from local_workers import POISON, Leaking, Mortal, Poison, Processes, Some, Together
 from saboteurs import Honest
 
 from edit_harness.encoding import dumps
@@ -29,7 +29,7 @@ from edit_harness.run.assembly import load, make_benchmark
 from edit_harness.run.beside import Care
 from edit_harness.run.spec import ModelRef, RunSpec
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.distributed.pool import WorkerExecutor
+from edit_harness_plugins.commands.distributed.pool import WorkerExecutor, check_identity
 from edit_harness_plugins.commands.distributed.worker import Died
 
 CHUNK = 2
@@ -73,18 +73,20 @@ class Bench:
 
     def run(self, workers=None, editors=(HONEST,), where="workers", regime=None, **care):
         """Return the folders of a run on workers, or in this process."""
-        model = load(self.plugins, self.name, device="cpu")
-        source = ModelSource(self.name)
-        benchmark = make_benchmark(self.plugins, self.task, {}, source)
-        specs = [
-            RunSpec(editor, self.task, model=ModelRef(self.name), regime=regime)
-            for editor in editors
-        ]
-        made = [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]
+        made = self.assembled(editors, regime)
         self.last = folders = {each: each.open(self.output / where) for each in made}
         turns = (OfBench(self, workers) if workers else evaluation.Local()).turns({"device": "cpu"})
         evaluation.run_beside(folders, lambda e, r: None, Care(**care), turns)
         return list(folders.values())
+
+    def assembled(self, editors, regime=None):
+        model = load(self.plugins, self.name, device="cpu")
+        benchmark = make_benchmark(self.plugins, self.task, {}, ModelSource(self.name))
+        specs = [
+            RunSpec(editor, self.task, model=ModelRef(self.name), regime=regime)
+            for editor in editors
+        ]
+        return [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]
 
 
 class OfBench(WorkerExecutor):
@@ -438,3 +440,27 @@ def test_workers_with_other_software_ask_finished_cases_again(bench, alone, monk
     first, second = folder.manifest().segments
     assert (first.last + 1, second.asked.apart) == (second.first, 0.0)
     assert second.environment["workers"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        ({"model": {"digest": "2"}}, DataError, "another model.digest: 2, not "),
+        ({"task": {"data": "2"}}, DataError, "another task.data: 2, not "),
+        ({"together": "x"}, DataError, "another together: x, not "),
+        (
+            {"editor": {"fields": {"layer": 1}}},
+            PluginError,
+            "another editor.fields.layer: 1, not –",
+        ),
+        ({"seed": 7}, PluginError, "another seed: 7, not 0"),
+        ({"code": [["edit-harness", "1"]]}, PluginError, "another edit-harness"),
+    ],
+)
+def test_what_a_worker_has_assembled_otherwise_is_told(bench, change, error, told):
+    (evaluation,) = bench.assembled([HONEST])
+    wanted = evaluation.identity
+    check_identity(wanted, wanted, "n1")
+    with pytest.raises(error) as raised:
+        check_identity(wanted, with_entries(wanted, **change), "n1")
+    assert raised.value.cause.startswith(f"the worker on n1 has {told}")

@@ -120,7 +120,7 @@ COMMANDS = {
             "Make a benchmark's records from facts of one's own: see ls builders.",
         ),
         "annotate": (
-            "commands.annotation.people:annotate",
+            "commands.annotation.annotate:annotate",
             "Have people label texts of a run: blinded sheets out, their answers in.",
         ),
     },

@@ -74,7 +74,7 @@ def batches(plan: Sequence[Chunk], workers: int) -> Iterator[list[Chunk]]:
 
 
 @dataclass
-class Task:
+class Job:
     """Chunks that go to one worker, until all their records are here."""
 
     chunks: Sequence[Chunk]
@@ -105,7 +105,7 @@ class Task:
         """Return what is left of it."""
         return Batch({place: frozenset(left) for place, left in self.left.items()}, self.alone)
 
-    def apart(self) -> list[Task]:
+    def apart(self) -> list[Job]:
         """Return what is left: each step of the first chunk alone, then the other chunks."""
         rest = []
         for chunk in self.chunks:
@@ -113,5 +113,5 @@ class Task:
             if any(visits for _, visits in left):
                 rest.append(Chunk([step for step in left if step[1]], chunk.work, chunk.fresh))
         first, *others = rest
-        steps = [Task([Chunk([step], first.work, first.fresh)], alone=True) for step in first.steps]
-        return [*steps, *([Task(others)] if others else [])]
+        steps = [Job([Chunk([step], first.work, first.fresh)], alone=True) for step in first.steps]
+        return [*steps, *([Job(others)] if others else [])]

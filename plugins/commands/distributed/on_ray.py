@@ -244,7 +244,7 @@ class Actors:
         except StopIteration:
             del self._streams[number]
         except ray().exceptions.RayTaskError as error:  # something else than a worker's own code
-            self.kill(number)
+            del self._streams[number]
             told = f"internal error in a worker: {account(error)}"
             yield Failed(
                 number, HarnessError(told, "see what each has: edit-harness cluster-check")

@@ -27,7 +27,7 @@ from edit_harness.run.beside import Care, Keeping, Rows, Turn, of_no_use
 from edit_harness.run.evaluation import Evaluation, Turns
 from edit_harness.wording import counted
 
-from .batches import Task, batches, chunks
+from .batches import Job, batches, chunks
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
 
 WAIT = 1.0
@@ -120,10 +120,10 @@ class Pool:
         self.workers, self.rows = workers, rows
         self.evaluations = list(rows)
         self.keeping: Mapping[Evaluation, Keeping] = {}
-        self.queue: deque[Task] = deque()
+        self.queue: deque[Job] = deque()
         self.starting: set[int] = set()
         self.idle: deque[int] = deque()
-        self.busy: dict[int, Task] = {}
+        self.busy: dict[int, Job] = {}
         self.first: Mapping[str, Any] = {}  # the card of the first that was ready
         self.stillborn = 0  # workers in a row that died before they were ready
         self.given_up = 0
@@ -152,13 +152,13 @@ class Pool:
         self.keeping = keeping
         done = {e: keeping[e].done if e in keeping else set(e.visits) for e in self.evaluations}
         plan = chunks(done, self.first["chunk"])
-        self.queue.extend(map(Task, batches(plan, self.workers.size)))
+        self.queue.extend(map(Job, batches(plan, self.workers.size)))
         while self.queue or self.busy:
             self._start(min(self.workers.size, len(self.queue) + len(self.busy)))
             while self.queue and self.idle:
-                worker, task = self.idle.popleft(), self.queue.popleft()
-                self.busy[worker] = task
-                self.workers.send(worker, task.batch())
+                worker, job = self.idle.popleft(), self.queue.popleft()
+                self.busy[worker] = job
+                self.workers.send(worker, job.batch())
             yield from self._events()
 
     def _start(self, wanted: int) -> None:
@@ -229,22 +229,22 @@ class Pool:
                     "see what each has to work with: edit-harness cluster-check",
                 )
 
-    def _again(self, task: Task, why: str) -> Iterator[Turn]:
-        """Let what is left of a task run again: as it was, or taken apart; or give it up."""
-        if task.over:
+    def _again(self, job: Job, why: str) -> Iterator[Turn]:
+        """Let what is left of a job run again: as it was, or taken apart; or give it up."""
+        if job.over:
             return
-        task.deaths += 1
-        if task.deaths < TWICE:
-            self.queue.appendleft(task)
-        elif task.alone or any(e.regime.mode == "sequential" for e in self.evaluations):
-            yield from self._give_up(task, why)
+        job.deaths += 1
+        if job.deaths < TWICE:
+            self.queue.appendleft(job)
+        elif job.alone or any(e.regime.mode == "sequential" for e in self.evaluations):
+            yield from self._give_up(job, why)
         else:
-            self.queue.extendleft(reversed(task.apart()))
+            self.queue.extendleft(reversed(job.apart()))
 
-    def _give_up(self, task: Task, why: str) -> Iterator[Turn]:
+    def _give_up(self, job: Job, why: str) -> Iterator[Turn]:
         """Yield failures for what no worker survives. Raises `ResourceError` if it is too much."""
         message = f"{TWICE} workers died of it, the last of them: {why}"
-        for place, left in task.left.items():
+        for place, left in job.left.items():
             evaluation = self.evaluations[place]
             for name, state in (visit for visit in evaluation.visits if visit in left):
                 case = evaluation.case(name)

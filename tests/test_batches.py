@@ -1,7 +1,7 @@
-"""A plan in units: whole chunks, each once, of about equal work."""
+"""A plan in batches: whole chunks, each once, of about equal work."""
 
 import pytest
-from crews import Some
+from local_workers import Some
 from saboteurs import Honest
 
 from edit_harness import Case, Probe, Request
@@ -13,7 +13,7 @@ from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.evaluation import assemble
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.distributed import units
+from edit_harness_plugins.commands.distributed.batches import Job, batches, chunks
 
 PLUGINS = Plugins.installed()
 MODEL = tiny_model()
@@ -25,45 +25,47 @@ def planned(regime=SINGLE, task=None, count=40):
     return assemble(PLUGINS, MODEL, benchmark, RunSpec(Honest(), "", regime=regime))
 
 
-def visits(unit):
-    return [visit for chunk in unit for visit in sorted(chunk.visits.get("0", ()))]
+def of_chunk(chunk):
+    return {visit for place, visits in chunk.steps if place == 0 for visit in visits}
+
+
+def visits(batch):
+    return [visit for chunk in batch for visit in sorted(of_chunk(chunk))]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 100])
 @pytest.mark.parametrize("done", [0, 1, 7])
-def test_units_are_whole_chunks_and_cover_what_is_left_once(workers, done):
+def test_batches_are_whole_chunks_and_cover_what_is_left_once(workers, done):
     made = planned()
     left = made.visits[done:]
-    chunks = units.chunks({made: set(made.visits[:done])}, 3)
-    found = list(units.units(chunks, workers))
-    assert sorted(visit for unit in found for visit in visits(unit)) == sorted(left)
+    found = list(batches(chunks({made: set(made.visits[:done])}, 3), workers))
+    assert sorted(visit for batch in found for visit in visits(batch)) == sorted(left)
     assert len(found) <= min(8 * workers, 14)
     assert len(found) >= min(8 * workers, 13) * 3 // 4
     groups = [{v for s in group for v in s.visits} for group in runner.grouped(made.steps, 3)]
-    for unit in found:
-        for chunk in unit:
-            assert any(set(chunk.visits["0"]) == group & set(left) for group in groups)
+    for batch in found:
+        for chunk in batch:
+            assert any(of_chunk(chunk) == group & set(left) for group in groups)
 
 
-def test_units_are_of_about_equal_work():
+def test_batches_are_of_about_equal_work():
     made = planned(count=160)
-    found = list(units.units(units.chunks({made: set()}, 1), 2))
-    work = [sum(chunk.work for chunk in unit) for unit in found]
+    found = list(batches(chunks({made: set()}, 1), 2))
+    work = [sum(chunk.work for chunk in batch) for batch in found]
     assert len(found) == 16
     assert max(work) <= 1.2 * min(work)
 
 
-def test_what_is_done_makes_no_unit():
+def test_what_is_done_makes_no_batch():
     made = planned()
-    assert list(units.units(units.chunks({made: set(made.visits)}, 3), 2)) == []
+    assert list(batches(chunks({made: set(made.visits)}, 3), 2)) == []
 
 
 @pytest.mark.parametrize("done", [0, 5])
-def test_a_sequence_is_one_unit(done):
+def test_a_sequence_is_one_batch(done):
     made = planned(Regime("sequential", 2, checkpoints=(6, 20)))
-    chunks = units.chunks({made: set(made.visits[:done])}, 3)
-    (unit,) = units.units(chunks, 4)
-    assert sorted(visits(unit)) == sorted(made.visits[done:])
+    (batch,) = batches(chunks({made: set(made.visits[:done])}, 3), 4)
+    assert sorted(visits(batch)) == sorted(made.visits[done:])
 
 
 class Twofold(Task):
@@ -77,23 +79,28 @@ class Twofold(Task):
             yield Case(f"case {number}", tuple(requests), (Probe("efficacy", Drift("It")),))
 
 
-def test_a_unit_begins_with_an_unedited_model():
+def test_a_batch_begins_with_an_unedited_model():
     """Requests that are written in turn may be of two chunks."""
     made = planned(Regime(in_turn=True), Twofold())
-    chunks = units.chunks({made: set()}, 3)
-    assert [chunk.fresh for chunk in chunks] == [True, False] * 4
-    found = list(units.units(chunks, 2))
+    plan = chunks({made: set()}, 3)
+    assert [chunk.fresh for chunk in plan] == [True, False] * 4
+    found = list(batches(plan, 2))
     assert len(found) == 4
-    assert all(unit[0].fresh for unit in found)
+    assert all(batch[0].fresh for batch in found)
 
 
 def test_editors_beside_each_other_share_a_chunk():
     one, other = planned(), planned()
-    chunks = units.chunks({one: set(one.visits[:2]), other: set()}, 4)
-    assert [len(chunks[0].visits[key]) for key in "01"] == [2, 4]
-    assert [len(chunk.steps) for chunk in chunks[0].alone()] == [1] * 6
-    left = chunks[0].without({"1": {other.visits[0]}})
-    assert left.visits == {"1": {other.visits[0]}}
+    plan = chunks({one: set(one.visits[:2]), other: set()}, 4)
+    job = Job(plan[:2])
+    assert [len(job.left[place]) for place in (0, 1)] == [6, 8]
+    first = one.visits[2]
+    assert job.came(0, first)
+    assert not job.came(0, first)
+    *alone, rest = job.apart()
+    assert [sum(map(len, each.left.values())) for each in alone] == [1] * 5
+    assert all(each.alone for each in alone)
+    assert (rest.chunks, rest.alone) == ([plan[1]], False)
 
 
 def test_what_is_generated_and_what_is_edited_count():
@@ -103,4 +110,4 @@ def test_what_is_generated_and_what_is_edited_count():
     text = case.requests[0].text
     asked = 2 * len(text) + len("Paris") + len("Rome") + len(text) + 3 * workload.TOKEN
     edit = workload.EDIT * (len(text) + len("Paris"))
-    assert units.chunks({made: set()}, 1)[0].work == edit + 2 * asked
+    assert chunks({made: set()}, 1)[0].work == edit + 2 * asked

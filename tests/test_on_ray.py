@@ -1,7 +1,6 @@
-"""The crew on Ray, on one real cluster of two nodes for all tests; a stand-in works, and loads nothing."""
+"""Workers on Ray, on one real cluster of two nodes for all tests; a stand-in works, and loads nothing."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -9,37 +8,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import clerks
 import psutil
 import pytest
-from clerks import (
-    DIES,
-    FAILS,
-    HAS_A_BUG,
-    HEARS_NO_ALARM,
-    HOLDS_THE_LOCK,
-    IS_SLOW,
-    IS_STOPPED,
-    PLAIN,
-    Clerk,
-)
+from clerks import DIES, FAILS, HAS_A_BUG, IS_SLOW, IS_STOPPED, PLAIN, Clerk
 from kills.workers import differences, rows, workers
 
 import edit_harness as eh
-from edit_harness.errors import HarnessError, ResourceError
-from edit_harness_plugins.commands.distributed import connection, rays
-from edit_harness_plugins.commands.distributed.crew import (
+from edit_harness.errors import HarnessError, ResourceError, UsageError
+from edit_harness.registry import fields
+from edit_harness_plugins.commands.distributed import on_ray
+from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
+from edit_harness_plugins.commands.distributed.worker import (
+    Batch,
     Came,
     Died,
     Event,
     Failed,
     Finished,
     Ready,
-    Unit,
 )
-from edit_harness_plugins.commands.distributed.places import Settings
 
 SECONDS = 60.0
 """How long anything may take here; a busy machine starts processes slowly."""
@@ -47,18 +38,18 @@ SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """The address of two nodes with two CPUs each, which this process is connected to."""
+    """The address of two nodes with four CPUs each, which this process is connected to."""
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
     from ray.cluster_utils import Cluster
 
     ray.cloudpickle.register_pickle_by_value(clerks)
     os.environ |= {"EDIT_HARNESS_SAID": "by the driver", "OMP_NUM_THREADS": "1"}
-    node = {"num_cpus": 2, "object_store_memory": 2**27, "include_dashboard": False}
+    node = {"num_cpus": 4, "object_store_memory": 2**27, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args=node)
-    made.add_node(num_cpus=2, object_store_memory=2**27)
+    made.add_node(num_cpus=4, object_store_memory=2**27)
     try:
         handler = signal.getsignal(signal.SIGTERM)
-        with connection.connected(Settings(address=made.address)):
+        with on_ray.connected(made.address):
             assert signal.getsignal(signal.SIGTERM) is handler, "Ray's own is not kept"
             yield made.address
     finally:
@@ -66,12 +57,12 @@ def cluster() -> Iterator[str]:
         made.shutdown()
 
 
-def staff(make=Clerk, **settings) -> rays.Actors:
-    return rays.staff(make, Settings(**settings))
+def staff(make=Clerk, **settings) -> Actors:
+    return Actors(Ray(**settings), make)
 
 
 @pytest.fixture(scope="module")
-def pair(cluster: str) -> Iterator[rays.Actors]:
+def pair(cluster: str) -> Iterator[Actors]:
     """A crew of two, one on each node; a test leaves two that are free."""
     crew = staff(num_workers=2)
     hired(crew, 2)
@@ -79,7 +70,7 @@ def pair(cluster: str) -> Iterator[rays.Actors]:
     crew.close()
 
 
-def heard(crew: rays.Actors, enough: Callable[[list[Event]], Any] = bool) -> list[Event]:
+def heard(crew: Actors, enough: Callable[[list[Event]], Any] = bool) -> list[Event]:
     """Return events until there are enough of them."""
     events: list[Event] = []
     until = time.monotonic() + SECONDS
@@ -89,10 +80,10 @@ def heard(crew: rays.Actors, enough: Callable[[list[Event]], Any] = bool) -> lis
     return events
 
 
-def hired(crew: rays.Actors, workers: int = 1) -> list[Ready]:
+def hired(crew: Actors, workers: int = 1) -> list[Ready]:
     """Hire some, and return them when they are ready."""
     for _ in range(workers):
-        crew.hire()
+        crew.start()
     events = heard(crew, lambda events: len(events) >= workers)
     ready = [event for event in events if isinstance(event, Ready)]
     assert len(ready) == workers, events
@@ -107,12 +98,12 @@ def through(events: list[Event]) -> list[Any]:
     return kinds(events, Finished)
 
 
-def free(crew: rays.Actors) -> list[int]:
-    return sorted(crew._hired)
+def free(crew: Actors) -> list[int]:
+    return sorted(crew._actors)
 
 
-def unit(what: int, number: int = 0) -> Unit:
-    return Unit(number=8 * number + what, visits={}, work=1.0)
+def batch(what: int, number: int = 0) -> Batch:
+    return Batch({0: frozenset({(str(number), what)})})
 
 
 def _gone(pids: set[int]) -> bool:
@@ -123,7 +114,7 @@ def _gone(pids: set[int]) -> bool:
 
 
 def test_workers_are_as_work_needs_them(cluster):
-    crew = staff(num_workers=1, cpus_per_worker=0)
+    crew = staff(num_workers=1, cpus_per_worker=0.5)
     try:
         (ready,) = hired(crew)
         assert ready.card["main"], "alarms ring in the main thread only"
@@ -140,47 +131,46 @@ def test_workers_are_as_work_needs_them(cluster):
 def test_rows_stream_back_in_order_as_they_are_made(pair):
     assert pair.size == 2
     one, other = free(pair)
-    pair.send(one, unit(PLAIN, 1))
-    pair.send(other, unit(IS_SLOW, 2))
+    pair.send(one, batch(PLAIN, 1))
+    pair.send(other, batch(IS_SLOW, 2))
     events = heard(pair, lambda events: any(e.worker == other for e in events))
     assert all(e.worker == one for e in through(events)), "rows come before the unit is through"
     if len(through(events)) < 2:
         events += heard(pair, lambda more: len(through(events + more)) == 2)
-    for worker, number in ((one, 8 + PLAIN), (other, 16 + IS_SLOW)):
+    for worker, number in ((one, 1), (other, 2)):
         mine = [event for event in events if event.worker == worker]
-        assert mine[-1] == Finished(worker, number)
+        assert mine[-1] == Finished(worker)
         rows = [came.records[0][1].case for came in kinds(mine, Came)]
         assert rows == [f"{number}-{i}" for i in range(clerks.ROWS)]
 
 
 def test_who_is_killed_is_told_as_dead_and_replaced(pair, capfd):
     victim = free(pair)[0]
-    pair.send(victim, unit(DIES))
+    pair.send(victim, batch(DIES))
     events = heard(pair, lambda events: kinds(events, Died))
     assert events[-1] == Died(victim, "its process ended")
     assert len(kinds(events, Came)) <= 1
     (ready,) = hired(pair)
     assert ready.worker not in (victim, *free(pair)[:-1]), "numbers are never used again"
-    pair.send(ready.worker, unit(PLAIN))
+    pair.send(ready.worker, batch(PLAIN))
     heard(pair, through)
     assert capfd.readouterr() == ("", ""), "what Ray has to say of it goes to its files"
 
 
 def test_an_error_comes_as_it_was_and_the_worker_lives_on(pair):
     worker = free(pair)[0]
-    pair.send(worker, unit(FAILS))
+    pair.send(worker, batch(FAILS))
     failed = heard(pair, lambda events: kinds(events, Failed))[-1]
     assert isinstance(failed, Failed)
-    assert failed.unit == FAILS
     assert type(failed.error) is ResourceError
     assert (failed.error.cause, failed.error.remedy) == ("its memory is full", "free some")
-    pair.send(worker, unit(PLAIN))
+    pair.send(worker, batch(PLAIN))
     heard(pair, through)
 
 
 def test_a_bug_is_said_as_one(pair):
     worker = free(pair)[0]
-    pair.send(worker, unit(HAS_A_BUG))
+    pair.send(worker, batch(HAS_A_BUG))
     failed = heard(pair, lambda events: kinds(events, Failed))[-1]
     assert isinstance(failed, Failed)
     assert type(failed.error) is HarnessError
@@ -189,15 +179,16 @@ def test_a_bug_is_said_as_one(pair):
 
 WAITS = """
 import sys, time
-from functools import partial
 from edit_harness import signals
-from edit_harness_plugins.commands.distributed import rays
-from edit_harness_plugins.commands.distributed.places import Settings
+from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
 
-crew = rays.staff(partial(time.sleep, 60), Settings(sys.argv[1], num_workers=1, cpus_per_worker=0))
+def sleeping(number):
+    time.sleep(60)
+
+crew = Actors(Ray(sys.argv[1], num_workers=1), sleeping)
 signals.install()
 try:
-    crew.hire()
+    crew.start()
     print("waits", flush=True)
     while True:
         assert not list(crew.events(1.0))
@@ -218,40 +209,35 @@ def test_a_signal_while_ray_waits_is_the_error_that_it_is_elsewhere(cluster):
     assert told.splitlines()[-1] == "edit_harness.errors.Terminated"
 
 
-@pytest.mark.slow
-def test_who_is_silent_is_killed(cluster):
-    """Stopped; with Python's lock for good; deaf to its alarm in compiled code: all at once."""
-    crew = staff(num_workers=3, cpus_per_worker=0, heartbeat=3)
+def test_who_sends_nothing_for_too_long_is_killed(cluster):
+    crew = staff(num_workers=1, cpus_per_worker=0.5)
     try:
-        ready = hired(crew, 3)
-        for worker, what in enumerate((IS_STOPPED, HOLDS_THE_LOCK, HEARS_NO_ALARM)):
-            crew.send(worker, unit(what))
-        died = kinds(heard(crew, lambda events: len(kinds(events, Died)) == 3), Died)
+        (ready,) = hired(crew)
+        crew._settings = replace(crew._settings, timeout=3)
+        crew.send(0, batch(IS_STOPPED))
+        (died,) = kinds(heard(crew, lambda events: kinds(events, Died)), Died)
     finally:
         crew.close()
-    assert {event.worker for event in died} == {0, 1, 2}
-    for event in died:
-        assert re.fullmatch(r"it was silent for \d+ s and was killed", event.why)
-    assert _gone({event.card["pid"] for event in ready}), "even who is stopped ends"
+    assert died == Died(0, "it sent nothing for 3 s and was killed")
+    assert _gone({ready.card["pid"]}), "even who is stopped ends"
 
 
 def test_who_cannot_start_says_why(cluster):
-    crew = staff(clerks.broken, num_workers=1, cpus_per_worker=0)
+    crew = staff(clerks.Broken, num_workers=1, cpus_per_worker=0.5)
     try:
-        crew.hire()
+        crew.start()
         (failed,) = heard(crew)
     finally:
         crew.close()
     assert isinstance(failed, Failed)
-    assert failed.unit is None
     assert type(failed.error) is ResourceError
     assert failed.error.cause == "the model does not fit (worker on a host)"
 
 
 def test_who_dies_while_it_starts_is_dead(cluster):
-    crew = staff(clerks.dead, num_workers=1, cpus_per_worker=0)
+    crew = staff(clerks.dead, num_workers=1, cpus_per_worker=0.5)
     try:
-        crew.hire()
+        crew.start()
         assert heard(crew) == [Died(0, "its process ended")]
     finally:
         crew.close()
@@ -259,43 +245,20 @@ def test_who_dies_while_it_starts_is_dead(cluster):
 
 def test_too_many_workers_are_refused_with_what_there_is(cluster):
     with pytest.raises(ResourceError) as caught:
-        staff(num_workers=5)
-    assert caught.value.cause.endswith("there are 4 CPUs and 0 GPUs on 2 nodes")
+        staff(num_workers=9)
+    assert caught.value.cause.endswith("there are 8 CPUs and 0 GPUs")
 
 
-def test_who_gets_no_place_in_time_is_a_failure(pair):
-    """The pair holds a CPU of each node."""
-    crew = staff(num_workers=1, cpus_per_worker=2, placement=1)
-    try:
-        crew.hire()
-        (failed,) = heard(crew)
-    finally:
-        crew.close()
-    assert isinstance(failed, Failed)
-    assert type(failed.error) is ResourceError
-    assert "a worker got no place within 1 s" in failed.error.cause
-    assert "num_workers" in failed.error.remedy
+def test_no_place_in_time_is_an_error(pair):
+    """The pair holds a CPU of each node, and no node has four left."""
+    with pytest.raises(ResourceError) as caught:
+        staff(num_workers=1, cpus_per_worker=4, placement=1)
+    assert "1 worker got no place within 1 s" in caught.value.cause
+    assert "num_workers" in caught.value.remedy
 
 
-def test_who_replaces_another_waits_for_a_place(pair):
-    crew = staff(num_workers=2)
-    try:
-        hired(crew, 2)
-        crew._settings = replace(crew._settings, placement=0.1)  # the first took longer to start
-        late = crew.hire()
-        until = time.monotonic() + 1
-        while time.monotonic() < until:
-            assert not list(crew.events(0.2))
-        crew.dismiss(0)
-        (ready,) = heard(crew)
-    finally:
-        crew.close()
-    assert isinstance(ready, Ready)
-    assert ready.worker == late
-
-
-def test_a_survey_asks_one_on_each_node_at_least(pair):
-    found = rays.survey(Settings(num_workers=1))
+def test_a_survey_asks_one_on_each_node(pair):
+    found = Ray().survey()
     assert [row.get("problem") for row in found] == [None, None]
     assert len({row["pid"] for row in found} - {os.getpid()}) == 2
     assert found[0]["versions"].keys() >= {"python", "torch", "transformers", "ray"}
@@ -304,9 +267,9 @@ def test_a_survey_asks_one_on_each_node_at_least(pair):
 
 
 def kill_at_work(ended: threading.Event, wanted: int, killed: list[int]) -> None:
-    """Kill so many workers of this process's nodes, each while it runs a unit."""
+    """Kill so many workers of this process's nodes, each while it runs a batch."""
     while len(killed) < wanted and not ended.wait(0.05):
-        for hand in workers("ray::Hand.work"):
+        for hand in workers("ray::WorkerActor.run"):
             if hand.pid not in killed and len(killed) < wanted:
                 hand.kill()
                 killed.append(hand.pid)
@@ -322,7 +285,7 @@ def test_a_run_whose_workers_are_killed_is_the_run_of_one_process(cluster, tmp_p
     killer = threading.Thread(target=kill_at_work, args=(ended, 1, killed))
     killer.start()
     try:
-        settings = {"num_workers": 2, "cpus_per_worker": 0}
+        settings = {"num_workers": 2, "cpus_per_worker": 0.5}
         run = eh.evaluate(
             **what, output=tmp_path / "killed", executor="ray", executor_args=settings
         )
@@ -333,3 +296,91 @@ def test_a_run_whose_workers_are_killed_is_the_run_of_one_process(cluster, tmp_p
     assert run.sound
     assert not list(differences(tmp_path / "alone", tmp_path / "killed"))
     assert rows(tmp_path / "alone") == rows(tmp_path / "killed"), "not the same to the byte"
+
+
+# Without a cluster
+
+
+@pytest.fixture
+def having(monkeypatch):
+    """Let a cluster have so many CPUs and GPUs."""
+
+    def having(cpus, gpus):
+        there = SimpleNamespace(cluster_resources=lambda: {"CPU": cpus, "GPU": gpus})
+        monkeypatch.setattr(on_ray, "ray", lambda: there)
+
+    return having
+
+
+@pytest.mark.parametrize(
+    ("there", "settings", "number", "takes"),
+    [
+        ((12, 0), {}, 6, {"CPU": 1}),
+        ((12, 0), {"num_workers": 3, "cpus_per_worker": 4}, 3, {"CPU": 4}),
+        ((32, 16), {}, 16, {"CPU": 1, "GPU": 1}),
+        ((32, 16), {"gpus_per_worker": 0.5}, 32, {"CPU": 1, "GPU": 0.5}),
+        ((32, 16), {"gpus_per_worker": 2}, 8, {"CPU": 1, "GPU": 2}),
+        ((32, 16), {"gpus_per_worker": 0}, 16, {"CPU": 1}),
+        ((1, 0), {}, 1, {"CPU": 1}),
+    ],
+)
+def test_how_many_there_are_to_be(having, there, settings, number, takes):
+    having(*there)
+    assert Ray(**settings).resources() == [takes] * number
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"num_workers": 13}, {"gpus_per_worker": 1}, {"num_workers": 3, "cpus_per_worker": 5}],
+)
+def test_no_room_is_said_with_what_there_is(having, settings):
+    having(12, 0)
+    with pytest.raises(
+        ResourceError, match=r"there is no room for .* 12 CPUs and 0 GPUs"
+    ) as caught:
+        Ray(**settings).resources()
+    assert "num_workers" in caught.value.remedy
+
+
+def test_gpus_are_shared_or_whole(having):
+    having(8, 8)
+    with pytest.raises(UsageError, match=r"gpus_per_worker=1\.5 is neither whole nor below 1"):
+        Ray(gpus_per_worker=1.5).resources()
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("num_worker=2", "ray has no field 'num_worker'"),
+        ("num_workers=-1", "num_workers=-1 is not at least 0"),
+        ("gpus_per_worker=-1", r"gpus_per_worker=-1\.0 is not at least 0"),
+        ("timeout=0", r"timeout=0\.0 is not above 0"),
+    ],
+)
+def test_settings_that_make_no_sense(text, cause):
+    with pytest.raises(UsageError, match=cause):
+        fields.build(Ray, fields.parse([text]), "ray")
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "cause"),
+    [
+        ("127.0.0.1:1", ResourceError, "no Ray cluster answers at 127.0.0.1:1: "),
+        ("127.0.0.1:99999", ResourceError, "no Ray cluster answers at 127.0.0.1:99999: "),
+        ("somewhere", UsageError, "address=somewhere is neither auto nor HOST:PORT"),
+        ("ray://head:10001", UsageError, "address=ray://head:10001 is neither auto nor HOST:PORT"),
+    ],
+)
+def test_addresses_at_which_nothing_is(address, kind, cause):
+    with pytest.raises(kind) as caught:
+        on_ray.check_address(address)
+    assert caught.value.cause.startswith(cause)
+    assert caught.value.remedy
+
+
+def test_without_ray_there_is_a_line_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError) as caught:
+        on_ray.ray()
+    assert caught.value.remedy == "pip install 'edit-harness[ray]'"
+    assert caught.value.code == 2
