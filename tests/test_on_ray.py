@@ -63,28 +63,28 @@ def staff(make=Clerk, **settings) -> Actors:
 
 @pytest.fixture(scope="module")
 def pair(cluster: str) -> Iterator[Actors]:
-    """A crew of two, one on each node; a test leaves two that are free."""
-    crew = staff(num_workers=2)
-    hired(crew, 2)
-    yield crew
-    crew.close()
+    """Two actors, one on each node; a test leaves two that are free."""
+    actors = staff(num_workers=2)
+    started(actors, 2)
+    yield actors
+    actors.close()
 
 
-def heard(crew: Actors, enough: Callable[[list[Event]], Any] = bool) -> list[Event]:
+def heard(actors: Actors, enough: Callable[[list[Event]], Any] = bool) -> list[Event]:
     """Return events until there are enough of them."""
     events: list[Event] = []
     until = time.monotonic() + SECONDS
     while not enough(events) and time.monotonic() < until:
-        events += crew.events(0.2)
+        events += actors.events(0.2)
     assert enough(events), events
     return events
 
 
-def hired(crew: Actors, workers: int = 1) -> list[Ready]:
-    """Hire some, and return them when they are ready."""
+def started(actors: Actors, workers: int = 1) -> list[Ready]:
+    """Start some, and return them when they are ready."""
     for _ in range(workers):
-        crew.start()
-    events = heard(crew, lambda events: len(events) >= workers)
+        actors.start()
+    events = heard(actors, lambda events: len(events) >= workers)
     ready = [event for event in events if isinstance(event, Ready)]
     assert len(ready) == workers, events
     return ready
@@ -98,8 +98,8 @@ def through(events: list[Event]) -> list[Any]:
     return kinds(events, Finished)
 
 
-def free(crew: Actors) -> list[int]:
-    return sorted(crew._actors)
+def free(actors: Actors) -> list[int]:
+    return sorted(actors._actors)
 
 
 def batch(what: int, number: int = 0) -> Batch:
@@ -114,9 +114,9 @@ def _gone(pids: set[int]) -> bool:
 
 
 def test_workers_are_as_work_needs_them(cluster):
-    crew = staff(num_workers=1, cpus_per_worker=0.5)
+    actors = staff(num_workers=1, cpus_per_worker=0.5)
     try:
-        (ready,) = hired(crew)
+        (ready,) = started(actors)
         assert ready.card["main"], "alarms ring in the main thread only"
         assert ready.card["interrupts"], "Ctrl-C is the driver's"
         assert ready.card["folder"] == os.getcwd()
@@ -124,8 +124,8 @@ def test_workers_are_as_work_needs_them(cluster):
         assert ready.card["threads"] == "1"
         assert ready.card["pid"] != os.getpid()
     finally:
-        crew.close()
-    assert _gone({ready.card["pid"]}), "nothing is left of a crew that is closed"
+        actors.close()
+    assert _gone({ready.card["pid"]}), "nothing is left of actors that are closed"
 
 
 def test_rows_stream_back_in_order_as_they_are_made(pair):
@@ -150,7 +150,7 @@ def test_who_is_killed_is_told_as_dead_and_replaced(pair, capfd):
     events = heard(pair, lambda events: kinds(events, Died))
     assert events[-1] == Died(victim, "its process ended")
     assert len(kinds(events, Came)) <= 1
-    (ready,) = hired(pair)
+    (ready,) = started(pair)
     assert ready.worker not in (victim, *free(pair)[:-1]), "numbers are never used again"
     pair.send(ready.worker, batch(PLAIN))
     heard(pair, through)
@@ -185,15 +185,15 @@ from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
 def sleeping(number):
     time.sleep(60)
 
-crew = Actors(Ray(sys.argv[1], num_workers=1), sleeping)
+actors = Actors(Ray(sys.argv[1], num_workers=1), sleeping)
 signals.install()
 try:
-    crew.start()
+    actors.start()
     print("waits", flush=True)
     while True:
-        assert not list(crew.events(1.0))
+        assert not list(actors.events(1.0))
 finally:
-    crew.close()
+    actors.close()
 """
 
 
@@ -210,37 +210,37 @@ def test_a_signal_while_ray_waits_is_the_error_that_it_is_elsewhere(cluster):
 
 
 def test_who_sends_nothing_for_too_long_is_killed(cluster):
-    crew = staff(num_workers=1, cpus_per_worker=0.5)
+    actors = staff(num_workers=1, cpus_per_worker=0.5)
     try:
-        (ready,) = hired(crew)
-        crew._settings = replace(crew._settings, timeout=3)
-        crew.send(0, batch(IS_STOPPED))
-        (died,) = kinds(heard(crew, lambda events: kinds(events, Died)), Died)
+        (ready,) = started(actors)
+        actors._settings = replace(actors._settings, timeout=3)
+        actors.send(0, batch(IS_STOPPED))
+        (died,) = kinds(heard(actors, lambda events: kinds(events, Died)), Died)
     finally:
-        crew.close()
+        actors.close()
     assert died == Died(0, "it sent nothing for 3 s and was killed")
     assert _gone({ready.card["pid"]}), "even who is stopped ends"
 
 
 def test_who_cannot_start_says_why(cluster):
-    crew = staff(clerks.Broken, num_workers=1, cpus_per_worker=0.5)
+    actors = staff(clerks.Broken, num_workers=1, cpus_per_worker=0.5)
     try:
-        crew.start()
-        (failed,) = heard(crew)
+        actors.start()
+        (failed,) = heard(actors)
     finally:
-        crew.close()
+        actors.close()
     assert isinstance(failed, Failed)
     assert type(failed.error) is ResourceError
     assert failed.error.cause == "the model does not fit (worker on a host)"
 
 
 def test_who_dies_while_it_starts_is_dead(cluster):
-    crew = staff(clerks.dead, num_workers=1, cpus_per_worker=0.5)
+    actors = staff(clerks.dead, num_workers=1, cpus_per_worker=0.5)
     try:
-        crew.start()
-        assert heard(crew) == [Died(0, "its process ended")]
+        actors.start()
+        assert heard(actors) == [Died(0, "its process ended")]
     finally:
-        crew.close()
+        actors.close()
 
 
 def test_too_many_workers_are_refused_with_what_there_is(cluster):

@@ -289,9 +289,9 @@ def test_a_worker_that_does_not_start_is_replaced(bench, alone):
 
 
 def changed(**fields):
-    """Return a crew whose second worker says otherwise of itself."""
+    """Return workers whose second worker says otherwise of itself."""
 
-    def crew(order):
+    def workers(order):
         made = Together(order, 2)
         start = made._start
 
@@ -305,7 +305,7 @@ def changed(**fields):
         made._start = lying
         return made
 
-    return crew
+    return workers
 
 
 def model_of(digest):
@@ -367,7 +367,7 @@ def test_a_run_may_end_at_the_first_failure_of_a_worker(bench, deadly):
 
 
 def test_a_failed_device_is_a_dead_worker(bench, alone):
-    def crew(order):
+    def workers(order):
         made = Together(order, 2)
         run = made._run
 
@@ -377,7 +377,7 @@ def test_a_failed_device_is_a_dead_worker(bench, alone):
         made._run = failing
         return made
 
-    (folder,) = bench.run(crew)
+    (folder,) = bench.run(workers)
     assert rows(folder) == alone
     assert bench.workers.killed == [1]
 
@@ -402,14 +402,14 @@ def test_processes_that_are_killed_lose_and_double_nothing(bench):
     """Real ones: one is killed between its rows, and an edit kills whoever makes it."""
     killed = []
 
-    def before(crew, event):
+    def before(processes, event):
         if type(event).__name__ == "Came" and not killed:
             killed.append(event.worker)
-            crew.processes[event.worker].kill()
+            processes.processes[event.worker].kill()
 
     bench.task = Some(9)
-    crew = partial(Processes, size=1, chunk=CHUNK, before=before)
-    (folder,) = bench.run(crew, editors=(Poison(),))
+    workers = partial(Processes, size=1, chunk=CHUNK, before=before)
+    (folder,) = bench.run(workers, editors=(Poison(),))
     assert statuses(folder) == INVALID | {POISON.lower(): "device_error"}
     assert len(rows(folder)) == 9
     assert killed == [1]

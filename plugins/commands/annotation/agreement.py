@@ -76,9 +76,8 @@ def agreements(
 def cohen(labels: Sequence[tuple[Hashable, Hashable]]) -> float:
     """Return Cohen's kappa of two annotators' labels of the same items, in [-1, 1].
 
-    (p_o - p_e) / (1 - p_e): the observed agreement p_o beyond that of independent annotators with
-    the same frequencies of labels, p_e (Cohen 1960). NaN where both give one and the same label
-    throughout, or there are no items: agreement is then certain, and kappa 0/0.
+    (p_o - p_e) / (1 - p_e): the observed agreement beyond that of independent annotators with the same
+    frequencies of labels (Cohen 1960). NaN where both give one and the same label throughout.
     """
     n = len(labels)
     same = sum(a == b for a, b in labels)
@@ -91,9 +90,8 @@ def cohen(labels: Sequence[tuple[Hashable, Hashable]]) -> float:
 def fleiss(items: Sequence[Sequence[Hashable]]) -> float:
     """Return Fleiss' kappa of items with equally many labels each, in [-1, 1].
 
-    As Cohen's, but chance has one distribution of labels for all annotators (Fleiss 1971, so that for
-    two it is Scott's pi, and not the mean of Cohen's). NaN where all labels are the same, where there
-    are no items, or fewer than two labels of each.
+    As Cohen's, but chance has one distribution of labels for all annotators (Fleiss 1971). NaN where
+    all labels are the same, where there are no items, or fewer than two labels of each.
     """
     each = len(items[0]) if items else 0
     total = len(items) * each

@@ -24,21 +24,10 @@ from edit_harness.run.outcome import Run
 from edit_harness.run.report import listed
 
 from ..run.console import err, out
+from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen
-from .blinded import Item, columns, definitions, drawn, formed, items_of
-from .sheets import (
-    ANNOTATOR,
-    KEY,
-    SCHEMA,
-    SHEETS,
-    Export,
-    Labels,
-    identity,
-    read_key,
-    read_labels,
-    shown,
-    write_export,
-)
+from .blinded import Item, drawn, formed, items_of, meanings
+from .sheets import Export, Labels
 
 NAME = re.compile(r"\w[\w.-]*")
 NAMED = 10
@@ -75,20 +64,20 @@ def export(
 ) -> None:
     """Write a sheet for each annotator, guidelines, and the key to them."""
     names, to = names_of(annotators), Path(folder)
-    if (to / KEY).exists():
+    if (to / sheets.KEY).exists():
         raise UsageError(f"{to} has an export already", "name another folder: --out DIR")
     exported = Run.read(RunFolder.at(run), {})
     exported.check_finished()
     form, items = formed(_texts(exported, each))
-    mark = identity(exported)
+    mark = sheets.identity(exported)
     picked = drawn(items, number, f"{seed} {mark}")
-    write_export(Export(form, picked, mark, names, seed), to)
+    sheets.write_export(Export(form, picked, mark, names, seed), to)
     of_each = f", {number:,} for each {each}" if each else ""
     out.print(f"{form.name:9}{len(picked):,} of {len(items):,} drawn{of_each}")
     if not each and len(picked) < number:
         err.print(f"note     there are no {number:,} {form.name}; all are taken")
-    out.print(f"hand out {to / SHEETS}/", soft_wrap=True)
-    out.print(f"keep     {to / KEY}", soft_wrap=True)
+    out.print(f"hand out {to / sheets.SHEETS}/", soft_wrap=True)
+    out.print(f"keep     {to / sheets.KEY}", soft_wrap=True)
 
 
 def names_of(given: Sequence[str]) -> list[str]:
@@ -98,12 +87,10 @@ def names_of(given: Sequence[str]) -> list[str]:
     """
     if len(given) == 1 and given[0].isdecimal() and int(given[0]) > 0:
         return [f"annotator-{i}" for i in range(1, int(given[0]) + 1)]
+    remedy = "letters, digits, - and _: --annotators ann,bob, or how many there are"
     for name in given:
         if not NAME.fullmatch(name) or name.isdecimal():
-            raise UsageError(
-                f"{name!r} is no annotator's name",
-                "letters, digits, - and _: --annotators ann,bob, or how many there are",
-            )
+            raise UsageError(f"{name!r} is no annotator's name", remedy)
     if len({name.casefold() for name in given}) < len(given):
         raise UsageError(f"two of {', '.join(given)} would have one sheet", "name them differently")
     return list(given)
@@ -137,22 +124,18 @@ def import_(
 ) -> None:
     """Read sheets that were filled in: agreement, means, the judge against people."""
     exported = Run.read(RunFolder.at(run), {})
-    made = read_key(Path(key), exported)
+    made = sheets.read_key(Path(key), exported)
     path = exported.folder.path / "annotations" / f"{made.digest[:8]}.json"
-    earlier, now = _earlier(made, path), _read(made, files, partial)
-    again = set(map(str.casefold, now))
-    kept = {n: said for n, said in earlier.items() if n in now or n.casefold() not in again}
-    if stay := [name for name in kept if name not in now]:
-        err.print(f"note     labels of an earlier import stay: {', '.join(stay)}")
-    labels = {**kept, **now}
+    labels = _read(made, files, partial)
+    if path.exists():
+        err.print("note     an earlier import of this export is replaced")
     said = {
         mark: Opinion(item, {name: found[mark] for name, found in labels.items() if mark in found})
         for mark, item in made.named.items()
     }
     results = _results(made, list(said.values()), list(labels))
     with replacing(path) as part:
-        text = json.dumps(_stored(made, said, results), indent=1)
-        part.write_text(text + "\n", encoding="ascii")
+        part.write_text(json.dumps(_stored(made, said, results), indent=1) + "\n")
     if as_json:
         out.out(json.dumps(results, indent=1))
     else:
@@ -166,14 +149,13 @@ def _read(made: Export, files: Sequence[str], partial: bool) -> dict[str, Labels
     Raises `DataError` for two sheets of one of them, for items without an answer unless ``partial``
     ones will do, and if nobody says anything.
     """
-    known = {name.casefold() for name in made.annotators}
     found: dict[str, Labels] = {}
     for path in map(Path, files):
-        name, labels, skipped = read_labels(made, path, partial)
+        name, labels, skipped = sheets.read_labels(made, path, partial)
         if name.casefold() in map(str.casefold, found):
             raise DataError(
                 f"{path}: there is a sheet of annotator {name!r} already",
-                f"leave one out, or name the other in the column {ANNOTATOR!r}",
+                f"leave one out, or name the other in the column {sheets.ANNOTATOR!r}",
             )
         missing = [mark for mark in made.named if mark not in labels]
         if missing and not partial:
@@ -187,33 +169,10 @@ def _read(made: Export, files: Sequence[str], partial: bool) -> dict[str, Labels
             err.print(f"note     {path}: {len(labels)} of {len(made.items)} items")
         if skipped:
             err.print(f"note     {path}: {skipped} rows have an empty cell, and are skipped")
-        if name.casefold() not in known:
-            asked = ", ".join(made.annotators)
-            err.print(f"note     {path}: {name} is none of those it was handed out to: {asked}")
         found[name] = labels
     if not any(found.values()):
         raise DataError("there is no label in these sheets", "nothing was changed; fill them in")
     return {name: labels for name, labels in found.items() if labels}
-
-
-def _earlier(made: Export, path: Path) -> dict[str, Labels]:
-    """Return what each annotator said in earlier imports of an export. Raises `DataError`."""
-    try:
-        stored = json.loads(path.read_text(encoding="ascii"))
-        return {
-            name: {
-                item["item"]: item["labels"][name]
-                for item in stored["items"]
-                if name in item["labels"] and item["item"] in made.named
-            }
-            for name in stored["results"]["annotators"]
-        }
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError):
-        raise DataError(
-            f"{path} is no file of labels", "move it away, and import all sheets again"
-        ) from None
 
 
 def _print(made: Export, results: Mapping[str, Any]) -> None:
@@ -224,51 +183,43 @@ def _print(made: Export, results: Mapping[str, Any]) -> None:
         for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
             table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
             out.print()
-            out.print(listed(f"{shown(edited)}: {title}" if edited else title, table))
+            out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
 
 
 def _results(made: Export, said: Sequence[Opinion], names: Sequence[str]) -> dict[str, Any]:
     """Return what the labels amount to, JSON-ready; lists of rows, which may be empty."""
-    form, asked = made.form, list(columns(made.form, made.items))
+    form, asked = made.form, list(meanings(made.form, made.items))
     together, pairs = agreements(form, said, asked, names)
-    found: dict[str, Any] = finite(
-        {
-            "annotators": list(names),
-            "items": len(said),
-            "agreement": together,
-            "pairs": pairs,
-            "means": means(form, said, asked),
-            "means_seen": means(form, seen(form, said), asked),
-            "judge": accuracy(form, said, asked),
-        }
-    )
-    return found
+    found: dict[str, Any] = {
+        "annotators": list(names),
+        "items": len(said),
+        "agreement": together,
+        "pairs": pairs,
+        "means": means(form, said, asked),
+        "means_seen": means(form, seen(form, said), asked),
+        "judge": accuracy(form, said, asked),
+    }
+    return dict(finite(found))
 
 
 def _stored(
     made: Export, said: Mapping[str, Opinion], results: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what an import leaves with the run: enough to compute its numbers anew."""
+    kept = ("case", "state", "probe", "edited", "swapped")
+    items = [
+        {
+            "item": mark,
+            **{name: getattr(opinion.item, name) for name in kept},
+            "texts": opinion.item.digest,
+            "labels": opinion.labels,
+            "judge": made.form.judged(opinion.item),
+        }
+        for mark, opinion in said.items()
+    ]
     return {
-        "schema": SCHEMA,
-        "export": made.digest,
-        "form": made.form.name,
-        "run": made.run,
-        "seed": made.seed,
-        "asked": definitions(made.form, made.items),
-        "items": [
-            {
-                "item": mark,
-                "case": opinion.item.case,
-                "state": opinion.item.state,
-                "probe": opinion.item.probe,
-                "edited": opinion.item.edited,
-                "texts": opinion.item.digest,
-                "swapped": opinion.item.swapped,
-                "labels": opinion.labels,
-                "judge": made.form.judged(opinion.item),
-            }
-            for mark, opinion in said.items()
-        ],
+        **made.head(),
+        "asked": meanings(made.form, made.items),
+        "items": items,
         "results": results,
     }

@@ -20,6 +20,10 @@ from edit_harness.run.outcome import Run
 COMPARE = "compare"
 """The kind of key that asks for a comparison of the text before an edit with that after it."""
 SAYS_NEW = "says new value"
+SOUGHT = (
+    "Which of the texts says, or takes for granted, that the new value holds of the subject: "
+    "`A`, `B`, `both` or `neither`."
+)
 BEFORE, AFTER, TIE = "before", "after", "tie"
 YES, NO = "yes", "no"
 
@@ -78,19 +82,15 @@ class Replies:
         right = item.key.right or item.before
         return dict(zip(self.shows, (item.prompt, item.after, right), strict=True))
 
-    def asks(self, key: Key) -> dict[str, tuple[str, ...]]:
-        """Return the possible answers for each column that is to be filled in."""
-        return {"right": (YES, NO)}
-
-    def explains(self, key: Key) -> dict[str, str]:
-        """Return what each column to be filled in means."""
-        return {"right": "`yes` if the reply says the same as the right answer, else `no`."}
+    def asks(self, key: Key) -> dict[str, tuple[Sequence[str], str]]:
+        """Return, for each column that is to be filled in, the possible answers and what it means."""
+        return {
+            "right": ((YES, NO), "`yes` if the reply says the same as the right answer, else `no`.")
+        }
 
     def judged(self, item: Item) -> dict[str, str]:
         """Return what the judge said, as `counted` puts it; nothing where it gave no verdict."""
-        if item.verdict is None or not item.verdict.counts:
-            return {}
-        return {"right": _right(item.verdict)}
+        return {"right": _right(item.verdict)} if item.verdict and item.verdict.counts else {}
 
     def plain(self, answer: str, item: Item) -> str:
         """Return an answer in words that need no key."""
@@ -128,10 +128,10 @@ class Pairs(Replies):
         about = item.key.about
         texts = [item.prompt + item.before, item.prompt + item.after]
         first, second = reversed(texts) if item.swapped else texts
-        known = (about.get(name, "") for name in ("subject", "property", "old", "new"))
-        return dict(zip(self.shows, (*map(str, known), item.prompt, first, second), strict=True))
+        known = (str(about.get(name, "")) for name in ("subject", "property", "old", "new"))
+        return dict(zip(self.shows, (*known, item.prompt, first, second), strict=True))
 
-    def asks(self, key: Key) -> dict[str, tuple[str, ...]]:
+    def asks(self, key: Key) -> dict[str, tuple[Sequence[str], str]]:
         """Return the aspects, and the new value if the key wants it looked for.
 
         Raises `DataError` for a key without aspects.
@@ -141,23 +141,18 @@ class Pairs(Replies):
                 f"a key of kind {COMPARE!r} names no aspects to compare texts by",
                 "the task has to give them: `aspects` of Key.about, with definitions",
             )
-        columns = dict.fromkeys(aspects, ("A", "B", TIE))
-        return columns | ({SAYS_NEW: ("A", "B", "both", "neither")} if self._looks(key) else {})
-
-    def explains(self, key: Key) -> dict[str, str]:
-        """Return the aspects' definitions."""
-        sought = {
-            SAYS_NEW: "Which of the texts says, or takes for granted, that the new value holds of the"
-            " subject: `A`, `B`, `both` or `neither`."
-        }
-        return dict(key.about["aspects"]) | (sought if self._looks(key) else {})
+        asked = {name: (("A", "B", TIE), str(meaning)) for name, meaning in aspects.items()}
+        if key.about.get("reflected"):
+            asked[SAYS_NEW] = (("A", "B", "both", "neither"), SOUGHT)
+        return asked
 
     def judged(self, item: Item) -> dict[str, str]:
         """Return the judge's ratings by their sign, and whether it finds the new value after."""
         if item.verdict is None or not item.verdict.counts:
             return {}
-        said = {aspect: _side(rating) for aspect, rating in item.verdict.ratings.items()}
-        return said | ({SAYS_NEW: _right(item.verdict)} if self._looks(item.key) else {})
+        sides = {True: AFTER, False: BEFORE}
+        said = {name: sides[r > 0] if r else TIE for name, r in item.verdict.ratings.items()}
+        return said | ({SAYS_NEW: _right(item.verdict)} if item.key.about.get("reflected") else {})
 
     def plain(self, answer: str, item: Item) -> str:
         """Return A and B as the text before or after."""
@@ -174,9 +169,10 @@ class Pairs(Replies):
         """Return 1 for more of it in the text after, -1 for more in that before."""
         return {BEFORE: -1.0, TIE: 0.0, AFTER: 1.0}.get(label)
 
-    @staticmethod
-    def _looks(key: Key) -> bool:
-        return bool(key.about.get("reflected"))
+
+def _right(verdict: Verdict) -> str:
+    """Return yes for what is more right than wrong; a verdict that is undecided has a score of 0."""
+    return YES if verdict.score and verdict.score >= 0.5 else NO
 
 
 FORMS: Mapping[str, Form] = {form.name: form for form in (Pairs(), Replies())}
@@ -225,20 +221,14 @@ def drawn(items: Sequence[Item], number: int, mark: str) -> list[Item]:
     return [replace(item, swapped=swap) for item, swap in zip(picked, swaps, strict=True)]
 
 
-def columns(form: Form, items: Sequence[Item]) -> dict[str, tuple[str, ...]]:
-    """Return the answers to each column that is to be filled in for any of the items."""
-    return {name: given for item in items for name, given in form.asks(item.key).items()}
-
-
-def definitions(form: Form, items: Sequence[Item]) -> dict[str, str]:
-    """Return what each column that is to be filled in means."""
-    return {name: str(text) for item in items for name, text in form.explains(item.key).items()}
+def meanings(form: Form, items: Sequence[Item]) -> dict[str, str]:
+    """Return the columns that are to be filled in, with what each means."""
+    return {n: means for item in items for n, (_, means) in form.asks(item.key).items()}
 
 
 def guidelines(form: Form, items: Sequence[Item]) -> str:
     """Return what annotators are told: what to do, what the columns mean, how to save."""
-    means = definitions(form, items).items()
-    defined = "".join(f"- **{name}**: {text}\n" for name, text in means)
+    defined = "".join(f"- **{name}**: {text}\n" for name, text in meanings(form, items).items())
     return (
         f"# Guidelines\n\n{form.task}\n\n## The columns to fill in\n\n{defined}\n"
         "## How to fill in\n\n"
@@ -248,12 +238,3 @@ def guidelines(form: Form, items: Sequence[Item]) -> str:
         "  as a formula; it is no part of the text.\n"
         "- Save the sheet as CSV in UTF-8, under its own name.\n"
     )
-
-
-def _side(rating: float) -> str:
-    return TIE if rating == 0 else AFTER if rating > 0 else BEFORE
-
-
-def _right(verdict: Verdict) -> str:
-    """Return yes for what is more right than wrong; a verdict that is undecided has a score of 0."""
-    return YES if verdict.score and verdict.score >= 0.5 else NO

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct, structs
 
 from edit_harness.encoding import dumps
 from edit_harness.errors import DataError, UsageError
@@ -28,7 +28,7 @@ from edit_harness.files import replacing
 from edit_harness.folder.manifests import fingerprint
 from edit_harness.run.outcome import Run
 
-from .blinded import FORMS, Form, Item, columns, guidelines, items_of
+from .blinded import FORMS, Form, Item, guidelines, items_of, meanings
 
 SCHEMA = 1
 KEY, GUIDELINES, SHEETS = "key.json", "guidelines.md", "sheets"
@@ -42,21 +42,20 @@ UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u206
 """Characters of control and of direction, and halves of surrogate pairs."""
 Labels: TypeAlias = dict[str, dict[str, str]]
 """What one annotator says, un-blinded, by the items' ids and by column."""
+Row: TypeAlias = tuple[str, dict[str, str]]
+"""Where a line of a sheet stands, as a spreadsheet program counts, and its cells by their headings."""
 
 
 class KeyItem(Struct):
-    """An item of an export, as the key has it."""
+    """What the key says of an item, and is read of it."""
 
-    item: str
     place: tuple[str, int, int]
     swapped: bool
-    texts: str
 
 
 class Key(Struct):
-    """The file that says what was handed out."""
+    """What the file that says what was handed out is read for."""
 
-    schema: int
     export: str
     form: Literal["pairs", "replies"]
     run: str
@@ -91,6 +90,16 @@ class Export:
         mark, digits = self.digest[:6], len(str(len(self.items)))
         return {f"x{mark}-{i:0{digits}}": item for i, item in enumerate(self.items, 1)}
 
+    def head(self) -> dict[str, Any]:
+        """Return what the key and the file of labels begin with."""
+        return {
+            "schema": SCHEMA,
+            "export": self.digest,
+            "form": self.form.name,
+            "run": self.run,
+            "seed": self.seed,
+        }
+
 
 def identity(run: Run) -> str:
     """Return what identifies a run but for its judge: people judge the same texts."""
@@ -99,7 +108,7 @@ def identity(run: Run) -> str:
 
 def write_export(made: Export, folder: Path) -> None:
     """Write sheets and guidelines, and the key last: with it, an export is whole."""
-    heads = [ITEM, ANNOTATOR, *made.form.shows, *columns(made.form, made.items)]
+    heads = [ITEM, ANNOTATOR, *made.form.shows, *meanings(made.form, made.items)]
     if len({*heads}) < len(heads):
         raise DataError(
             f"two columns of the sheet would have one name: {', '.join(heads)}",
@@ -107,20 +116,24 @@ def write_export(made: Export, folder: Path) -> None:
         )
     (folder / SHEETS).mkdir(parents=True, exist_ok=True)
     for name in made.annotators:
-        rows = [{ITEM: mark, ANNOTATOR: name, **_cells(made, mark)} for mark in made.named]
+        rows = [
+            {ITEM: mark, ANNOTATOR: name}
+            | {column: shown(text) for column, text in made.form.cells(item).items()}
+            for mark, item in made.named.items()
+        ]
         write(folder / SHEETS / f"{name}.csv", heads, rows)
     told = shown(guidelines(made.form, made.items))
     (folder / SHEETS / GUIDELINES).write_text(told, encoding="utf-8")
-    items = [KeyItem(m, item.place, item.swapped, item.digest) for m, item in made.named.items()]
-    key = Key(
-        SCHEMA, made.digest, made.form.name, made.run, made.seed, list(made.annotators), items
-    )
+    key = {
+        **made.head(),
+        "annotators": list(made.annotators),
+        "items": [
+            {"item": mark, "place": item.place, "swapped": item.swapped, "texts": item.digest}
+            for mark, item in made.named.items()
+        ],
+    }
     with replacing(folder / KEY) as partial:
-        partial.write_text(json.dumps(to_builtins(key), indent=1) + "\n", encoding="ascii")
-
-
-def _cells(made: Export, mark: str) -> dict[str, str]:
-    return {name: shown(text) for name, text in made.form.cells(made.named[mark]).items()}
+        partial.write_text(json.dumps(key, indent=1) + "\n", encoding="ascii")
 
 
 def read_key(path: Path, run: Run) -> Export:
@@ -155,8 +168,8 @@ def read_labels(made: Export, path: Path, partial: bool) -> tuple[str, Labels, i
 
     Raises `UsageError` if there is no such file, `DataError` for what is wrong in it.
     """
-    rows = read(path, [ITEM, *made.form.shows, *columns(made.form, made.items)])
-    names = dict.fromkeys(row.cells.get(ANNOTATOR, "").strip() for row in rows)
+    rows = read(path, [ITEM, *made.form.shows, *meanings(made.form, made.items)])
+    names = dict.fromkeys(cells.get(ANNOTATOR, "").strip() for _, cells in rows)
     named = [name for name in names if name]
     if len(named) > 1:
         raise DataError(
@@ -164,55 +177,42 @@ def read_labels(made: Export, path: Path, partial: bool) -> tuple[str, Labels, i
             f"make a sheet for each, or mend the column {ANNOTATOR!r}",
         )
     found: Labels = {}
-    for row in rows:
-        mark = row.cells[ITEM].strip()
+    for where, cells in rows:
+        mark = cells[ITEM].strip()
         if mark not in made.named:
-            raise DataError(
-                f"{row.where}: the item {mark!r} is of another export",
-                "import it with the key of that export",
-            )
+            remedy = "import it with the key of that export"
+            raise DataError(f"{where}: the item {mark!r} is of another export", remedy)
         if mark in found:
-            raise DataError(f"{row.where}: the item {mark!r} is there twice", "remove one row")
-        for column, text in _cells(made, mark).items():
-            if row.cells[column].split() != text.split():  # programs change white space
-                raise DataError(
-                    f"{row.where} ({mark}): the cell {column!r} is not what was handed out",
-                    "copy the answers into a fresh sheet, and leave all other cells as they are",
-                )
-        found[mark] = _answers(made, row, mark, partial)
+            raise DataError(f"{where}: the item {mark!r} is there twice", "remove one row")
+        found[mark] = _answers(made, f"{where} ({mark})", cells, made.named[mark], partial)
     found = {mark: answers for mark, answers in found.items() if answers}
     name = shown(named[0] if named else path.stem)
     return name, found, len(rows) - len(found) if partial else 0
 
 
-def _answers(made: Export, row: Row, mark: str, partial: bool) -> dict[str, str]:
+def _answers(
+    made: Export, where: str, cells: Mapping[str, str], item: Item, partial: bool
+) -> dict[str, str]:
     """Return a row's answers, un-blinded; nothing if it is not filled in at all, or but in part."""
-    item = made.named[mark]
+    for column, text in made.form.cells(item).items():
+        if cells[column].split() != shown(text).split():  # programs change white space
+            raise DataError(
+                f"{where}: the cell {column!r} is not what was handed out",
+                "copy the answers into a fresh sheet, and leave all other cells as they are",
+            )
     asked = made.form.asks(item.key)
-    given = {column: row.cells[column].strip() for column in asked}
+    given = {column: cells[column].strip() for column in asked}
     if not (all if partial else any)(given.values()):
         return {}
     found = {}
-    for column, possible in asked.items():
+    for column, (possible, _) in asked.items():
         known = {answer.casefold(): answer for answer in possible}
         if (said := given[column].casefold()) not in known:
             what = f"is {given[column]!r}" if said else "is empty"
-            raise DataError(
-                f"{row.where} ({mark}): {column!r} {what}",
-                f"write {', '.join(possible[:-1])} or {possible[-1]}",
-            )
+            remedy = f"write {', '.join(possible[:-1])} or {possible[-1]}"
+            raise DataError(f"{where}: {column!r} {what}", remedy)
         found[column] = made.form.plain(known[said], item)
     return found
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of a sheet that was filled in."""
-
-    where: str
-    """The file and the number of the row, as a spreadsheet program counts."""
-    cells: Mapping[str, str]
-    """By the heading of their column, without guards; empty where the row is too short."""
 
 
 def shown(text: str) -> str:
@@ -245,36 +245,24 @@ def read(path: Path, names: Sequence[str]) -> list[Row]:
             f"{path} is not UTF-8: line {line} has the byte {error.object[error.start]:#04x}",
             "save the sheet again, as 'CSV UTF-8' or with the character set UTF-8",
         ) from None
-    separator = _separator(path, text, names)
+    missing = {s: [n for n in names if _heads(text, s).count(n) != 1] for s in SEPARATORS}
+    separator = min(missing, key=lambda s: len(missing[s]))
+    if missing[separator]:
+        raise DataError(
+            f"{path} has the column {missing[separator][0]!r} not at all, or more than once",
+            "keep all columns of the sheet that was handed out; more may be added",
+        )
+    heads = _heads(text, separator)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        lines = io.StringIO(text, newline="")
-        table = list(csv.reader(lines, delimiter=separator, strict=True))
+        table = [[_unguarded(cell) for cell in cells[: len(heads)]] for cells in lines][1:]
     except csv.Error as error:
         raise DataError(f"{path} is no CSV: {error}", "save the sheet as CSV (UTF-8)") from None
-    heads = _heads(text, separator)
     return [
-        Row(
-            f"{path}: row {number}",
-            dict(zip_longest(heads, map(_unguarded, cells[: len(heads)]), fillvalue="")),
-        )
-        for number, cells in enumerate(table[1:], 2)
+        (f"{path}: row {number}", dict(zip_longest(heads, cells, fillvalue="")))
+        for number, cells in enumerate(table, 2)
         if any(cell.strip() for cell in cells)
     ]
-
-
-def _separator(path: Path, text: str, names: Sequence[str]) -> str:
-    """Return what separates cells: that with which every column is found once."""
-    missing = {}
-    for separator in SEPARATORS:
-        heads = _heads(text, separator)
-        missing[separator] = [name for name in names if heads.count(name) != 1]
-        if not missing[separator]:
-            return separator
-    fewest = min(missing.values(), key=len)
-    raise DataError(
-        f"{path} has the column {fewest[0]!r} not at all, or more than once",
-        "keep all columns of the sheet that was handed out; more may be added",
-    )
 
 
 def _heads(text: str, separator: str) -> list[str]:

@@ -21,7 +21,7 @@ from edit_harness.cases import Case, Visit
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.folder import accounts, manifests, records
 from edit_harness.folder.changes import identities, short
-from edit_harness.folder.manifests import Manifest, ShardInfo, Tuning
+from edit_harness.folder.manifests import Manifest, ShardInfo
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.folder.tables import Table
 from edit_harness.options import SETTINGS, as_json, debug, with_plugins
@@ -29,7 +29,6 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
 from edit_harness.run.shares import Share
-from edit_harness.run.tuning import tuning
 from edit_harness.wording import counted
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"
@@ -210,15 +209,15 @@ class Whole:
                 found[key] = list(dict.fromkeys([*found.get(key, ()), value]))
         return found
 
-    def judged(self, said: Sequence[Manifest | None]) -> Manifest:
+    def judged(self, said: Sequence[Manifest]) -> Manifest:
         """Return a manifest that says who judged, if one does. Raises `RunFolderError` for two judges."""
-        found = [manifest for manifest in said if manifest and manifest.judged_by]
+        found = [manifest for manifest in said if manifest.judged_by]
         if any(manifest.judged_by != found[0].judged_by for manifest in found):
             raise RunFolderError(
                 "the shards, or the run that is there, were judged by different judges",
                 "have all judged by one, edit-harness score SHARD… --judge NAME, or join with --new",
             )
-        return found[0] if found else self.first.run.manifest
+        return found[0] if found else said[0]
 
     def write(self, output: Path, *, new: bool = False) -> Run:
         """Write the run's folder, or what it lacks, and return the run.
@@ -267,12 +266,13 @@ class Whole:
         before, own = folder.manifest(), list(self.plan.cases)
         if before and not {*before.cases} <= {*own}:
             raise RunFolderError(f"{folder.path} has cases that the shards lack", SIBLING)
-        judged = self.judged([*(shard.run.manifest for shard in self.shards), before])
-        preset, tuned = self._tuning(before)
+        said = [*(shard.run.manifest for shard in self.shards), *([before] if before else [])]
+        judged = self.judged(said)
+        tuned = next((each for each in said if each.tuned), said[0])
         manifest = structs.replace(
             self.first.run.manifest,
-            preset=preset,
-            tuned=tuned,
+            preset=tuned.preset,
+            tuned=tuned.tuned,
             judged_by=judged.judged_by,
             judge_settings=judged.judge_settings,
             cases=own,
@@ -288,14 +288,6 @@ class Whole:
         if not folder.has_cases(own):
             folder.write_cases(self.cases)
         folder.write_manifest(manifest)
-
-    def _tuning(self, before: Manifest | None) -> tuple[str, Tuning | None]:
-        """Return what the shards, or the folder as it was, say of where fields come from."""
-        for shard in self.shards:
-            said = shard.run.manifest
-            preset, tuned = tuning(said.preset, said.tuned, before, lambda: self.cases)
-            before = structs.replace(said, preset=preset, tuned=tuned)
-        return preset, tuned
 
 
 def _lacks(folder: RunFolder, known: Mapping[Visit, Record], record: Record) -> bool:

@@ -22,7 +22,7 @@ from math import ceil
 from typing import Annotated, Any
 
 from edit_harness import signals
-from edit_harness.errors import HarnessError, ResourceError, Terminated, UsageError
+from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.registry.blame import said
 from edit_harness.registry.fields import Bounds, Natural, Positive
 from edit_harness.registry.plugins import Plugins
@@ -31,20 +31,14 @@ from edit_harness.wording import counted
 from .pool import WorkerExecutor
 from .worker import Batch, Died, Event, Failed, Order, Worker, surroundings
 
-CPUS_PER_WORKER = 2
-"""CPUs of a cluster without GPUs for which there is a worker, if nobody says how many there are to be."""
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """What Ray reads when it is imported: no reports to its makers; who takes no GPU sees all."""
 STORE = 256 * 2**20
 """Bytes for what is on its way between processes, of a Ray that is started here: rows are small."""
-ANSWERS = 5.0
-"""Seconds in which an address must answer at all."""
 TRAVELS = ("EDIT_HARNESS_", "OMP_NUM_THREADS", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Beginnings of the variables that a worker gets from the command's environment; none is a secret."""
 STEP = 1.0
 """Seconds of a wait that are not interrupted."""
-SHOWN = 200
-"""Characters of Ray's errors that are shown."""
 log = logging.getLogger(__name__)
 
 
@@ -95,16 +89,13 @@ class Ray(WorkerExecutor):
             at = ray().util.scheduling_strategies.NodeAffinitySchedulingStrategy
             made = [actor(at(node["NodeID"], soft=False), {}) for node in nodes]
             asked = [each.surroundings.remote() for each in made]
-            return [
-                {"node": node["NodeManagerHostname"], **self._answered(answer)}
-                for node, answer in zip(nodes, asked, strict=True)
-            ]
-
-    def _answered(self, asked: Any) -> dict[str, Any]:
-        try:
-            return dict(ray().get(asked, timeout=self.placement))
-        except ray().exceptions.RayError as error:
-            return {"problem": account(error)}
+            found: list[dict[str, Any]] = [{"node": node["NodeManagerHostname"]} for node in nodes]
+            for each, answer in zip(found, asked, strict=True):
+                try:
+                    each |= ray().get(answer, timeout=self.placement)
+                except ray().exceptions.RayError as error:
+                    each["problem"] = account(error)
+            return found
 
     def resources(self) -> list[dict[str, float]]:
         """Return what each worker takes. Raises `ResourceError` if Ray has less in all."""
@@ -116,7 +107,7 @@ class Ray(WorkerExecutor):
             raise UsageError(
                 f"gpus_per_worker={share:g} is neither whole nor below 1", "say 0.5, 1, 2"
             )
-        usual = gpus // share if share else cpus // CPUS_PER_WORKER
+        usual = gpus // share if share else cpus // 2
         number = self.num_workers or max(1, int(usual))
         if number * self.cpus_per_worker > cpus or number * share > gpus:
             raise ResourceError(
@@ -303,8 +294,6 @@ def connected(address: str) -> Iterator[None]:
         module.init(
             address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **options
         )
-    except SystemExit:  # what Ray's own handler of SIGTERM raises meanwhile
-        raise Terminated from None
     except Exception as error:
         raise not_connected(address, error) from None
     finally:
@@ -329,7 +318,7 @@ def check_address(address: str) -> None:
             "such as node1:6379; a command on a node of the cluster takes address=auto",
         )
     try:
-        socket.create_connection((host, int(port)), ANSWERS).close()
+        socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, OverflowError) as error:
         raise not_connected(address, error) from None
 
@@ -337,10 +326,9 @@ def check_address(address: str) -> None:
 def not_connected(address: str, error: Exception) -> ResourceError:
     """Return what it means that Ray could not be started or joined."""
     log.debug("ray.init", exc_info=error)
-    line = " ".join(str(error).split())[:SHOWN] or type(error).__name__
+    line = f"{' '.join(str(error).split()) or type(error).__name__:.200}"
     if not address:
-        remedy = "see more with --debug, or: --executor local"
-        return ResourceError(f"Ray does not start on this machine: {line}", remedy)
+        return ResourceError(f"Ray does not start on this machine: {line}", "--executor local")
     return ResourceError(
         f"no Ray cluster answers at {address}: {line}",
         "start one (ray start --head), with the same Ray and Python on every node; or leave "

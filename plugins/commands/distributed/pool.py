@@ -1,7 +1,7 @@
 """The driver's side of a run on workers: it deals out chunks, writes the records that come, and bears losses.
 
 The driver alone writes, and what it has written stays, so that a run on workers is resumed and ends as
-one in one process. A worker that dies costs what it was at: that goes back to the queue. A batch that
+one in one process. A worker that dies costs what it was at: that goes back to the queue. A chunk that
 takes down two workers without a record between them is taken apart, and a case that takes down two
 more is given up as one whose device failed.
 """
@@ -11,29 +11,31 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
 
+from edit_harness.cases import Visit
 from edit_harness.errors import DataError, PluginError, ResourceError, UsageError
 from edit_harness.folder.changes import identities, short
 from edit_harness.folder.manifests import Identity, software
 from edit_harness.interfaces import Executor
 from edit_harness.loading.loading import TF32
+from edit_harness.run import runner
 from edit_harness.run.asking import failed
 from edit_harness.run.beside import Care, Keeping, Rows, Turn, of_no_use
 from edit_harness.run.evaluation import Evaluation, Turns
 from edit_harness.wording import counted
 
-from .batches import Job, batches, chunks
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
 
 WAIT = 1.0
 """Seconds to wait for events at a time."""
 TWICE = 2
-"""Workers that a batch may take down without a record before it is taken apart, or given up."""
+"""Workers that a job may take down without a record before it is taken apart, or given up."""
 MANY = 3
 """So many cases that are given up end a run, and so many workers in a row that do not start."""
 
@@ -113,6 +115,59 @@ class WorkerExecutor(Executor):
         return turns
 
 
+@dataclass
+class Job:
+    """What one worker gets: a chunk of the plan, or chunks that go on from each other."""
+
+    steps: Sequence[tuple[int, frozenset[Visit]]]
+    """The visits that are wanted of each step, with the place of its evaluation."""
+    alone: bool = False
+    deaths: int = 0
+    """Workers that it took down since its last record."""
+
+    def __post_init__(self) -> None:
+        self.left: dict[int, set[Visit]] = {}
+        for place, visits in self.steps:
+            self.left.setdefault(place, set()).update(visits)
+
+    @property
+    def over(self) -> bool:
+        """Whether all its records are here."""
+        return not any(self.left.values())
+
+    def came(self, place: int, visit: Visit) -> bool:
+        """Take a record in, and tell whether it was still wanted."""
+        if visit not in self.left.get(place, ()):
+            return False
+        self.left[place].remove(visit)
+        self.deaths = 0
+        return True
+
+    def batch(self) -> Batch:
+        """Return what is left of it."""
+        return Batch({place: frozenset(left) for place, left in self.left.items()}, self.alone)
+
+    def apart(self) -> list[Job]:
+        """Return a job for each step that has something left."""
+        left = [(place, visits & self.left[place]) for place, visits in self.steps]
+        return [Job([step], alone=True) for step in left if step[1]]
+
+
+def jobs(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Job]:
+    """Return what is not done of a plan that all evaluations share, in chunks of so many cases.
+
+    They are the chunks of one process, so that the same texts share a forward pass wherever they are run.
+    """
+    found: list[list[tuple[int, frozenset[Visit]]]] = []
+    for groups in zip(*(runner.grouped(each.steps, size) for each in done), strict=True):
+        if groups[0][0].fresh or not found:
+            found.append([])
+        for place, (known, group) in enumerate(zip(done.values(), groups, strict=True)):
+            found[-1] += [(place, frozenset(step.visits) - known) for step in group]
+    wanted = ([step for step in steps if step[1]] for steps in found)
+    return [Job(steps) for steps in wanted if steps]
+
+
 class Pool:
     """Workers at work on runs of one plan, and what the driver knows of them."""
 
@@ -151,8 +206,7 @@ class Pool:
         """Yield the records that some of the runs lack, as they are kept."""
         self.keeping = keeping
         done = {e: keeping[e].done if e in keeping else set(e.visits) for e in self.evaluations}
-        plan = chunks(done, self.first["chunk"])
-        self.queue.extend(map(Job, batches(plan, self.workers.size)))
+        self.queue.extend(jobs(done, self.first["chunk"]))
         while self.queue or self.busy:
             self._start(min(self.workers.size, len(self.queue) + len(self.busy)))
             while self.queue and self.idle:

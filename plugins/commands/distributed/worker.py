@@ -56,7 +56,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Batch:
-    """Whole chunks of a plan that a worker runs in one go."""
+    """What a worker makes in one go: a chunk of the plan, or chunks that go on from each other."""
 
     visits: Mapping[int, frozenset[Visit]]
     """The records to make, by the place of their evaluation in the order."""
