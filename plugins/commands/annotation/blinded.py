@@ -141,7 +141,9 @@ class Pairs(Replies):
                 f"a key of kind {COMPARE!r} names no aspects to compare texts by",
                 "the task has to give them: `aspects` of Key.about, with definitions",
             )
-        asked = {name: (("A", "B", TIE), str(meaning)) for name, meaning in aspects.items()}
+        asked: dict[str, tuple[Sequence[str], str]] = {
+            name: (("A", "B", TIE), str(meaning)) for name, meaning in aspects.items()
+        }
         if key.about.get("reflected"):
             asked[SAYS_NEW] = (("A", "B", "both", "neither"), SOUGHT)
         return asked
