@@ -120,17 +120,17 @@ COMMANDS = {
             "Make a benchmark's records from facts of one's own: see ls builders.",
         ),
         "annotate": (
-            "commands.annotation.people:annotate",
+            "commands.annotation.annotate:annotate",
             "Have people label texts of a run: blinded sheets out, their answers in.",
         ),
     },
     "Many machines": {
         "merge": (
-            "commands.distributed.scaling:merge",
+            "commands.distributed.merge:command",
             "Join the shards of one run to the run that one process would have made.",
         ),
         "cluster-check": (
-            "commands.distributed.scaling:cluster_check",
+            "commands.distributed.check:cluster_check",
             "Say what each worker has: device, memory, versions, plugins; and whether all agree.",
         ),
     },
@@ -162,7 +162,7 @@ def edit_harness_check_answers(
 def edit_harness_register_executors(register: Register) -> None:
     """Name who can run the cases."""
     register("local", "edit_harness.run.evaluation:Local", "This process")
-    register("ray", f"{__name__}.distributed.choosing:Ray", "Workers of a Ray cluster")
+    register("ray", f"{__name__}.distributed.on_ray:Ray", "Workers of a Ray cluster")
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Crews without Ray: workers in this process that die where they are told to, and real processes."""
+"""Workers without Ray: in this process, where they die as they are told to, and real processes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from typing import Any, ClassVar
 from saboteurs import Honest, adds_in_place
 
 from edit_harness import Case, Choose, Generate, Probe, Request
-from edit_harness.errors import HarnessError, Terminated
+from edit_harness.errors import Terminated
 from edit_harness.interfaces import Task
 from edit_harness.run import runner
-from edit_harness_plugins.commands.distributed.crew import (
+from edit_harness_plugins.commands.distributed.worker import (
+    Batch,
     Came,
     Died,
     Event,
-    Failed,
-    Finished,
+    Order,
     Ready,
-    Unit,
+    Worker,
 )
-from edit_harness_plugins.commands.distributed.worker import Order, Worker
 
 COUNT = 12
 POISON = "Case 7"
@@ -91,67 +90,59 @@ class Poison(Honest):
 
 
 Dies = Callable[[int, int, int], bool]
-"""Tells of a worker, a unit and a number of its rows whether the worker dies before the next one."""
+"""Tells of a worker, a batch (-1 while it starts) and a number of its rows whether the worker dies there."""
 
 
 class Together:
-    """Workers in this process: a unit at a time, in the order in which they were sent."""
+    """Workers in this process: a batch at a time, in the order in which they were sent."""
 
     def __init__(self, order: Order, size: int, dies: Dies = lambda *_: False) -> None:
         self.order, self.size, self.dies = order, size, dies
         self.workers: dict[int, Worker] = {}
-        self.pending: deque[tuple[int, Unit | None]] = deque()
-        self.sent: list[Unit] = []
-        self.hired, self.closed, self.dismissed = 0, False, list[int]()
+        self.pending: deque[tuple[int, Batch | None]] = deque()
+        self.sent: list[Batch] = []
+        self.started, self.ran, self.closed, self.killed = 0, -1, False, list[int]()
 
-    def hire(self) -> int:
-        self.hired += 1
-        self.pending.append((self.hired, None))
-        return self.hired
+    def start(self) -> int:
+        self.started += 1
+        self.pending.append((self.started, None))
+        return self.started
 
-    def send(self, worker: int, unit: Unit) -> None:
-        self.sent.append(unit)
-        self.pending.append((worker, unit))
+    def send(self, worker: int, batch: Batch) -> None:
+        self.sent.append(batch)
+        self.pending.append((worker, batch))
 
     def events(self, timeout: float) -> Iterator[Event]:
         if self.pending:
-            worker, unit = self.pending.popleft()
-            yield from self._start(worker) if unit is None else self._work(worker, unit)
+            worker, batch = self.pending.popleft()
+            yield from self._start(worker) if batch is None else self._run(worker, batch)
 
     def _start(self, worker: int) -> Iterator[Event]:
         if self.dies(worker, -1, 0):
             yield Died(worker, "no memory")
             return
-        try:
-            made = Worker(pickle.loads(pickle.dumps(self.order)))
-        except HarnessError as error:
-            yield Failed(worker, None, pickle.loads(pickle.dumps(error)))
-            return
-        self.workers[worker] = made
-        yield Ready(worker, pickle.loads(pickle.dumps(made.card())))
+        self.workers[worker] = Worker(worker, pickle.loads(pickle.dumps(self.order)))
+        yield pickle.loads(pickle.dumps(self.workers[worker].start()))
 
-    def _work(self, worker: int, unit: Unit) -> Iterator[Event]:
-        rows = 0
-        if self.dies(worker, unit.number, rows):
+    def _run(self, worker: int, batch: Batch) -> Iterator[Event]:
+        self.ran += 1
+        rows, number = 0, self.ran
+        if self.dies(worker, number, rows):
             yield Died(worker, "killed")
             return
         try:
-            for came in self.workers[worker].work(unit):
-                yield Came(worker, unit.number, *pickle.loads(pickle.dumps(came)))
-                rows += len(came[0])
-                if self.dies(worker, unit.number, rows):
-                    yield Died(worker, "killed")
-                    return
+            for event in self.workers[worker].run(batch):
+                yield pickle.loads(pickle.dumps(event))
+                if isinstance(event, Came):
+                    rows += len(event.records)
+                    if self.dies(worker, number, rows):
+                        yield Died(worker, "killed")
+                        return
         except Killed:
             yield Died(worker, "killed")
-            return
-        except HarnessError as error:
-            yield Failed(worker, unit.number, pickle.loads(pickle.dumps(error)))
-            return
-        yield Finished(worker, unit.number)
 
-    def dismiss(self, worker: int) -> None:
-        self.dismissed.append(worker)
+    def kill(self, worker: int) -> None:
+        self.killed.append(worker)
         self.workers.pop(worker, None)
         self.pending = deque(each for each in self.pending if each[0] != worker)
 
@@ -163,21 +154,11 @@ def _serve(order: Order, pipe: Connection, worker: int, chunk: int) -> None:
     """Be a worker, in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     runner.CHUNKS = ((10**9, chunk),)
-    try:
-        made = Worker(order)
-    except HarnessError as error:
-        pipe.send(Failed(worker, None, error))
-        return
-    pipe.send(Ready(worker, made.card()))
-    while True:
-        unit = pipe.recv()
-        try:
-            for came in made.work(unit):
-                pipe.send(Came(worker, unit.number, *came))
-        except HarnessError as error:
-            pipe.send(Failed(worker, unit.number, error))
-        else:
-            pipe.send(Finished(worker, unit.number))
+    made = Worker(worker, order)
+    pipe.send(started := made.start())
+    while isinstance(started, Ready):
+        for event in made.run(pipe.recv()):
+            pipe.send(event)
 
 
 class Processes:
@@ -191,22 +172,22 @@ class Processes:
         self.context.set_forkserver_preload(["edit_harness_plugins.commands.distributed.worker"])
         self.processes: dict[int, Any] = {}
         self.pipes: dict[Connection, int] = {}
-        self.hired = 0
+        self.started = 0
 
-    def hire(self) -> int:
-        self.hired += 1
+    def start(self) -> int:
+        self.started += 1
         here, there = self.context.Pipe()
-        given = self.order, there, self.hired, self.chunk
+        given = self.order, there, self.started, self.chunk
         process = self.context.Process(target=_serve, args=given, daemon=True)
         process.start()
         there.close()
-        self.processes[self.hired], self.pipes[here] = process, self.hired
-        return self.hired
+        self.processes[self.started], self.pipes[here] = process, self.started
+        return self.started
 
-    def send(self, worker: int, unit: Unit) -> None:
+    def send(self, worker: int, batch: Batch) -> None:
         (pipe,) = (pipe for pipe, of in self.pipes.items() if of == worker)
         with suppress(BrokenPipeError):  # that it died is told by its pipe
-            pipe.send(unit)
+            pipe.send(batch)
 
     def events(self, timeout: float) -> Iterator[Event]:
         for pipe in wait(list(self.pipes), timeout):
@@ -221,7 +202,7 @@ class Processes:
                 self.before(self, event)
                 yield event
 
-    def dismiss(self, worker: int) -> None:
+    def kill(self, worker: int) -> None:
         self.processes[worker].kill()
 
     def close(self) -> None:

@@ -1,13 +1,14 @@
-"""What `cluster-check` says of workers; those of a real cluster are asked in `test_rays`."""
+"""What `cluster-check` says of workers; those of a real cluster are asked in `test_on_ray`."""
 
 import json
 
 import pytest
+from click.testing import CliRunner
 
-from edit_harness.errors import UsageError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.cli import main
 from edit_harness.terminal import Terminal
-from edit_harness_plugins.commands.distributed import rays, surveying
+from edit_harness_plugins.commands.distributed import check as command
+from edit_harness_plugins.commands.distributed.check import differences
 
 OURS = {
     "versions": {"python": "3.11.7", "torch": "2.13.0"},
@@ -46,25 +47,19 @@ def worker(**other):
     ],
 )
 def test_what_a_worker_has_otherwise_is_named(other, told):
-    assert list(surveying.differences(OURS, [worker(), worker(**other)])) == told
+    assert list(differences(OURS, [worker(), worker(**other)])) == told
 
 
 def test_a_worker_that_could_not_say_anything_is_named():
     failed = {"node": "c", "problem": "a worker has no edit-harness"}
-    told = list(surveying.differences(OURS, [worker(), failed]))
+    told = list(differences(OURS, [worker(), failed]))
     assert told == ["worker 1 on c: a worker has no edit-harness"]
-    assert surveying.table([worker(), failed]).row_count == 2
 
 
 def check(monkeypatch, capsys, found, as_json=False):
-    """Run the command on workers that are given; return its exit code and what it prints."""
-    monkeypatch.setattr(rays, "survey", lambda settings: found)
-    monkeypatch.setattr(surveying, "surroundings", lambda plugins: OURS)
-    monkeypatch.setattr(surveying, "out", Terminal(width=80))
-    flags = surveying.Flags(
-        executor="ray", executor_args={"num_workers": "2"}, as_json=as_json, debug=False
-    )
-    code = surveying.survey(Plugins.commands_alone(), flags)
+    """Print workers that are given; return the exit code and what is printed."""
+    monkeypatch.setattr(command, "out", Terminal(width=80))
+    code = command.told(OURS, found, as_json)
     return code, capsys.readouterr().out
 
 
@@ -95,7 +90,6 @@ def test_json_has_all_that_is_known(monkeypatch, capsys):
 
 
 def test_an_executor_without_workers_has_nothing_to_check():
-    flags = surveying.Flags(executor="local", executor_args={}, as_json=False, debug=False)
-    with pytest.raises(UsageError) as caught:
-        surveying.survey(Plugins.commands_alone(), flags)
-    assert caught.value.remedy == "say --executor ray"
+    shown = CliRunner().invoke(main, ["cluster-check", "--executor", "local"])
+    assert shown.exit_code == 2
+    assert "--executor local has no workers to ask" in shown.stderr

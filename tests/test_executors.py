@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
-from crews import Together
+from local_workers import Together
 
 import edit_harness as eh
 from edit_harness import hookimpl
@@ -13,30 +13,28 @@ from edit_harness.registry.components import make_executor
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly, beside
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.distributed.choosing import Hiring
+from edit_harness_plugins.commands.distributed.pool import WorkerExecutor
 
 ROOM = 4
 
 
 MADE = []
-"""The crews of `Other`, the last of them last."""
+"""The workers of `Other`, the last of them last."""
 
 
 @dataclass(frozen=True)
-class Other(Hiring):
+class Other(WorkerExecutor):
     """An executor whose workers are in this process."""
 
     num_workers: int = 1
 
-    name = "other"
-
     @contextmanager
-    def reach(self):
+    def ready(self):
         if self.num_workers > ROOM:
             raise ResourceError("there is no room", "less in --executor-args")
-        yield self.num_workers
+        yield f"on {self.num_workers} workers of other"
 
-    def crew(self, order):
+    def workers(self, order):
         MADE.append(Together(order, self.num_workers))
         return MADE[-1]
 

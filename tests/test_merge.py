@@ -1,7 +1,8 @@
-"""Shards that are joined are the run that one process would have made, or an error and nothing else."""
+"""Shards that are merged are the run that one process would have made, or an error and nothing else."""
 
 import json
 import os
+import re
 import shutil
 import signal
 from dataclasses import replace
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from builders import with_entries
+from click.testing import CliRunner
 from sharded import BAD, NAMES, SINGLE, assembled, documents, made, plugins, shards, timeless
 
 from edit_harness import UsageError, durable
+from edit_harness.cli import main
 from edit_harness.errors import RunFolderError
 from edit_harness.folder import manifests
 from edit_harness.folder.manifests import as_json
@@ -20,7 +23,7 @@ from edit_harness.interfaces import Regime
 from edit_harness.run import runner
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
-from edit_harness_plugins.commands.distributed.joining import Joined
+from edit_harness_plugins.commands.distributed.merge import Whole, merge
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
 SHARDS = 3
@@ -47,7 +50,7 @@ def parts(originals, tmp_path):
 
 
 def joined(names, output, **settings):
-    return Joined.of(plugins(), [str(name) for name in names]).write(output, **settings)
+    return Whole(plugins(), [str(name) for name in names]).write(output, **settings)
 
 
 def changed(folder, **fields):
@@ -286,9 +289,7 @@ def test_other_environments_are_allowed_and_noted(parts, tmp_path):
         with_entries(manifest, segments=[as_json(with_entries(segment, environment=environment))])
     )
     run = joined(parts, tmp_path)
-    assert run.folder.notes == [
-        "the shards were run with more than one device: cpu (shard 1, 3); cuda (shard 2)"
-    ]
+    assert run.folder.notes == ["the shards were run with more than one device: cpu; cuda"]
     assert manifests.values(run.manifest.segments)["device"] == "cpu, cuda"
 
 
@@ -343,6 +344,116 @@ def test_a_smaller_limit_takes_nothing_from_shards_and_their_whole(tmp_path, mon
     assert [made(shards, Share(n, 2), limit=4).missing for n in (1, 2)] == [0, 0]
     assert timeless(joined(parts, tmp_path / "again").folder.path) == timeless(whole.folder.path)
     fewer = [made(few, Share(n, 2), limit=4).folder.path for n in (1, 2)]
-    assert len(joined(fewer, tmp_path / "whole").cases) == len(NAMES)
+    with pytest.raises(RunFolderError, match="has cases that the shards lack"):
+        joined(fewer, tmp_path / "whole")
     assert len(joined(fewer, tmp_path / "other").cases) == 4
     assert len(joined(parts, tmp_path / "other").cases) == len(NAMES)
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """The two shards of a run, by their folders, and the run that one process makes."""
+    place = tmp_path_factory.mktemp("halves")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "CHUNKS", ((10**9, 2),))
+        return shards(place, 2, bad=""), made(place, bad="").folder.path
+
+
+def edit_harness(*args):
+    """Run a command; returns what came of it, and its messages in one line."""
+    shown = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert "Traceback" not in shown.output
+    return shown, " ".join(shown.stderr.split())
+
+
+def test_the_table_is_that_of_a_run(halves, tmp_path):
+    names, whole = halves
+    shown, told = edit_harness("merge", *names, "-o", tmp_path)
+    assert shown.exit_code == 0, told
+    assert f"saved{tmp_path / whole.name}/" in told.replace(" ", "")
+    assert "shard" not in told
+    score, _ = edit_harness("score", tmp_path / whole.name)
+    assert score.stdout == shown.stdout
+    assert timeless(tmp_path / whole.name) == timeless(whole)
+    rows = (tmp_path / whole.name / "samples.jsonl").read_bytes()
+    shown, told = edit_harness("merge", *names, "-o", tmp_path)
+    assert "has 10 rows already, with the same answers: 0 are added; --new joins" in told
+    assert (tmp_path / whole.name / "samples.jsonl").read_bytes() == rows
+
+
+def test_json_is_the_results(halves, tmp_path):
+    shown, _ = edit_harness("merge", *halves[0], "-o", tmp_path, "--json", "-q")
+    assert json.loads(shown.stdout)["cases"] == 10
+    assert shown.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("which", "code", "told"),
+    [
+        ([0], 7, "error: 1 shard of 2 missing, the first of them 2 of 2"),
+        ([0, 0], 2, "error: shard 1 of 2 is there twice"),
+        ([0, 2], 2, "is no shard of a run, but a run"),
+    ],
+)
+def test_what_cannot_be_merged_is_told(halves, tmp_path, which, code, told):
+    folders = [*halves[0], halves[1]]
+    shown, said = edit_harness("merge", *(folders[n] for n in which), "-o", tmp_path / "out")
+    assert shown.exit_code == code
+    assert told in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_failures_are_exit_code_1(halves, tmp_path):
+    first = Path(shutil.copytree(halves[0][0], tmp_path / "first"))
+    folder = RunFolder(first)
+    record = next(record for record in folder.records() if record.status == "ok")
+    with folder.writing() as write:
+        write(replace(record, status="oom", attempt=2))
+    shown, told = edit_harness("merge", first, halves[0][1], "-o", tmp_path)
+    assert shown.exit_code == 1
+    assert f"failed 1 of 10 cases; they count as failures case {record.case}: oom" in told
+
+
+def test_a_place_that_cannot_be_written_is_told(halves, tmp_path):
+    (tmp_path / "file").touch()
+    shown, told = edit_harness("merge", *halves[0], "-o", tmp_path / "file")
+    assert (shown.exit_code, "cannot be written" in told) == (5, True)
+
+
+def test_python_merges_too(halves, tmp_path):
+    run = merge(halves[0], tmp_path)
+    assert isinstance(run, Run)
+    assert run["ES"].n == 10
+
+
+def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
+    first, _ = halves[0]
+    scored, _ = edit_harness("score", first, "--json")
+    assert json.loads(scored.stdout)["shard"] == {"number": 1, "of": 2}
+    _, told = edit_harness("score", first)
+    assert "numbers of shard 1 of 2 only: 4 of the run's 10 cases" in told
+    for form in ("table", "markdown", "latex", "csv", "html"):
+        reported, _ = edit_harness("report", halves[0][0], "--format", form)
+        assert reported.exit_code == 0
+        assert re.search("shard.{,3}1 of 2|,1 of 2,|1 of 2 only", " ".join(reported.stdout.split()))
+    every = first.replace("shard-1-of-2", "shard-*-of-2")
+    command = f"edit-harness merge {every} -o {Path(first).parent}"
+    assert command.replace(" ", "") in told.replace(" ", "")
+    listed, _ = edit_harness("ls", "runs", "--json", "-o", Path(first).parent)
+    cases = [run["cases"] for run in json.loads(listed.stdout)["runs"]]
+    assert sorted(cases) == ["10/10", "4/4 of shard 1 of 2", "6/6 of shard 2 of 2"]
+    beside, _ = edit_harness("report", *halves[0])
+    assert "Shard" in beside.stdout
+    compared, _ = edit_harness("compare", first, halves[1])
+    assert "A is shard 1 of 2 of a run" in " ".join(compared.stdout.split())
+
+
+def test_a_shard_is_no_submission(halves, tmp_path):
+    flags = ("--contact", "me", "--tuned-on", "none", "--out", str(tmp_path / "b.zip"))
+    shown, told = edit_harness("submit", halves[0][0], *flags)
+    assert shown.exit_code == 2
+    assert "is shard 1 of 2 of a run, and a submission is a whole one" in told
+    assert "edit-harness merge SHARD" in told
