@@ -42,11 +42,11 @@ COMMANDS = {
     },
     "Look": {
         "ls": (
-            "commands.catalog.looking:list_",
+            "commands.catalog.list:ls",
             "List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else.",
         ),
         "show": (
-            "commands.catalog.looking:show",
+            "commands.catalog.show:show",
             "Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack.",
         ),
         "case": (
@@ -104,7 +104,7 @@ COMMANDS = {
     },
     "Extend": {
         "plugins": (
-            "commands.catalog.looking:plugins_",
+            "commands.catalog.plugins:plugins",
             "Show what is installed, from where, how long it takes to load, and what is broken.",
         ),
         "new": (
