@@ -167,7 +167,8 @@ def test_what_ends_the_interpreter_is_named_and_given_up_in_the_end(tmp_path):
 
 DROWSY = """
     def test_drowsy_one_sleeps(self):
-                time.sleep(600)
+        import time
+        time.sleep(600)
 
     def test_drowsy_two_wakes(self):
         pass

@@ -243,31 +243,15 @@ def test_pip_takes_the_place_that_it_names_for_a_path(tmp_path, monkeypatch, fol
 
 
 @pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("My_Editor", "such as my-editor"),
-        ("a--b", "such as a-b"),
-        ("../my.ed", "such as my-ed"),
-        ("été", "such as ete"),
-        ("3-steps", "such as my-3-steps"),
-        ("", ""),
-        ("edit-harness-demo", "such as demo"),
-        ("edit-harness", "will be called edit-harness-NAME"),
-        ("a" * 300, f"'{'a' * LONGEST}'…"),
-        ("my-editor-of-very-many-words", "such as my-editor-of-very-many"),
-    ],
+    "name",
+    ["My_Editor", "a--b", "../b", "été", "3d", "", "--", "edit-harness-demo", "edit-harness"],
 )
-def test_a_name_that_cannot_be_one_is_refused(tmp_path, name, remedy):
-    result = tell("new", "editor", name, "-o", tmp_path / "out")
-    refused(result, 2, "is no name: a-z, 0-9 and single hyphens after a letter", remedy)
+def test_a_name_that_cannot_be_one_is_refused(tmp_path, name):
+    result = tell("new", "editor", "-o", tmp_path / "out", "--", name)
+    refused(
+        result, 2, "is no name: a-z, 0-9 and single hyphens after a letter", "edit-harness-NAME"
+    )
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", ["é", "中文", "a" * 25, "--", "../b"])
-def test_nothing_is_suggested_that_is_of_no_use(tmp_path, name):
-    result = tell("new", "editor", "-o", tmp_path, "--", name)
-    refused(result, 2)
-    assert "such as" not in result.stderr
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "A" * 300])

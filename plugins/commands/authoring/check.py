@@ -148,8 +148,15 @@ def pytest_collectstart(collector: Any) -> None:
     empty = collector.path.with_name("work")
     empty.mkdir(exist_ok=True)
     os.chdir(empty)
+    collector.config.workerinput["pid"] = os.getpid()
     made = conformance.classes(**collector.config.workerinput["plan"])
     vars(collector.obj).update({f"Test {subject}": tests for subject, tests in made.items()})
+
+
+def pytest_runtest_makereport(item: Any) -> None:
+    """In a worker: end what a check has forked, which would go on as if it were the worker."""
+    if os.getpid() != item.config.workerinput["pid"]:
+        os._exit(0)
 
 
 def named(nodeid: str) -> tuple[str, str]:
@@ -221,8 +228,10 @@ class Report:
         if report.when == "???":  # xdist's word for a worker that is gone
             limit = self.flags["seconds"]
             return f"took longer than {limit:g} s" if seconds >= limit else "the interpreter died"
+        if hasattr(report, "wasxfail"):
+            return str(report.wasxfail)
         if report.skipped:
-            return str(getattr(report, "wasxfail", report.longrepr[-1])).removeprefix("Skipped: ")
+            return str(report.longrepr[-1]).removeprefix("Skipped: ")
         crash = getattr(report.longrepr, "reprcrash", None)
         message = crash.message if crash else report.longreprtext
         if message.startswith("edit_harness.errors."):

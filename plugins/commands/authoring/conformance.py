@@ -18,7 +18,6 @@ from edit_harness.folder.records import INVALID
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Task
 from edit_harness.registry.components import build_component, make_task, source_of
-from edit_harness.registry.discovery import found
 from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.run import report
@@ -54,8 +53,8 @@ def classes(name: str, limit: int, width: int) -> dict[str, type]:
 
     ``limit`` is how many cases a run has, 0 for no run, and ``width`` the characters of its table's lines.
     """
-    package = next(known for known in found() if known.name == name)
     plugins = Plugins.installed()
+    package = next(known for known in plugins.packages if known.name == name)
     made = dict(_of_package(package, plugins))
     own = [c for c in plugins.components if c.distribution == name]
     if any(c.kind == "editor" for c in own):
@@ -70,11 +69,10 @@ def classes(name: str, limit: int, width: int) -> dict[str, type]:
         made |= _of_component(plugins, component, suites)
     tried = {each for tests in made.values() for each in tests.__bases__}
     made |= {f"suite {name}": tests for name, tests in suites if tests not in tried}
-    if limit:
-        for editor, task, what, metrics in _runs(own, made):
-            subject = f"run of {_short(editor)} on {_short(what)}"
-            given = {"editor": editor, "task": task, "metrics": metrics}
-            made[subject] = type("Run", (RunTests,), {**given, "limit": limit, "width": width})
+    for editor, task, metric in _runs(own, made) if limit else ():
+        subject = f"run of {_short(editor)} on {_short(task if isinstance(task, str) else metric)}"
+        given = {"editor": editor, "task": task, "metric": _short(metric)}
+        made[subject] = type("Of", (RunTests,), {**given, "limit": limit, "width": width})
     return made
 
 
@@ -104,16 +102,17 @@ def _of_component(
         for name, tests in chosen:
             also = "" if name == component.name else f", suite {name}"
             yield subject + also, type("Of", (tests, ImportTests), imported)
-        if not chosen:
-            bases = (SUITES[kind], ImportTests) if kind in SUITES else (ImportTests,)
-            given = default(plugins, component) if kind in SUITES else {}
-            yield subject, type("Of", bases, imported | given)
-    except Exception as error:
+        if not chosen and kind in SUITES:
+            given = imported | default(plugins, component)
+            yield subject, type("Of", (SUITES[kind], ImportTests), given)
+        elif not chosen:
+            yield subject, type("Of", (ImportTests,), imported)
+    except (Exception, pytest.xfail.Exception) as error:
         yield subject, failing("can_be_tried_without_settings", error)
 
 
-def failing(name: str, error: Exception) -> type:
-    """Return a class with one test, which raises an error; what is `NotTried` did not fail."""
+def failing(name: str, error: BaseException) -> type:
+    """Return a class with one test, which raises an error; that of `pytest.xfail` is no failure."""
 
     def test(self: Any) -> None:
         raise error
@@ -133,39 +132,31 @@ def checked_suite(tests: type) -> type:
     return tests
 
 
-class NotTried(pytest.xfail.Exception):
-    """Something cannot be checked, and the message says why."""
-
-
 def default(plugins: Plugins, component: Component) -> dict[str, Any]:
     """Return what the suite of a kind tries if the component is made without settings.
 
-    Raises `NotTried` with the reason if it cannot be tried so.
+    Calls `pytest.xfail` with the reason if it cannot be tried so.
     """
     kind, name = component.kind, component.qualified
     if given := GIVEN.get(kind):
-        raise NotTried(
+        pytest.xfail(
             f"no suite tries it: register one that names it and its {given} "
             "(edit_harness_register_suites)"
         )
     try:
         if kind == "task":
-            task = _task(plugins, name)
-            next(iter(task.cases()), None)
-            return {"task": task}
+            made = {"task": _task(plugins, name)}
+            next(iter(made["task"].cases()), None)
+            return made
         if kind == "editor":
             make_editor(plugins, tiny_model(), name, {}, seed=0)
-        found = {kind: build_component(component, {}, seed=0)}
-        if kind == "metric" and (named := next(_naming(plugins, component), None)):
-            found["task"] = _task(plugins, named.qualified)
+        made: dict[str, Any] = {kind: build_component(component, {}, seed=0)}
+        task = _task_of(plugins, component) if kind == "metric" else ""
+        found = made | ({"task": _task(plugins, task)} if task else {})
     except HarnessError as error:
-        raise NotTried(f"{error}\nor register a suite that sets its fields") from error
-    if (
-        kind == "metric"
-        and "task" not in found
-        and not type("Of", (MetricTests,), found)().chosen()
-    ):
-        raise NotTried(
+        pytest.xfail(f"{error}\nor register a suite that sets its fields")
+    if kind == "metric" and not task and not type("Of", (MetricTests,), found)().chosen():
+        pytest.xfail(
             "no installed task names it, and it says nothing of made-up cases: register a suite "
             "with the metric and a task"
         )
@@ -178,28 +169,27 @@ def _task(plugins: Plugins, name: str) -> Task:
     return made
 
 
-def _naming(plugins: Plugins, metric: Component) -> Iterator[Component]:
-    """Yield the tasks that name a metric, those of its own package first."""
+def _task_of(plugins: Plugins, metric: Component) -> str:
+    """Return a task that names a metric, of its own package if there is one; empty if none does."""
     tasks = plugins.of_kind("task")
     for task in sorted(tasks, key=lambda t: t.distribution != metric.distribution):
         with suppress(PluginError):  # one that is broken names nothing
             if {metric.name, metric.qualified} & set(getattr(task.load(), "metrics", ())):
-                yield task
+                return task.qualified
+    return ""
 
 
 def _runs(
-    own: Sequence[Component], made: Mapping[str, type]
-) -> Iterator[tuple[str, Any, str, Sequence[str]]]:
-    """Yield editor, task, what the run is of, and metrics: of editors on tasks, or of metrics on theirs."""
-    loaded = [c for c in own if issubclass(made.get(f"{c.kind} {c.name}", object), ImportTests)]
-    editors, tasks = ([c.qualified for c in loaded if c.kind == k] for k in ("editor", "task"))
+    own: Sequence[Component], made: Mapping[str, Any]
+) -> Iterator[tuple[str, str | Task, str]]:
+    """Yield an editor, a task and a metric: the package's editors on its tasks, or its metrics on theirs."""
+    editors, tasks = ([c.qualified for c in own if c.kind == kind] for kind in ("editor", "task"))
     if editors or tasks:
-        for editor, task in product(editors or [EDITOR], tasks or [TASK]):
-            yield editor, task, task, ()
+        yield from ((*pair, "") for pair in product(editors or [EDITOR], tasks or [TASK]))
         return
-    for metric in (c for c in loaded if c.kind == "metric"):
-        if task := getattr(made[f"metric {metric.name}"], "task", None):
-            yield EDITOR, task, metric.qualified, [metric.name]
+    for subject, tests in made.items():
+        if subject.startswith("metric ") and (task := getattr(tests, "task", None)):
+            yield EDITOR, task, tests.component.qualified
 
 
 def _short(qualified: str) -> str:
@@ -254,8 +244,8 @@ class RunTests:
 
     editor: str
     task: str | Task
-    metrics: Sequence[str]
-    """The metrics, if they are not the task's own."""
+    metric: str
+    """The one metric, if it is not the task's own ones."""
     limit: int
     width: int
     """Characters of a line of the table."""
@@ -264,13 +254,13 @@ class RunTests:
         self, tmp_path: Path, record_property: Callable[[str, Any], None]
     ) -> None:
         """What users do first with a package is a run."""
-        given = {"metrics": self.metrics} if self.metrics else {}
+        given = {"metrics": [self.metric]} if self.metric else {}
         try:
             run = evaluate(
                 self.editor, self.task, MODEL, limit=self.limit, output=tmp_path, **given
             )
         except (DataError, UsageError) as error:  # data are missing, or the model is refused
-            raise NotTried(str(error)) from error
+            pytest.xfail(str(error))
         rows = [row for row in run.lines if not row.measure.detail] or run.lines
         table = report.render(report.single(rows, LEVEL), self.width)
         record_property("table", table.rstrip())

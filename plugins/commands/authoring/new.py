@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import unicodedata
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,8 +32,6 @@ out = Terminal()
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 24
 """Characters of a name: lines of the templates that have it stay within their limit."""
-SHORTEST = 3
-"""Characters of a name that is suggested."""
 RUNS = {
     "editor": "edit-harness --editor {} --limit 100",
     "task": "edit-harness --task {}",
@@ -114,22 +111,9 @@ def check_name(name: str) -> None:
         return
     shown = repr(name) if len(name) <= LONGEST else f"{name[:LONGEST]!r}…"
     raise UsageError(
-        f"{shown} is no name: a-z, 0-9 and single hyphens after a letter, {LONGEST} characters at "
-        f"most; the package will be called {PREFIX}NAME",
-        f"such as {suggested(name)}" if suggested(name) else "",
+        f"{shown} is no name: a-z, 0-9 and single hyphens after a letter, {LONGEST} characters at most",
+        f"such as my-editor; the package will be called {PREFIX}NAME",
     )
-
-
-def suggested(name: str) -> str:
-    """Return a name like one that cannot be; empty if too little of it would be left to know it by."""
-    letters = unicodedata.normalize("NFKD", name.lower())
-    plain = "".join(c for c in letters if not unicodedata.combining(c))
-    if not plain.isascii():
-        return ""
-    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-").removeprefix(PREFIX)
-    whole = f"my-{words}" if words[:1].isdigit() else words
-    short = whole[:LONGEST].rpartition("-")[0] if len(whole) > LONGEST else whole
-    return short if len(short) >= SHORTEST and short != DISTRIBUTION else ""
 
 
 def check_free(plugins: Plugins, kind: str, name: str) -> None:

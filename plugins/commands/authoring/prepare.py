@@ -6,13 +6,7 @@ from typing import Any
 
 import click
 
-from edit_harness.options import (
-    SETTINGS,
-    debug,
-    many,
-    takes,
-    with_plugins,
-)
+from edit_harness.options import SETTINGS, debug, many, takes, with_plugins
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.spec import RunSpec
 

@@ -39,12 +39,7 @@ HEADS = ("A", "B", "B − A", f"{LEVEL:.0%} CI")
 @debug
 @with_plugins
 def compare(
-    plugins: Plugins,
-    first: str,
-    second: str,
-    metrics: Sequence[str],
-    as_json: bool,
-    debug: bool,
+    plugins: Plugins, first: str, second: str, metrics: Sequence[str], as_json: bool, debug: bool
 ) -> None:
     """Test whether two runs differ, case by case, in what both measured."""
     pairing = paired_runs(plugins, first, second, metrics)
