@@ -387,7 +387,7 @@ def test_without_pytest_the_error_says_what_to_install(found, monkeypatch):
     result = CliRunner().invoke(main, ["check", "step-good"])
     assert result.exit_code == 3
     assert "the suites need pytest" in result.stderr
-    assert "pip install pytest pytest-xdist" in result.stderr
+    assert "pip install 'pytest>=9' pytest-xdist" in result.stderr
 
 
 def test_the_command_needs_no_torch():

@@ -46,7 +46,7 @@ def test_the_same_run(tell, runs):
     path = runs[0].folder.path
     result = tell(path, path)
     assert result.exit_code == 0
-    assert result.stdout == "note     the same run: equal fingerprints and equal rows\n"
+    assert result.stdout == "the same run: equal fingerprints and equal rows\n"
     assert json.loads(tell(path, path, "--json").stdout)["same"] is True
 
 

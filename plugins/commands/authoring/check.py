@@ -75,7 +75,7 @@ def check(distribution: str, words: str, as_json: bool, debug: bool, **flags: An
     """
     package = find(distribution)
     if missing := [name for name in ("pytest", "xdist") if not importlib.util.find_spec(name)]:
-        raise PluginError(f"the suites need {missing[0]}", "pip install pytest pytest-xdist")
+        raise PluginError(f"the suites need {missing[0]}", "pip install 'pytest>=9' pytest-xdist")
     if not as_json:
         out.print(plain(package, "bold cyan"), f"from {package.source}", sep="\n")
     report = Report(package, flags, shown=not as_json, debug=debug)

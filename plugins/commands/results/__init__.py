@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 out = Terminal()
 
 
-def show(data: Any, *parts: tuple[str, str] | Grid, as_json: bool) -> None:
-    """Print tables, and texts behind their labels; or the same in full as JSON, in which no number is NaN."""
+def show(data: Any, *parts: str | tuple[str, str] | Grid, as_json: bool) -> None:
+    """Print tables, texts, and texts behind labels; or the same in full as JSON, in which no number is NaN."""
     # Here, since they bring numpy along.
     from edit_harness.encoding import finite
 
@@ -27,5 +27,7 @@ def show(data: Any, *parts: tuple[str, str] | Grid, as_json: bool) -> None:
         if isinstance(part, Grid):
             for each in rich([part], out.width):
                 out.print(each)
+        elif isinstance(part, str):
+            out.print(part)
         else:
             out.print(labelled(*part, out.width))

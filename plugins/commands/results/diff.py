@@ -47,7 +47,8 @@ def diff(first: str, second: str, as_json: bool, debug: bool) -> None:
         "apart": found.apart,
         "cases": [asdict(change) for change in found.cases],
     }
-    show(data, *grids(found), *remarks(found), as_json=as_json)
+    same = ["the same run: equal fingerprints and equal rows"] if found.same else []
+    show(data, *same, *grids(found), *remarks(found), as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Difference:
     def cases(self) -> list[CaseChange]:
         """What came out otherwise of the cases that both have, the worst first."""
         found = [CaseChange.of(*pair) for pair in self.shared]
-        return sorted((c for c in found if any(c.rank)), key=lambda c: c.rank)[::-1]
+        return sorted((c for c in found if c.rank > (False, 0, 0.0)), key=lambda c: c.rank)[::-1]
 
     @property
     def apart(self) -> int:
@@ -187,7 +188,6 @@ def grids(found: Difference) -> Iterator[Grid]:
 def remarks(found: Difference) -> Iterator[tuple[str, str]]:
     """Yield what the tables do not say."""
     if found.same:
-        yield "note", "the same run: equal fingerprints and equal rows"
         return
     if not found.identity:
         yield "note", "equal fingerprints: one kind of run, made twice"
