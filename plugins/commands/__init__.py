@@ -36,41 +36,41 @@ COMMANDS = {
             "Write all facts of a file into a model at once, and keep the result.",
         ),
         "prepare": (
-            "commands.authoring.making:prepare",
+            "commands.authoring.prepare:prepare",
             "Compute or fetch beforehand what run needs: second moments, data.",
         ),
     },
     "Look": {
         "ls": (
-            "commands.catalog.looking:list_",
+            "commands.catalog.list:ls",
             "List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else.",
         ),
         "show": (
-            "commands.catalog.looking:show",
+            "commands.catalog.show:show",
             "Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack.",
         ),
         "case": (
-            "commands.results.results:case",
+            "commands.results.case:case",
             "Show one case of a run: what was written, asked and answered.",
         ),
         "score": (
-            "commands.results.results:score",
+            "commands.results.score:score",
             "Compute the numbers of run folders again, without a model; fill in verdicts.",
         ),
         "compare": (
-            "commands.results.results:compare",
+            "commands.results.compare:compare",
             "Test whether two runs differ, case by case, in what both measured.",
         ),
         "diff": (
-            "commands.results.results:diff",
+            "commands.results.diff:diff",
             "Say why two runs are different ones: settings, code, data, and which cases came out otherwise.",
         ),
         "report": (
-            "commands.results.results:report",
+            "commands.results.report:report",
             "Write the numbers of runs down: as a table, for a paper, or as a page to explore.",
         ),
         "repair": (
-            "commands.results.results:repair",
+            "commands.results.repair:repair",
             "Move damaged lines of a run folder aside, so that the command that made it goes on.",
         ),
     },
@@ -104,19 +104,19 @@ COMMANDS = {
     },
     "Extend": {
         "plugins": (
-            "commands.catalog.looking:plugins_",
+            "commands.catalog.plugins:plugins",
             "Show what is installed, from where, how long it takes to load, and what is broken.",
         ),
         "new": (
-            "commands.authoring.making:new",
+            "commands.authoring.new:new",
             "Write a package of an editor, a task, a metric, a judge or a command of one's own.",
         ),
         "check": (
-            "commands.authoring.making:check",
+            "commands.authoring.check:check",
             "Try a package of plugins: its conformance suites, and a small run with it.",
         ),
         "build-data": (
-            "commands.authoring.making:build_data",
+            "commands.authoring.build_data:build_data",
             "Make a benchmark's records from facts of one's own: see ls builders.",
         ),
         "annotate": (

@@ -25,7 +25,7 @@ from edit_harness import Key, Reply
 from edit_harness.cli import main
 from edit_harness.folder.records import RunFolder
 from edit_harness.testing.tiny import tiny_model
-from edit_harness_plugins.commands.results import scoring
+from edit_harness_plugins.commands.results import score as scoring
 from edit_harness_plugins.judges.model.openai import OpenAI
 
 HTML = b"<html><body>Bad gateway</body></html>"

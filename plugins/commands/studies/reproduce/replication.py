@@ -181,7 +181,7 @@ class Replication:
     def _contrast(self, one: Run, two: Run, measure: str) -> Contrast | None:
         """Return how a measure differs between two runs; None if they have no case in common."""
         if (one, two) not in self._contrasts:
-            contrasts = Pairing(one, two, one.metrics).contrasts
+            contrasts = Pairing(one, two).contrasts
             self._contrasts[one, two] = {each.name: each for each in contrasts}
         return self._contrasts[one, two].get(measure)
 

@@ -38,7 +38,7 @@ def test_a_damaged_row_is_moved_aside_and_its_case_runs_again(run):
     done = repaired(run)
     assert done.exit_code == 0, done.output
     assert "kept 6 rows; 1 damaged line in samples.bad.jsonl" in done.output
-    assert "runs again: case 7" in done.output
+    assert "goes on, and runs again what is missing" in done.output
     assert "results.json is of other rows: it was removed" in done.output
     folder = RunFolder(run)
     assert {r.case for r in folder.records()} == {f"case {n}" for n in range(1, 6)}

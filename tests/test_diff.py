@@ -13,7 +13,7 @@ from test_runner import Push
 from edit_harness import Regime
 from edit_harness.cli import main
 from edit_harness.folder.manifests import as_json
-from edit_harness_plugins.commands.results.differing import Change, Difference
+from edit_harness_plugins.commands.results.diff import Change, Difference
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_the_same_run(tell, runs):
     path = runs[0].folder.path
     result = tell(path, path)
     assert result.exit_code == 0
-    assert result.stdout.split("\n")[0] == "the same run: equal fingerprints and equal rows"
+    assert result.stdout == "the same run: equal fingerprints and equal rows\n"
     assert json.loads(tell(path, path, "--json").stdout)["same"] is True
 
 

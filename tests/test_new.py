@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from edit_harness.cli import main
 from edit_harness.hookspecs import API
-from edit_harness_plugins.commands.authoring.creating import LONGEST, RUNS, TEMPLATES
+from edit_harness_plugins.commands.authoring.new import LONGEST, RUNS, TEMPLATES
 
 KINDS = tuple(RUNS)
 MARK = "Here is what makes it yours"
@@ -243,31 +243,15 @@ def test_pip_takes_the_place_that_it_names_for_a_path(tmp_path, monkeypatch, fol
 
 
 @pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("My_Editor", ("use a-z, 0-9 and single hyphens", "such as my-editor")),
-        ("a--b", ("use a-z, 0-9 and single hyphens", "such as a-b")),
-        ("../my.ed", ("use a-z, 0-9 and single hyphens", "such as my-ed")),
-        ("été", ("use a-z, 0-9 and single hyphens", "such as ete")),
-        ("3-steps", ("does not begin with a letter", "such as my-3-steps")),
-        ("", ("'' is no name",)),
-        ("3d", ("'3d' does not begin with a letter", "such as my-3d")),
-        ("edit-harness-demo", ("will be called edit-harness-NAME", "say demo")),
-        ("edit-harness", ("is the harness itself", "name what you are making")),
-        ("a" * 300, (f"'{'a' * LONGEST}'…", "300 characters", f"{LONGEST} are the most")),
-        ("my-editor-of-very-many-words", ("such as my-editor-of-very-many",)),
-    ],
+    "name",
+    ["My_Editor", "a--b", "../b", "été", "3d", "", "--", "edit-harness-demo", "edit-harness"],
 )
-def test_a_name_that_cannot_be_one_is_refused(tmp_path, name, parts):
-    refused(tell("new", "editor", name, "-o", tmp_path / "out"), 2, *parts)
+def test_a_name_that_cannot_be_one_is_refused(tmp_path, name):
+    result = tell("new", "editor", "-o", tmp_path / "out", "--", name)
+    refused(
+        result, 2, "is no name: a-z, 0-9 and single hyphens after a letter", "edit-harness-NAME"
+    )
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", ["é", "中文", "a" * 25, "--", "../b"])
-def test_nothing_is_suggested_that_is_of_no_use(tmp_path, name):
-    result = tell("new", "editor", "-o", tmp_path, "--", name)
-    refused(result, 2)
-    assert "such as" not in result.stderr
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "A" * 300])

@@ -14,7 +14,7 @@ from test_runner import Push
 from edit_harness import Regime
 from edit_harness.cli import main
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.results import comparing
+from edit_harness_plugins.commands.results import compare
 from edit_harness_plugins.commands.results.pairing import Pairing
 
 
@@ -95,16 +95,16 @@ def test_units_are_counted_by_measure(runs, folder):
     rows = [
         replace(r, values={**r.values, "nkl": {}}) if r.state > 2 else r for r in run.everything
     ]
-    pairing = Pairing(replace(run, everything=rows), made(folder, "prompt"), run.metrics)
-    said = dict(comparing.remarks(pairing, pairing.contrasts))
+    pairing = Pairing(replace(run, everything=rows), made(folder, "prompt"))
+    said = dict(compare.warnings(pairing, pairing.contrasts))
     assert said["note"].startswith("tests and intervals are over 2 to 4 batches")
 
 
 def test_what_cannot_be_found_is_no_smaller_difference(folder):
     """Of two batches a test finds next to nothing, and says so."""
     two = made(folder, Push(), regime=Regime("batch", 5))
-    pairing = Pairing(two, made(folder, "prompt"), two.metrics)
-    said = [(label, text) for label, text in comparing.remarks(pairing, pairing.contrasts)]
+    pairing = Pairing(two, made(folder, "prompt"))
+    said = [(label, text) for label, text in compare.remarks(pairing, pairing.contrasts)]
     (few,) = [text for label, text in said if label == "too few"]
     untold = {each.name for each in pairing.contrasts
               if each.detectable is None and not each.alike and not each.measure.detail}  # fmt: skip
