@@ -215,6 +215,7 @@ def test_a_suite_that_is_none_and_a_package_that_says_nothing_of_itself_fail(tmp
         "says its licence",
         "requires the harness",
         "says which python it needs",
+        "components are of their kind",
         "names what it tries",
     ]
     assert "is no Suite" in checks["suite steepest", "names what it tries"]["reason"]
