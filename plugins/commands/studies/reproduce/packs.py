@@ -88,7 +88,7 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Contents(Struct, frozen=True, kw_only=True, rename={"legs": "runs"}):
-    """All that a pack says."""
+    """What a pack says, but for what only its card shows."""
 
     name: str = ""
     paper: str
@@ -101,9 +101,6 @@ class Contents(Struct, frozen=True, kw_only=True, rename={"legs": "runs"}):
     editors: Annotated[dict[str, Method], Meta(min_length=1)]
     legs: Annotated[list[Leg], Meta(min_length=1)]
     cells: Annotated[list[Expected], Meta(min_length=1)]
-    needs: str = ""
-    hours: str = ""
-    """How long it takes, in words, and how that is known."""
     differs: Sequence[str] = ()
     """What cannot be matched or is known to be otherwise, a sentence each."""
     digits: int = 0

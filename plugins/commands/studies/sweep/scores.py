@@ -38,9 +38,8 @@ class Scored:
     point: Point
     run: Run
     numbers: Mapping[str, Estimate]
-    """After the edits, by measure; those that the run has."""
+    """After the edits, by measure; `NONE` where the run has none."""
     score: Estimate
-    """`NONE` if it has none."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +62,13 @@ class SweepResults:
         known: Mapping[str, Measure],
     ) -> SweepResults:
         """Return the points with their scores; ``known`` has all measures of the runs."""
-        names = [name for name in names if any(_has(run, name) for _, run in runs)]
+        names = [name for name in names if any(_number(run, name).n for _, run in runs)]
         averaged = [] if HARMONIC in known else shares(names, known)
         points = []
         for point, run in runs:
-            numbers = {name: run[name] for name in names if _has(run, name)}
-            if averaged:
-                score = _mean([numbers.get(name, NONE) for name in averaged])
-            else:
-                score = run[HARMONIC] if _has(run, HARMONIC) else NONE
+            numbers = {name: _number(run, name) for name in names}
+            own = [numbers[name] for name in averaged]
+            score = _mean(own) if own else _number(run, HARMONIC)
             points.append(Scored(point, run, numbers, score))
         return cls(axes, points, {name: known[name] for name in names}, averaged)
 
@@ -83,15 +80,13 @@ class SweepResults:
     @cached_property
     def ranked(self) -> list[Scored]:
         """The points by score, the best first; equal ones in the grid's order, those without last."""
-        scored = [each for each in self.points if not math.isnan(each.score.value)]
-        without = [each for each in self.points if math.isnan(each.score.value)]
-        return sorted(scored, key=lambda each: -each.score.value) + without
+        return sorted(self.points, key=lambda p: -p.score.value if p.score.n else math.inf)
 
     @property
     def best(self) -> Scored | None:
         """The point of the highest score; None if none has one."""
         first = self.ranked[0]
-        return None if math.isnan(first.score.value) else first
+        return first if first.score.n else None
 
     @property
     def near(self) -> list[Scored]:
@@ -128,8 +123,8 @@ class SweepResults:
         made = []
         for name, measure in self.measures.items():
             scale = 100 if measure.unit in HUNDREDTHS else 1
-            estimates = [each.numbers.get(name) for each in self.points]
-            values = [scale * estimate.value if estimate else None for estimate in estimates]
+            estimates = [each.numbers[name] for each in self.points]
+            values = [scale * estimate.value if estimate.n else None for estimate in estimates]
             made.append(
                 HeatMap(
                     f"{name} {DIRECTION[measure.better]}".strip(),
@@ -156,7 +151,7 @@ class SweepResults:
         for each in points:
             mark = "best" if each is self.best else ""
             cells = [Cell(report.show(each.score, score), _ends(each.score, score), mark)]
-            numbers = [(each.numbers.get(line.name, NONE), line) for line in lines]
+            numbers = [(each.numbers[line.name], line) for line in lines]
             cells += [Cell(report.show(n, line), _ends(n, line)) for n, line in numbers]
             rows.append(([shown(value) for value in each.point.values()], cells))
         heads = [f"{line.name} {DIRECTION[line.measure.better]}" for line in (score, *lines)]
@@ -204,8 +199,8 @@ def shares(names: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
     return [n for n in names if known[n].better == "higher" and known[n].unit == "%"]
 
 
-def _has(run: Run, name: str) -> bool:
-    return f"post_{name}" in run.estimates and not math.isnan(run[name].value)
+def _number(run: Run, name: str) -> Estimate:
+    return run.estimates.get(f"post_{name}", NONE)
 
 
 def _mean(estimates: Sequence[Estimate]) -> Estimate:
@@ -226,6 +221,6 @@ def _point_data(each: Scored) -> dict[str, Any]:
     return {
         "fields": dict(each.point),
         "run": str(each.run.folder.path),
-        "measures": {name: vars(estimate) for name, estimate in each.numbers.items()},
-        "score": None if math.isnan(each.score.value) else vars(each.score),
+        "measures": {name: vars(number) for name, number in each.numbers.items() if number.n},
+        "score": vars(each.score) if each.score.n else None,
     }

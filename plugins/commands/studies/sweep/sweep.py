@@ -94,7 +94,8 @@ class Sweep:
             group = self.points[start : start + BESIDE]
             if len(self.points) > BESIDE and not self.flags.quiet:
                 say("points", f"{start + 1} to {start + len(group)} of {len(self.points)}")
-            assembled = ready if start == 0 else [self.assembled(point) for point in group]
+            assembled = ready[:] or [self.assembled(point) for point in group]
+            ready.clear()  # what their editors hold is not kept until the end
             yield from zip(group, self._beside(assembled), strict=True)
 
     def _beside(self, assembled: Sequence[Evaluation]) -> list[Run]:

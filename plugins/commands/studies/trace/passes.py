@@ -79,7 +79,7 @@ class _Group:
         self.clean: dict[str, Tensor] = {}
         self.noised: dict[str, Tensor] = {}
         self.starts: dict[int, list[Site]] = {}
-        seen = model.sees(max(map(len, facts)))  # a sliding window counts all blocks of a model
+        seen = model.sees(max(map(len, facts)))  # else a sliding window counts its blocks
         for site in sites:
             begins = site.block and seen and model.begins(site.block)
             self.starts.setdefault(site.block if begins else 0, []).append(site)
