@@ -17,7 +17,7 @@ from edit_harness.run.outcome import LEVEL, Run
 from edit_harness.run.report import DIRECTION, HUNDREDTHS, Line
 from edit_harness.stats import Estimate
 from edit_harness.wording import counted
-from edit_harness_plugins.commands.report.formats import Cell, Grid
+from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
 
 from .grid import Axis, Point, named, shown
@@ -149,7 +149,7 @@ class SweepResults:
         score = _line("mean" if self.averaged else HARMONIC, self.measures.get(self.score))
         rows = []
         for each in points:
-            mark = "best" if each is self.best else ""
+            mark: Mark = "best" if each is self.best else ""
             cells = [Cell(report.show(each.score, score), _ends(each.score, score), mark)]
             numbers = [(each.numbers[line.name], line) for line in lines]
             cells += [Cell(report.show(n, line), _ends(n, line)) for n, line in numbers]
