@@ -76,15 +76,15 @@ COMMANDS = {
     },
     "Study": {
         "sweep": (
-            "commands.studies.searching:sweep",
+            "commands.studies.studies:sweep",
             "Try an editor's fields on a grid, on a task's last cases, and map what comes of it.",
         ),
         "trace": (
-            "commands.studies.searching:trace",
+            "commands.studies.studies:trace",
             "Find which hidden states carry a fact: causal tracing, layer by layer, token by token.",
         ),
         "reproduce": (
-            "commands.studies.searching:reproduce",
+            "commands.studies.studies:reproduce",
             "Run a paper's table again, and say which cells come out as printed.",
         ),
     },

@@ -1,24 +1,20 @@
-"""The points of a sweep: values of an editor's fields, from flags, and all their combinations.
-
-No model is here. What a layer or a token is called follows ROME's figure 5; every other field goes
-by its own name.
-"""
+"""The grid of a sweep: values of an editor's fields, from flags, and all their combinations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, get_origin
 
-from edit_harness.errors import HarnessError, UsageError
+from edit_harness.errors import UsageError
 from edit_harness.registry import fields
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry.plugins import Component
 
 LAYER, TOKEN = "layer", "fact_token"
 """The fields that --layers and --tokens stand for."""
 EXAMPLE = "--layers all --tokens subject_first,subject_last,last, or --grid lr=0.1,0.5"
+WRITE = "write all, 0,3 or 2-5"
 
 
 @dataclass(frozen=True)
@@ -42,10 +38,9 @@ Point = Mapping[str, Any]
 
 
 def asked(grid: Sequence[str], layers: str | None, tokens: str | None) -> dict[str, str]:
-    """Return what flags say of each field, unread. Raises `UsageError`."""
-    found = {}
-    said = [(LAYER, layers), (TOKEN, tokens), *map(_pair, grid)]
-    for field, text in said:
+    """Return the text that flags give for each field. Raises `UsageError`."""
+    found: dict[str, str] = {}
+    for field, text in ((LAYER, layers), (TOKEN, tokens), *map(_pair, grid)):
         if text is None:
             continue
         if field in found:
@@ -63,43 +58,26 @@ def _pair(text: str) -> tuple[str, str]:
     return field.strip(), values
 
 
-def check_fields(plugins: Plugins, editor: Component, names: Sequence[str]) -> None:
-    """Raise `UsageError` that says which editors have a field that this one has not."""
-    known = fields.field_types(editor.load())
-    for name in names:
-        if name not in known:
-            others = ", ".join(_having(plugins, name)) or "no editor has it"
-            its = f"; fields of {editor.name}: {', '.join(known)}" if known else ""
-            raise UsageError(
-                f"editor {editor.name} has no field {name!r}", f"with it: {others}{its}"
-            )
-
-
-def _having(plugins: Plugins, field: str) -> Iterator[str]:
-    for component in plugins.of_kind("editor"):
-        with suppress(HarnessError):  # one that is broken has no fields
-            if field in fields.field_types(component.load()):
-                yield component.name
+def check_fields(editor: Component, names: Sequence[str]) -> None:
+    """Raise `UsageError` for a field that the editor does not have."""
+    fields.typed(editor.load(), dict.fromkeys(names), f"editor {editor.name}")
 
 
 def axes(editor: Component, asked: Mapping[str, str], depth: int) -> list[Axis]:
     """Return the axes of a grid for a model of ``depth`` layers.
 
-    Values are parted by comma, those that are lists themselves by semicolon; a value that comes
-    twice counts once. Raises `UsageError` for one that the field cannot have.
+    Commas part values, semicolons those that are lists themselves; a value that comes twice counts
+    once. Raises `UsageError` for one that the field cannot have.
     """
-    hints = fields.field_types(editor.load())
+    factory = editor.load()
+    hints = fields.field_types(factory)
     found = []
     for name, text in asked.items():
         sign = ";" if get_origin(hints[name]) is tuple else ","
         texts = layers(text, depth) if name == LAYER else text.split(sign)
-        values = [_value(editor, name, piece.strip()) for piece in texts]
-        found.append(Axis(name, tuple(dict.fromkeys(values))))
+        typed = [fields.typed(factory, {name: t.strip()}, f"editor {editor.name}") for t in texts]
+        found.append(Axis(name, tuple(dict.fromkeys(each[name] for each in typed))))
     return found
-
-
-def _value(editor: Component, name: str, text: str) -> Any:
-    return fields.typed(editor.load(), {name: text}, f"editor {editor.name}")[name]
 
 
 def layers(text: str, depth: int) -> list[str]:
@@ -110,14 +88,12 @@ def layers(text: str, depth: int) -> list[str]:
     for piece in text.split(","):
         first, dash, last = (part.strip() for part in piece.partition("-"))
         if not (first.isdecimal() and (last.isdecimal() if dash else not last)):
-            raise UsageError(f"--layers has {piece!r}", "write all, 0,3 or 2-5")
+            raise UsageError(f"--layers has {piece!r}", WRITE)
         start, stop = int(first), int(last or first)
         if not start <= stop < depth:
-            raise UsageError(
-                f"--layers has {piece.strip()}, and the model has layers 0 to {depth - 1}",
-                "write all, 0,3 or 2-5",
-            )
-        found += [str(layer) for layer in range(start, stop + 1)]
+            known = f"and the model has layers 0 to {depth - 1}"
+            raise UsageError(f"--layers has {piece.strip()}, {known}", WRITE)
+        found += map(str, range(start, stop + 1))
     return found
 
 

@@ -1,15 +1,14 @@
-"""The passes of a causal trace: many facts, noises, layers and tokens in each, every row with its own.
+"""Activation patching in shared passes: many facts, noises, layers and tokens in each, a row for each.
 
 Nothing below a state that is put back is run again: passes begin at its block, with the hidden
-states that the noised run left there, where the model allows it (`resume`). What can be put back,
-and what noise is, stands in `causal`.
+states that the noised run left there, where the model allows it (`edit_harness.model.resume`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeAlias
@@ -23,25 +22,22 @@ from edit_harness.model.batch import Batch
 from edit_harness.model.hooks import Places
 from edit_harness.model.model import Model
 
-from . import causal
-from .causal import Fact, Method, Site, Traced
+from .method import Fact, Method, Site, Traced, noise, sites, spread
 
 
 def trace(model: Model, facts: Sequence[Fact], method: Method) -> Iterator[Traced]:
     """Yield what was traced of each fact, in order.
 
-    Raises `UsageError` and `PluginError` as `causal.sites` does, and `torch.OutOfMemoryError` where a
-    single text is too much.
+    Raises what `sites` raises, and `torch.OutOfMemoryError` where a single text is too much.
     """
-    places = causal.sites(model, method.kinds, method.window)
-    scale = method.noise * causal.spread(model)
-    group: list[Fact] = []
+    places = sites(model, method.kinds, method.window)
+    scale = method.noise * spread(model)
+    groups: list[list[Fact]] = [[]]
     for fact in facts:
-        if group and method.samples * sum(map(len, (*group, fact))) > model.batch_tokens:
-            yield from _Group(model, group, places, method, scale).traced()
-            group = []
-        group.append(fact)
-    if group:
+        if method.samples * sum(map(len, (*groups[-1], fact))) > model.batch_tokens:
+            groups.append([])
+        groups[-1].append(fact)
+    for group in filter(None, groups):
         yield from _Group(model, group, places, method, scale).traced()
 
 
@@ -64,37 +60,11 @@ class _Row:
 Around: TypeAlias = Callable[[Batch, Sequence[_Row]], AbstractContextManager[None]]
 
 
-@dataclass
-class _Lines:
-    """Vectors of all tokens of texts, one text after another, at several modules."""
-
-    starts: Sequence[int]
-    """Where each text's lines begin; at the end, how many there are."""
-    values: dict[str, Tensor] = field(default_factory=dict)
-
-    @classmethod
-    def of_lengths(cls, lengths: Sequence[int]) -> _Lines:
-        """Return room for texts of so many tokens."""
-        return cls([0, *accumulate(lengths)])
-
-    def numbers(self, texts: Sequence[int]) -> Tensor:
-        """Return the numbers of some texts' lines."""
-        return torch.cat([torch.arange(self.starts[i], self.starts[i + 1]) for i in texts])
-
-    def keep(self, name: str, lines: Tensor, values: Tensor) -> None:
-        """Keep vectors as lines of a module."""
-        if name not in self.values:
-            self.values[name] = values.new_empty(self.starts[-1], values.shape[-1])
-        self.values[name][lines.to(values.device)] = values
-
-    def get(self, name: str, lines: Tensor) -> Tensor:
-        """Return lines of a module."""
-        kept = self.values[name]
-        return kept[lines.to(kept.device)]
-
-
 class _Group:
-    """Facts whose states are held at once: the clean run's, and those that noised blocks begin with."""
+    """Facts whose states are held at once: the clean run's, and those that noised blocks begin with.
+
+    Either has a vector for each token of each text, one text after another, by module.
+    """
 
     def __init__(
         self,
@@ -105,22 +75,23 @@ class _Group:
         scale: float,
     ) -> None:
         self.model, self.facts, self.samples = model, facts, method.samples
-        lengths = [len(fact) for fact in facts]
-        self.clean = _Lines.of_lengths(lengths)
-        self.noised = _Lines.of_lengths([n for n in lengths for _ in range(self.samples)])
+        self.first = [0, *accumulate(map(len, facts))]
+        self.clean: dict[str, Tensor] = {}
+        self.noised: dict[str, Tensor] = {}
         self.starts: dict[int, list[Site]] = {}
+        seen = model.sees(max(map(len, facts)))  # else a sliding window counts its blocks
         for site in sites:
-            self.starts.setdefault(_start(model, site.block, max(lengths)), []).append(site)
+            begins = site.block and seen and model.begins(site.block)
+            self.starts.setdefault(site.block if begins else 0, []).append(site)
         module: Any = model.module
         self.embedding = module.get_input_embeddings()
         width = self.embedding.embedding_dim
-        self.noise = [scale * causal.noise(fact, method, width) for fact in facts]
+        self.noise = [scale * noise(fact, method, width) for fact in facts]
 
     @torch.no_grad()
     def traced(self) -> Iterator[Traced]:
         """Yield the facts' probabilities."""
-        whole = [_Row(i, fact, i) for i, fact in enumerate(self.facts)]
-        clean = self._run(whole, self._as_it_is)
+        clean = self._run([_Row(i, fact, i) for i, fact in enumerate(self.facts)], self._as_it_is)
         every = [(fact, i, s) for i, fact in enumerate(self.facts) for s in range(self.samples)]
         noised = self._run([_Row(n, *row) for n, row in enumerate(every)], self._forgetting)
         noised = noised.reshape(len(self.facts), self.samples)
@@ -142,25 +113,21 @@ class _Group:
             ]
             for kind in dict.fromkeys(s.kind for group in self.starts.values() for s in group)
         }
-        for start, places in self.starts.items():
-            rows = self._rows(places)
-            around = partial(self._put_back, start)
-            for row, probability in zip(rows, self._run(rows, around), strict=True):
+        for start, group in self.starts.items():
+            states = (
+                (fact, which, sample, site, token)
+                for site in group
+                for which, fact in enumerate(self.facts)
+                for sample in range(self.samples)
+                for token in range(fact.subject.start, len(fact.parts.prompt))
+            )
+            rows = [_Row(number, *state) for number, state in enumerate(states)]
+            probabilities = self._run(rows, partial(self._put_back, start))
+            for row, probability in zip(rows, probabilities, strict=True):
                 assert row.site is not None
                 where = row.sample, row.token, row.site.layer
                 found[row.site.kind][row.which][where] = probability
         return found
-
-    def _rows(self, places: Sequence[Site]) -> list[_Row]:
-        """Return a row for every state that is put back, at the subject's first token or after it."""
-        every = (
-            (fact, which, sample, site, token)
-            for site in places
-            for which, fact in enumerate(self.facts)
-            for sample in range(self.samples)
-            for token in range(fact.subject.start, len(fact.parts.prompt))
-        )
-        return [_Row(number, *row) for number, row in enumerate(every)]
 
     def _run(self, rows: Sequence[_Row], around: Around) -> np.ndarray:
         """Return the probability of each row's target in passes with something around them."""
@@ -169,8 +136,7 @@ class _Group:
         def run(some: Sequence[_Row]) -> None:
             batch = self.model.batch([row.fact.parts.inputs for row in some])
             with around(batch, some):
-                probabilities = self._probabilities(batch, some)
-            found[[row.number for row in some]] = probabilities
+                found[[row.number for row in some]] = self._probabilities(batch, some)
 
         passes.halved(self.model, rows, run)
         return found
@@ -184,32 +150,35 @@ class _Group:
         found = logits.log_softmax(-1).gather(1, wanted.to(logits.device)).double().cpu()
         return np.array([x.sum().exp() for x in found.split([len(p.target) for p in parts])])
 
+    def _tokens(
+        self, batch: Batch, rows: Sequence[_Row], *, noised: bool = False
+    ) -> tuple[Places, Tensor]:
+        """Return where all tokens of rows lie in a batch, and among the vectors that are held."""
+        at = [(i, token) for i, row in enumerate(rows) for token in range(len(row))]
+        first = [self.first[row.which] for row in rows]
+        if noised:
+            first = [
+                self.samples * start + row.sample * len(row)
+                for start, row in zip(first, rows, strict=True)
+            ]
+        lines = torch.tensor([first[i] + token for i, token in at])
+        return batch.places(*zip(*at, strict=True)), lines
+
     @contextmanager
     def _as_it_is(self, batch: Batch, rows: Sequence[_Row]) -> Iterator[None]:
         """Keep what comes out of the sites' modules."""
-        lines = self.clean.numbers([row.which for row in rows])
-        places = _tokens(batch, rows)
-        with ExitStack() as stack:
-            for name in {
-                name for group in self.starts.values() for s in group for name in s.modules
-            }:
-                keep = partial(self._keep, name, lines, places, len(rows))
-                stack.enter_context(hooks.registered(self._module(name), keep))
-            yield
+        places, lines = self._tokens(batch, rows)
 
-    def _keep(
-        self,
-        name: str,
-        lines: Tensor,
-        places: Places,
-        rows: int,
-        _: nn.Module,
-        __: Any,
-        output: Any,
-    ) -> None:
-        """Copy what comes out of a module at once: a model may add to it in place (Falcon)."""
-        whole = hooks.by_row(hooks.first(output), rows)
-        self.clean.keep(name, lines, whole[places.on(whole.device)])
+        def keep(name: str, _: nn.Module, __: Any, output: Any) -> None:
+            # Copied at once: a model may add to it in place (Falcon).
+            whole = hooks.by_row(hooks.first(output), len(rows))
+            _put(self.clean, name, self.first[-1], lines, whole[places.on(whole.device)])
+
+        with ExitStack() as stack:
+            every = (site for group in self.starts.values() for site in group)
+            for name in {name for site in every for name in site.modules}:
+                stack.enter_context(hooks.registered(self._module(name), partial(keep, name)))
+            yield
 
     @contextmanager
     def _forgetting(self, batch: Batch, rows: Sequence[_Row]) -> Iterator[None]:
@@ -218,9 +187,10 @@ class _Group:
         modules = [self._module(name) for name in names]
         with self._noising(batch, rows), hooks.inputs_of(modules, len(rows)) as seen:
             yield
-        lines = self.noised.numbers([row.which * self.samples + row.sample for row in rows])
+        places, lines = self._tokens(batch, rows, noised=True)
         for name, (found,) in zip(names, seen, strict=True):
-            self.noised.keep(name, lines, found[_tokens(batch, rows).on(found.device)])
+            size = self.samples * self.first[-1]
+            _put(self.noised, name, size, lines, found[places.on(found.device)])
 
     @contextmanager
     def _put_back(self, start: int, batch: Batch, rows: Sequence[_Row]) -> Iterator[None]:
@@ -229,8 +199,8 @@ class _Group:
             # Modules are found by their names while all blocks are there.
             for name in sorted({name for row in rows if row.site for name in row.site.modules}):
                 own = [i for i, row in enumerate(rows) if row.site and name in row.site.modules]
-                lines = [self.clean.starts[rows[i].which] + rows[i].token for i in own]
-                values = self.clean.get(name, torch.tensor(lines))
+                lines = torch.tensor([self.first[rows[i].which] + rows[i].token for i in own])
+                values = self.clean[name][lines.to(self.clean[name].device)]
                 places = batch.places(own, [rows[i].token for i in own])
                 stack.enter_context(_replacing(self._module(name), places, values, len(rows)))
             if start:
@@ -248,28 +218,21 @@ class _Group:
 
     def _entering(self, start: int, batch: Batch, rows: Sequence[_Row]) -> Tensor:
         """Return what goes into a block under each row's noise, rows by columns by width."""
-        lines = self.noised.numbers([row.which * self.samples + row.sample for row in rows])
-        found = self.noised.get(self.model.architecture.blocks[start], lines)
-        hidden = found.new_zeros(*batch.ids.shape, found.shape[-1])
-        hidden[_tokens(batch, rows).on(hidden.device)] = found
+        kept = self.noised[self.model.architecture.blocks[start]]
+        places, lines = self._tokens(batch, rows, noised=True)
+        hidden = kept.new_zeros(*batch.ids.shape, kept.shape[-1])
+        hidden[places.on(hidden.device)] = kept[lines.to(kept.device)]
         return hidden
 
     def _module(self, name: str) -> nn.Module:
         return self.model.module.get_submodule(name)
 
 
-def _start(model: Model, block: int, longest: int) -> int:
-    """Return the block where passes begin that change a block; 0 where they cannot begin later.
-
-    A model with a sliding window counts its blocks, so that none may be left out.
-    """
-    return block if block and model.sees(longest) and model.begins(block) else 0
-
-
-def _tokens(batch: Batch, rows: Sequence[_Row]) -> Places:
-    """Return where all tokens of rows lie, row after row."""
-    at = [(i, token) for i, row in enumerate(rows) for token in range(len(row))]
-    return batch.places(*zip(*at, strict=True))
+def _put(kept: dict[str, Tensor], name: str, size: int, lines: Tensor, values: Tensor) -> None:
+    """Keep vectors of a module, of which there will be ``size``."""
+    if name not in kept:
+        kept[name] = values.new_empty(size, values.shape[-1])
+    kept[name][lines.to(values.device)] = values
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from edit_harness import Request
 from edit_harness.model.digests import of_module
 from edit_harness.model.model import Model
 from edit_harness.testing.tiny import CONFIGS, tiny_model
-from edit_harness_plugins.commands.studies.trace import restoration
-from edit_harness_plugins.commands.studies.trace.causal import KINDS, Fact, Method
+from edit_harness_plugins.commands.studies.trace import passes
+from edit_harness_plugins.commands.studies.trace.method import KINDS, Fact, Method
 
 REQUESTS = [
     Request("The mother tongue of {} is", "Danielle", "French"),
@@ -30,7 +30,7 @@ def deep(family="gpt2", layers=4, dtype=torch.float64, **options):
 
 def traced(model, requests=REQUESTS, **method):
     facts = [Fact.of(model, request) for request in requests]
-    return list(restoration.trace(model, facts, Method(**{"samples": 2, **method})))
+    return list(passes.trace(model, facts, Method(**{"samples": 2, **method})))
 
 
 def one_by_one(model, requests=REQUESTS, **method):
@@ -88,9 +88,9 @@ def test_passes_begin_where_the_first_state_is_put_back_and_share_their_rows(mon
         return found
 
     facts = [Fact.of(model, REQUESTS[0])]
-    list(restoration.trace(model, facts, Method(samples=2)))  # what is tried once for a model
+    list(passes.trace(model, facts, Method(samples=2)))  # what is tried once for a model
     monkeypatch.setattr(Model, "logits", counted)
-    list(restoration.trace(model, facts, Method(samples=2)))
+    list(passes.trace(model, facts, Method(samples=2)))
     after = len(facts[0].parts.prompt) - facts[0].subject.start
     rows = 2 * after * len(KINDS)
     assert ran == [(1, 4), (2, 4), *((rows, 4 - layer) for layer in range(4))]
@@ -146,7 +146,7 @@ def test_putting_back_all_that_the_noise_reached_brings_the_answer_back():
     model = deep()
     fact = Fact.recalled(model, REQUESTS[2])
     assert fact.subject == range(len(fact) - 1, len(fact))  # one token, which the answer is read at
-    (one,) = restoration.trace(model, [fact], Method(samples=2))
+    (one,) = passes.trace(model, [fact], Method(samples=2))
     np.testing.assert_allclose(one.restored["hidden"][:, -1], one.clean, TOLERANCE)
     assert abs(one.noised - one.clean).min() > 1e-4 * one.clean
 

@@ -1,8 +1,7 @@
-"""What was traced, as effects with intervals: of one fact by token, of many by kind of token.
+"""Indirect effects with intervals: of one fact by token, of many facts by kind of token.
 
 The indirect effect of a state is by how much putting it back raises the probability of the object
-above that under noise; the total effect is what the noise takes away. Over the noises of one fact,
-or over facts, means and their intervals are those of `stats`. Tracing itself is in `causal`.
+above that under noise; the total effect is what the noise takes away.
 """
 
 from __future__ import annotations
@@ -10,27 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
 from edit_harness import stats
-from edit_harness.encoding import finite
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
 
-if TYPE_CHECKING:
-    from .causal import Fact, Traced
+from .method import Fact, Traced
 
 LEVEL = 0.99
 ROLES = (
-    "first subject token",
-    "middle subject tokens",
-    "last subject token",
-    "first subsequent token",
-    "further tokens",
-    "last token",
-)
+    "first subject token", "middle subject tokens", "last subject token",
+    "first subsequent token", "further tokens", "last token",
+)  # fmt: skip
 """Kinds of token, in the order of a prompt."""
 FIRST, MIDDLE, LAST, NEXT, FURTHER, END = ROLES
 WHAT = {"hidden": "a hidden state", "mlp": "MLP outputs", "attention": "attention outputs"}
@@ -44,10 +37,9 @@ SUBJECT_MARK = "*"
 
 @dataclass(frozen=True)
 class Effects:
-    """Estimates over noises of one fact, or over facts: ``over`` says which.
+    """Estimates over noises of one fact, or over facts: ``over`` says which. All are of probabilities.
 
-    All are of probabilities. ``indirect`` has rows by layers for each kind of state; an estimate
-    without a value, where no fact has such a token, is NaN with an n of 0.
+    ``indirect`` has rows by layers for each kind of state; where no fact has such a token, n is 0.
     """
 
     over: str
@@ -58,19 +50,6 @@ class Effects:
     noised: Estimate
     total: Estimate
     indirect: Mapping[str, Sequence[Sequence[Estimate]]]
-
-    def peak(self, kind: str, rows: range) -> tuple[str, int, Estimate] | None:
-        """Return the row and the layer of the largest indirect effect in some rows, and the effect.
-
-        None if no fact has tokens there.
-        """
-        every = [
-            (self.rows[row], layer, estimate)
-            for row in rows
-            for layer, estimate in enumerate(self.indirect[kind][row])
-            if estimate.n
-        ]
-        return max(every, key=lambda found: found[2].value, default=None)
 
 
 def of_fact(traced: Traced, tokens: Sequence[str]) -> Effects:
@@ -99,17 +78,10 @@ def roles(fact: Fact) -> list[str]:
     The subject's kinds come first where two fit: a subject of one token has its last one only, and
     a prompt that ends with its subject has no last token.
     """
-    end = len(fact.parts.prompt) - 1
-    last = fact.subject.stop - 1
-    found = []
-    for token in range(fact.subject.start, end + 1):
-        if token < last:
-            found.append(FIRST if token == fact.subject.start else MIDDLE)
-        elif token == last:
-            found.append(LAST)
-        else:
-            found.append(END if token == end else NEXT if token == last + 1 else FURTHER)
-    return found
+    size, behind = len(fact.subject), len(fact.parts.prompt) - fact.subject.stop
+    subject = [FIRST, *[MIDDLE] * (size - 2), LAST] if size > 1 else [LAST]
+    after = [NEXT, *[FURTHER] * (behind - 2), END] if behind > 1 else [END] * behind
+    return subject + after
 
 
 def _by_role(traced: Traced, kind: str) -> np.ndarray:
@@ -129,7 +101,7 @@ def _estimated(
     noised: np.ndarray,
     indirect: Mapping[str, np.ndarray],
 ) -> Effects:
-    """Return the estimates of values whose first axis has the units."""
+    """Return the estimates of values by noise or fact, which is their first axis."""
     columns = {"clean": clean, "noised": noised, "total": clean - noised}
     for kind, values in indirect.items():
         for row, layer in np.ndindex(values.shape[1:]):
@@ -150,39 +122,41 @@ def _estimated(
 def maps(effects: Effects, window: int) -> list[HeatMap]:
     """Return a heat map for each kind of state; all have one scale, from 0 to the largest effect."""
     every = [e.value for grid in effects.indirect.values() for line in grid for e in line if e.n]
-    return [_map(effects, kind, window, max(every)) for kind in effects.indirect]
-
-
-def _map(effects: Effects, kind: str, window: int, most: float) -> HeatMap:
-    grid = effects.indirect[kind]
-    around = "" if kind == "hidden" or window == 1 else f" of {window} layers around each"
     average = "Average indirect effect" if effects.over == "facts" else "Indirect effect"
-    return HeatMap(
-        f"{average} of {WHAT[kind]}{around}",
-        effects.rows,
-        [str(i) for i in range(len(grid[0]))],
-        [[e.value if e.n else None for e in line] for line in grid],
-        x="layer",
-        y="token",
-        form="z.2f",
-        note=_peaks(effects, kind),
-        least=0.0,
-        most=max(most, 0.0),
-    )
+    made = []
+    for kind, grid in effects.indirect.items():
+        around = "" if kind == "hidden" or window == 1 else f" of {window} layers around each"
+        made.append(
+            HeatMap(
+                f"{average} of {WHAT[kind]}{around}",
+                effects.rows,
+                [str(i) for i in range(len(grid[0]))],
+                [[e.value if e.n else None for e in line] for line in grid],
+                x="layer",
+                y="token",
+                form="z.2f",
+                note=_peaks(effects, kind),
+                least=0.0,
+                most=max(0.0, *every),
+            )
+        )
+    return made
 
 
 def _peaks(effects: Effects, kind: str) -> str:
     """Return the largest effects at the subject and after it: ROME's early and late site."""
-    places = {
-        "at the subject": effects.subject,
-        "after it": range(effects.subject.stop, len(effects.rows)),
-    }
-    found = {where: effects.peak(kind, rows) for where, rows in places.items()}
-    parts = (
-        f"{where}: {shown(peak[2])}, {peak[0].strip()}, layer {peak[1]}"
-        for where, peak in found.items()
-        if peak
-    )
+    after = range(effects.subject.stop, len(effects.rows))
+    parts = []
+    for where, rows in (("at the subject", effects.subject), ("after it", after)):
+        found = [
+            (estimate.value, effects.rows[row].strip(), layer, estimate)
+            for row in rows
+            for layer, estimate in enumerate(effects.indirect[kind][row])
+            if estimate.n
+        ]
+        if found:
+            _, name, layer, estimate = max(found, key=lambda each: each[0])
+            parts.append(f"{where}: {shown(estimate)}, {name}, layer {layer}")
     return "largest " + "; ".join(parts)
 
 
@@ -204,24 +178,16 @@ def doubt(effects: Effects) -> str:
     return ""
 
 
-def as_json(effects: Effects) -> dict[str, Any]:
+def as_data(effects: Effects) -> dict[str, Any]:
     """Return all estimates as data, of each its value, interval and how many it is over."""
+    chance = {"clean": effects.clean, "noised": effects.noised, "total_effect": effects.total}
     return {
         "over": effects.over,
         "level": LEVEL,
-        "probability": {
-            "clean": _fields(effects.clean),
-            "noised": _fields(effects.noised),
-            "total_effect": _fields(effects.total),
-        },
+        "probability": {name: vars(estimate) for name, estimate in chance.items()},
         "rows": list(effects.rows),
         "indirect_effects": {
-            kind: [[_fields(e) for e in line] for line in grid]
+            kind: [[vars(e) for e in line] for line in grid]
             for kind, grid in effects.indirect.items()
         },
     }
-
-
-def _fields(estimate: Estimate) -> dict[str, float | int | None]:
-    """Return an estimate as data; what there is not is none."""
-    return cast(dict[str, float | int | None], finite(vars(estimate)))

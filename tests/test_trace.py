@@ -11,8 +11,9 @@ from edit_harness.cli import main
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.studies.trace import causal, tracing
-from edit_harness_plugins.commands.studies.trace.mediation import LAST, ROLES
+from edit_harness_plugins.commands.studies.trace import trace as command
+from edit_harness_plugins.commands.studies.trace.effects import LAST, ROLES
+from edit_harness_plugins.commands.studies.trace.method import Fact, Method
 
 FACT = ("--prompt", "{} plays the sport of", "--subject", "Lionel Messi")
 HOSTILE = "<script>\x1b[31m"
@@ -118,17 +119,11 @@ def test_a_target_may_be_given(tell):
 
 
 def test_what_there_is_nothing_to_trace_of_is_said(tell):
-    prompt = ("--prompt", "Lionel Messi plays; {} plays the sport of", "--subject", "Lionel Messi")
-    args = (*prompt, "--target", "tennis", "--samples", 2, "--kinds", "hidden")
-    notes = [
-        "the target is not what the model answers first: football",
-        "the subject is in the prompt once more, where no noise is put on it",
-        "the noise takes away less than 0.05: there is next to nothing to bring back",
-    ]
-    found = json.loads(tell(*args, "--json").stdout)
-    assert found["notes"] == notes
+    args = (*FACT, "--target", "tennis", "--samples", 2, "--kinds", "hidden")
+    note = "the noise takes away less than 0.05: there is next to nothing to bring back"
+    assert json.loads(tell(*args, "--json").stdout)["notes"] == [note]
     lines = tell(*args).stdout.splitlines()
-    assert sum(line.startswith("note     ") for line in lines) == 3
+    assert sum(line.startswith("note     ") for line in lines) == 1
     assert not any(line.endswith(" ") for line in lines[: lines.index("")])
     assert json.loads(tell(*FACT, "--samples", 2, "--json").stdout)["notes"] == []
 
@@ -183,14 +178,14 @@ def test_only_known_facts_are_traced_each_once_until_there_are_enough(pocket):
     wrong = Request("{} plays the game of", "Lionel Messi", "tennis", "chess")
     without = Request("{} lives in", "Ada", "Oslo")
     asked = [wrong, without, true[0], true[0], true[1]]
-    found = tracing.known(pocket, asked, None, "mine")
+    found = command.known(pocket, asked, None, "mine")
     assert [fact.text for fact in found.facts] == [request.text for request in true]
-    assert found.line(pocket) == (
+    assert found.line == (
         "2 of the first 3 facts of mine: the model answers their true object first"
     )
-    assert tracing.known(pocket, asked, 1, "mine").asked == 2
+    assert command.known(pocket, asked, 1, "mine").asked == 2
     with pytest.raises(DataError, match="knows none of the 1 fact of mine that have") as error:
-        tracing.known(pocket, [wrong, without], None, "mine")
+        command.known(pocket, [wrong, without], None, "mine")
     assert error.value.code == 4
 
 
@@ -198,11 +193,11 @@ def test_a_text_that_memory_does_not_hold_is_told(monkeypatch):
     import torch
 
     model = tiny_model()
-    fact = causal.Fact.of(model, Request("{} lives in", "Ada", "Paris"))
+    fact = Fact.of(model, Request("{} lives in", "Ada", "Paris"))
 
     def full(*_, **__):
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(type(model), "logits", full)
     with pytest.raises(ResourceError, match="the states of a fact do not fit the memory of cpu"):
-        tracing.traced(model, [fact], causal.Method(samples=1))
+        command.traced(model, [fact], Method(samples=1))

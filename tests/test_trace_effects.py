@@ -11,9 +11,8 @@ from scipy import stats as scipy_stats
 from edit_harness import stats
 from edit_harness.encoding import finite
 from edit_harness.model.tokens import Continuation
-from edit_harness_plugins.commands.studies.trace import mediation
-from edit_harness_plugins.commands.studies.trace.causal import Fact, Traced
-from edit_harness_plugins.commands.studies.trace.mediation import (
+from edit_harness_plugins.commands.studies.trace import effects
+from edit_harness_plugins.commands.studies.trace.effects import (
     END,
     FIRST,
     FURTHER,
@@ -22,6 +21,7 @@ from edit_harness_plugins.commands.studies.trace.mediation import (
     NEXT,
     ROLES,
 )
+from edit_harness_plugins.commands.studies.trace.method import Fact, Traced
 
 LAYERS = 3
 
@@ -52,12 +52,12 @@ def traced(tokens, subject, noises=4, seed=0, clean=0.9):
     ],
 )
 def test_each_token_from_the_subject_on_is_of_one_kind(tokens, subject, expected):
-    assert mediation.roles(fact(tokens, subject)) == expected
+    assert effects.roles(fact(tokens, subject)) == expected
 
 
 def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
     traces = [traced(8, range(1, 5), seed=1), traced(3, range(1), seed=2)]
-    found = mediation.of_facts(traces)
+    found = effects.of_facts(traces)
     assert (found.over, found.rows) == ("facts", ROLES)
     one, other = (t.restored["mlp"] - t.noised[:, None, None] for t in traces)
     last = found.indirect["mlp"][ROLES.index(LAST)][2]
@@ -70,17 +70,14 @@ def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
 
 
 def test_a_kind_that_no_fact_has_is_missing_and_is_no_peak():
-    found = mediation.of_facts([traced(2, range(1), seed=s) for s in range(12)])
+    found = effects.of_facts([traced(2, range(1), seed=s) for s in range(12)])
     missing = found.indirect["hidden"][ROLES.index(MIDDLE)][0]
     assert missing.n == 0
     assert math.isnan(missing.value)
-    heat = mediation.maps(found, 1)[0]
+    heat = effects.maps(found, 1)[0]
     assert heat.values[ROLES.index(MIDDLE)] == [None] * LAYERS
-    row, layer, peak = found.peak("hidden", found.subject)
-    assert row == LAST
-    assert peak.value == max(e.value for e in found.indirect["hidden"][ROLES.index(LAST)])
-    assert found.indirect["hidden"][ROLES.index(LAST)][layer] == peak
-    only = finite(mediation.as_json(found))["indirect_effects"]["hidden"][ROLES.index(MIDDLE)][0]
+    assert f"{LAST}, layer " in heat.note
+    only = finite(effects.as_data(found))["indirect_effects"]["hidden"][ROLES.index(MIDDLE)][0]
     assert json.loads(json.dumps(only, allow_nan=False)) == {
         "value": None, "low": None, "high": None, "n": 0
     }  # fmt: skip
@@ -88,7 +85,7 @@ def test_a_kind_that_no_fact_has_is_missing_and_is_no_peak():
 
 def test_intervals_are_those_of_stats_over_facts():
     traces = [traced(2, range(1), seed=s) for s in range(30)]
-    found = mediation.of_facts(traces)
+    found = effects.of_facts(traces)
     values = np.array([(t.restored["mlp"][:, 1, 0] - t.noised).mean() for t in traces])
     alone = stats.estimates({"x": values}, stats.column_means)["x"]
     shown = found.indirect["mlp"][ROLES.index(END)][0]
@@ -98,7 +95,7 @@ def test_intervals_are_those_of_stats_over_facts():
 
 def test_effects_of_one_fact_are_by_token_and_over_its_noises():
     one = traced(4, range(1, 3), noises=20)
-    found = mediation.of_fact(one, ["The", " Sp", "ace", " is"])
+    found = effects.of_fact(one, ["The", " Sp", "ace", " is"])
     assert found.rows == ("The", " Sp*", "ace*", " is")
     assert (found.clean.value, found.clean.n) == (0.9, 1)
     assert found.total.n == 20
@@ -112,7 +109,7 @@ def test_maps_share_one_scale_and_say_where_the_peaks_are():
     one = traced(4, range(1, 3))
     one.restored["mlp"][:, 2, 1] = one.noised + 0.8
     one.restored["hidden"][:, 3, 2] = one.noised + 0.6
-    hidden, mlp = mediation.maps(mediation.of_fact(one, ["The", " Sp", "ace", " is"]), 2)
+    hidden, mlp = effects.maps(effects.of_fact(one, ["The", " Sp", "ace", " is"]), 2)
     assert hidden.scale == mlp.scale == (0.0, pytest.approx(0.8))
     assert hidden.title == "Indirect effect of a hidden state"
     assert mlp.title == "Indirect effect of MLP outputs of 2 layers around each"
@@ -123,36 +120,36 @@ def test_maps_share_one_scale_and_say_where_the_peaks_are():
 
 def test_a_prompt_that_ends_with_its_subject_has_no_peak_after_it():
     one = traced(3, range(1, 3))
-    (note, _) = (m.note for m in mediation.maps(mediation.of_fact(one, ["a", "b", "c"]), 1))
+    (note, _) = (m.note for m in effects.maps(effects.of_fact(one, ["a", "b", "c"]), 1))
     assert "after it" not in note
 
 
 def test_one_noise_has_no_interval():
     one = traced(3, range(1), noises=1)
-    found = mediation.of_fact(one, ["a", "b", "c"])
-    assert mediation.shown(found.noised) == f"{one.noised[0]:.2f}"
-    assert mediation.shown(replace(found.noised, value=-0.001)) == "0.00"
+    found = effects.of_fact(one, ["a", "b", "c"])
+    assert effects.shown(found.noised) == f"{one.noised[0]:.2f}"
+    assert effects.shown(replace(found.noised, value=-0.001)) == "0.00"
 
 
 def test_intervals_of_few_noises_stay_within_what_a_probability_can_be():
     own = replace(traced(2, range(1), noises=2), noised=np.array([0.01, 0.11]), clean=0.99)
-    found = mediation.of_fact(own, ["Ada", " lives"])
+    found = effects.of_fact(own, ["Ada", " lives"])
     most = scipy_stats.beta.ppf(0.995, 2 * 0.06 + 1, 2 - 2 * 0.06)  # as of a share of 0.06 of 2
-    assert mediation.shown(found.noised) == f"0.06 (0.00 to {most:.2f})"
+    assert effects.shown(found.noised) == f"0.06 (0.00 to {most:.2f})"
     least = 2 * scipy_stats.beta.ppf(0.005, 2 * 0.965, 3 - 2 * 0.965) - 1  # and of 0.93, in -1 to 1
-    assert mediation.shown(found.total) == f"0.93 ({least:.2f} to 1.00)"
-    assert mediation.shown(found.clean) == "0.99"
-    clean = mediation.as_json(found)["probability"]["clean"]
+    assert effects.shown(found.total) == f"0.93 ({least:.2f} to 1.00)"
+    assert effects.shown(found.clean) == "0.99"
+    clean = finite(effects.as_data(found))["probability"]["clean"]
     assert clean == {"value": 0.99, "low": None, "high": None, "n": 1}
 
 
 def test_a_total_effect_that_is_small_or_may_be_chance_is_doubted():
-    own = mediation.of_facts([traced(2, range(1), seed=s) for s in range(12)])
-    assert mediation.doubt(own) == ""
+    own = effects.of_facts([traced(2, range(1), seed=s) for s in range(12)])
+    assert effects.doubt(own) == ""
     small, unsure, alone = (
         replace(own, total=stats.Estimate(*numbers))
         for numbers in ((0.04, 0.03, 0.05, 12), (0.3, -0.1, 0.7, 12), (0.3, 0.3, 0.3, 1))
     )
-    assert mediation.doubt(small).startswith("the noise takes away less than 0.05")
-    assert mediation.doubt(unsure).startswith("the total effect may be chance")
-    assert mediation.doubt(alone) == ""
+    assert effects.doubt(small).startswith("the noise takes away less than 0.05")
+    assert effects.doubt(unsure).startswith("the total effect may be chance")
+    assert effects.doubt(alone) == ""

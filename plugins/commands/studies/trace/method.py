@@ -1,18 +1,14 @@
-"""Causal tracing: through which states of a model a fact is recalled (Meng et al., 2022, section 2).
+"""The method of a causal trace: facts, states that are put back, and noise (Meng et al., 2022, section 2).
 
 A prompt is run clean, and again with noise on the embeddings of its subject, which is forgotten by
 that. Then one state of the noised run after the other is put back to what it was in the clean one:
 the output of a block at one token, or the outputs of the MLPs, or attentions, of a window of
 layers. The probability of the object says what each state brings back.
-
-Here stands what facts, states and noise are. The passes are in `restoration`; what is made of their
-numbers is in `mediation`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,8 +37,6 @@ class Fact:
     text: str
     parts: Continuation
     subject: range
-    again: bool = False
-    """Whether the prompt names the subject a second time, where no noise is put on it."""
 
     def __len__(self) -> int:
         """Return how many tokens the model reads."""
@@ -52,8 +46,7 @@ class Fact:
     def of(cls, model: Model, request: Request) -> Fact:
         """Return a request's fact, the target being ``target_new``. Raises `DataError`."""
         parts = model.tokens.split(request.text, request.target_new)
-        subject = _subject(model, request, request.target_new)
-        return cls(request.text, parts, subject, _again(request))
+        return cls._of(model, request, parts, request.target_new)
 
     @classmethod
     def recalled(cls, model: Model, request: Request) -> Fact:
@@ -62,21 +55,24 @@ class Fact:
         batch = model.batch([ids])
         with torch.no_grad():
             logits = model.logits(batch, batch.places([0], [len(ids) - 1]))
-        parts = Continuation(ids, (int(logits[0].argmax()),))
-        return cls(request.text, parts, _subject(model, request, ""), _again(request))
+        return cls._of(model, request, Continuation(ids, (int(logits[0].argmax()),)), "")
+
+    @classmethod
+    def _of(cls, model: Model, request: Request, parts: Continuation, target: str) -> Fact:
+        first = model.tokens.fact_token("subject_first", request, target=target)
+        last = model.tokens.subject_last(request, target=target)
+        return cls(request.text, parts, range(first, last + 1))
 
 
 @dataclass(frozen=True)
 class Method:
-    """How facts are traced.
-
-    ``window`` layers are put back at once, of MLPs and of attentions; ``noise`` is the standard
-    deviation of the noise in those of the model's embeddings, see `spread`.
-    """
+    """How facts are traced."""
 
     kinds: Sequence[str] = KINDS
     window: int = 1
+    """How many layers are put back at once, of MLPs and of attentions."""
     noise: float = 3.0
+    """The standard deviation of the noise in those of the model's embeddings, see `spread`."""
     samples: int = 10
     seed: int = 0
 
@@ -135,8 +131,8 @@ def sites(model: Model, kinds: Sequence[str], window: int) -> list[Site]:
             try:
                 modules = tuple(map(named[kind], range(first, last)))
             except PluginError as error:
-                remedy = "trace what it has, such as --kinds hidden"
-                raise PluginError(error.cause, remedy) from None
+                error.remedy = "trace what it has, such as --kinds hidden"
+                raise
             found.append(Site(kind, layer, first, modules))
     return found
 
@@ -166,15 +162,3 @@ def noise(fact: Fact, method: Method, width: int) -> Tensor:
     seed = int.from_bytes(hashlib.sha256(what.encode()).digest()[:8], "big") >> 1
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(method.samples, len(fact.subject), width, generator=generator)
-
-
-def _subject(model: Model, request: Request, target: str) -> range:
-    """Return the tokens of a request's subject in its prompt."""
-    first = model.tokens.fact_token("subject_first", request, target=target)
-    return range(first, model.tokens.subject_last(request, target=target) + 1)
-
-
-def _again(request: Request) -> bool:
-    """Tell whether a prompt has its subject, as a word of its own, beside the place for it."""
-    subject = re.escape(request.subject)
-    return bool(re.search(rf"(?<!\w){subject}(?!\w)", request.prompt, re.IGNORECASE))
