@@ -169,8 +169,8 @@ CONTAINERS = {
     "empty": (bytes_of(b""), "no .zip that can be read"),
     "no archive": (bytes_of(b"\x7fELF" + bytes(1000)), "no .zip that can be read"),
     "nothing": (lambda path: path, "no .zip that can be read: .*No such file"),
-    "a pipe": (pipe, "no regular file"),
-    "a real folder": (lambda path: path.mkdir() or path, "no regular file"),
+    "a pipe": (pipe, "no file: `edit-harness submit RUN` makes a bundle"),
+    "a real folder": (lambda path: path.mkdir() or path, "no file: `edit-harness submit RUN`"),
 }
 
 

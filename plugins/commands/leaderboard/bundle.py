@@ -161,7 +161,7 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
     try:
         status = bundle.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise Rejected("no regular file")
+            raise Rejected("no file: `edit-harness submit RUN` makes a bundle, a .zip")
         if status.st_size > limits.compressed:
             raise Rejected(f"{status.st_size:,} bytes, more than {limits.compressed:,}")
         with zipfile.ZipFile(bundle) as archive:
