@@ -119,9 +119,9 @@ def documents(evidence: Evidence) -> Iterator[str]:
         yield "submission.json is of another run: fingerprint"
     if manifest.shard:
         yield "manifest.json is of a shard of a run: merge makes the whole of it"
-    named = [identity.editor, identity.task, *([identity.judge] if identity.judge else [])]
-    texts = [text for each in named for text in (each.name, each.version)]
-    if any(len(text) > LONGEST for text in (manifest.label, manifest.model.name, *texts)):
+    editor, task, judge = identity.editor, identity.task, identity.judge or identity.editor
+    names = [editor.name, editor.version, task.name, task.version, judge.name, judge.version]
+    if any(len(name) > LONGEST for name in (manifest.label, manifest.model.name, *names)):
         yield f"manifest.json: a name has more than {LONGEST} characters"
     evidence.files.results()
     _ = evidence.cases

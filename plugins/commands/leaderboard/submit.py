@@ -40,9 +40,9 @@ def submit(
 
     ``said`` is what the submitter says: contact, licence, source, tuned_on.
     """
-    for key in ("contact", "licence", "tuned_on"):
-        if not said[key].strip():
-            flag = key.replace("_", "-")
+    for name in ("contact", "licence", "tuned_on"):
+        if not said[name].strip():
+            flag = name.replace("_", "-")
             raise UsageError(f"--{flag} is empty", "none, if there is nothing to say")
     folder = RunFolder.at(run)
     made = Run.read(folder, own_metrics(plugins, folder))
