@@ -90,15 +90,15 @@ COMMANDS = {
     },
     "Publish": {
         "leaderboard": (
-            "commands.leaderboard.board:leaderboard",
+            "commands.leaderboard:leaderboard",
             "Baselines that bundles are checked against, and the page that shows them.",
         ),
         "submit": (
-            "commands.leaderboard.board:submit",
+            "commands.leaderboard:submit_command",
             "Make the bundle of a finished run that a leaderboard takes.",
         ),
         "verify": (
-            "commands.leaderboard.board:verify",
+            "commands.leaderboard:verify_command",
             "Check bundles; exit code 6 if one is rejected.",
         ),
     },
@@ -153,9 +153,9 @@ def edit_harness_check_answers(
     answered: Callable[[], Iterator[tuple[Case, Sequence[Answer | None]]]],
 ) -> str:
     """Compare them with the baseline that the model brings along."""
-    from .leaderboard import baselines
+    from .leaderboard import baseline
 
-    return baselines.mismatch(source, identity, answered())
+    return baseline.mismatch(source, identity, answered())
 
 
 @hookimpl

@@ -147,7 +147,7 @@ class Reproduction:
         if not apart(printed[0], printed[1], n, contents.level):
             return Ruling(APART, f"as printed they differ by no more than chance (n = {n})")
         if (two, one) not in self._contrasts:
-            contrasts = Pairing(two, one, two.metrics).contrasts
+            contrasts = Pairing(two, one).contrasts
             self._contrasts[two, one] = {each.name: each for each in contrasts}
         contrast = self._contrasts[two, one].get(contents.table.measures[higher.column])
         if contrast is None:

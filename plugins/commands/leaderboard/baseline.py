@@ -1,8 +1,7 @@
-"""What a model answers to a task's cases before any edit, published: a file of JSON Lines to compare with.
+"""A baseline: what an unedited model answers to a task's cases, published as a file of JSON Lines.
 
 It shows that a run was of this model, on these cases, asked in this way; it says nothing of what comes
-after an edit. Log-probabilities are rounded to far less than what machines may differ by. This module
-needs no torch; `edit_harness_plugins.commands.leaderboard.baselining` makes the files.
+after an edit. This module needs no torch; `build` makes the files.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +24,18 @@ from edit_harness.interfaces import ModelSource
 
 FORMAT = 1
 UNIT = 1e-5
-"""What log-probabilities are stored in whole numbers of, in nats."""
-LEAST = -1e9
-"""The lowest log-probability that is stored, in nats; what a stranger writes may be lower."""
-TOLERANCE: Mapping[str, float] = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
-"""How far two honest measurements of a target's log-probability may be apart, in nats, by dtype."""
+"""What log-probabilities are stored in whole numbers of, in nats: machines differ by more."""
+PRECISION = "float32"
+"""The one dtype of runs that are no previews."""
+TOLERANCE = 1e-4
+"""How far two honest measurements of a target's log-probability may be apart, in nats."""
 SHARE = 0.999
 """How many of the values have to be within the tolerance."""
-HEADER = ("model", "config", "tokenizer", "dtype", "task", "version", "data")
+PLACE = ("model", "dtype", "task", "version", "data")
+HEADER = (*PLACE, "config", "tokenizer")
 """What a header says; and ``name``, under which the model is published, empty in those that have none."""
-Place = tuple[str, str, str, str, str]
-"""Model's digest, dtype, task, its version, digest of its data."""
+Answered = Iterable[tuple[Case, Sequence[Answer | None]]]
+MAKE = "make one: edit-harness leaderboard baseline -m MODEL -t TASK --out FILE"
 
 
 @dataclass(frozen=True)
@@ -62,48 +61,8 @@ class Baseline:
     header: Mapping[str, str]
     lines: Mapping[str, Line]
 
-    @property
-    def place(self) -> Place:
-        """What it is the baseline of."""
-        h = self.header
-        return h["model"], h["dtype"], h["task"], h["version"], h["data"]
 
-    @property
-    def tolerance(self) -> float:
-        """How far values may be from it, in nats."""
-        return TOLERANCE.get(self.header["dtype"], 0.0)
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How a run's answers before its edits compare with a baseline, value by value."""
-
-    values: int
-    beyond: int
-    """Values that are not within the tolerance."""
-    worst: float
-    """The largest difference, in nats; infinite where a text or a token is another one."""
-    where: str
-    """The id of its case."""
-    mean: float
-    """The mean difference of log-probabilities, in nats."""
-    tolerance: float
-
-    @property
-    def good(self) -> bool:
-        """Whether it can have been the same model: few values beyond, and no drift of the rest."""
-        few = self.beyond <= (1 - SHARE) * self.values
-        return few and not self.mean > self.tolerance / 10
-
-    def __str__(self) -> str:
-        return (
-            f"{self.beyond} of {self.values} values before the edits are not those of the baseline "
-            f"(worst {self.worst:.3g} nats, case {self.where!r}; mean {self.mean:.2g}; allowed "
-            f"{self.tolerance:g})"
-        )
-
-
-def place_of(identity: Identity) -> Place:
+def place_of(identity: Identity) -> tuple[str, ...]:
     """Return what a run's baseline is called, from what identifies the run."""
     model, task = identity.model, identity.task
     return model.digest, model.dtype, task.name, task.version, task.data
@@ -128,7 +87,7 @@ def line(case: Case, answers: Sequence[Answer | None]) -> Line:
 
 def _published(answer: Answer | None) -> Any:
     if isinstance(answer, Scores):
-        return [round(max(_sum(part), LEAST) / UNIT) for part in answer.logprobs]
+        return [round(_sum(part) / UNIT) for part in answer.logprobs]
     return _short(answer.text) if isinstance(answer, Text) else None
 
 
@@ -141,41 +100,41 @@ def _short(data: Any) -> str:
     return f"{zlib.crc32(dumps(data).encode()):08x}"
 
 
-def agreement(
-    baseline: Baseline, answered: Iterable[tuple[Case, Sequence[Answer | None]]]
-) -> Agreement:
-    """Compare what cases were answered before the edits; those that are not in the baseline count not.
+def disagreement(baseline: Baseline, answered: Answered) -> str:
+    """Say how answers before the edits cannot be the same model's; empty if they can.
 
-    Which token is likeliest is compared in full precision alone: rounding decides it elsewhere.
+    Few values may be beyond the tolerance, and the rest may not drift. Cases that are not in the baseline
+    count not.
     """
-    differences: list[tuple[float, str]] = []
+    found: list[tuple[float, str]] = []
     for case, answers in answered:
         if (published := baseline.lines.get(case.id)) is not None and answers:
-            exact = baseline.header["dtype"] == "float32"
-            found = _differences(published, line(case, answers), answers, exact=exact)
-            differences += [(difference, case.id) for difference in found]
-    finite = [difference for difference, _ in differences if math.isfinite(difference)]
-    worst, where = max(differences, default=(0.0, ""))
-    return Agreement(
-        values=len(differences),
-        beyond=sum(not difference <= baseline.tolerance for difference, _ in differences),
-        worst=worst,
-        where=where,
-        mean=math.fsum(finite) / len(finite) if finite else 0.0,
-        tolerance=baseline.tolerance,
+            found += [
+                (off, case.id) for off in _differences(published, line(case, answers), answers)
+            ]
+    beyond = sum(not off <= TOLERANCE for off, _ in found)
+    finite = [off for off, _ in found if math.isfinite(off)]
+    mean = math.fsum(finite) / len(finite) if finite else 0.0
+    if beyond <= (1 - SHARE) * len(found) and not mean > TOLERANCE / 10:
+        return ""
+    worst, where = max(found)
+    return (
+        f"{beyond} of {len(found)} values before the edits are not those of the baseline (worst "
+        f"{worst:.3g} nats, case {where!r}; mean {mean:.2g}; allowed {TOLERANCE:g})"
     )
 
 
 def _differences(
-    published: Line, measured: Line, answers: Sequence[Answer | None], *, exact: bool
+    published: Line, measured: Line, answers: Sequence[Answer | None]
 ) -> Iterator[float]:
     """Yield how far each value is from what was published, in nats; infinity for another token or text."""
     if len(published.answers) != len(answers):
         yield math.inf
         return
-    if exact and published.likeliest:
-        yield 0.0 if published.likeliest == measured.likeliest else math.inf
-    for known, answer in zip(published.answers, answers, strict=True):
+    if published.likeliest:
+        same = [published.tokens, published.likeliest] == [measured.tokens, measured.likeliest]
+        yield 0.0 if same else math.inf
+    for known, answer, own in zip(published.answers, answers, measured.answers, strict=True):
         if isinstance(known, list) and isinstance(answer, Scores):
             if len(known) != len(answer.logprobs):
                 yield math.inf
@@ -183,7 +142,7 @@ def _differences(
             for number, part in zip(known, answer.logprobs, strict=True):
                 yield abs(number * UNIT - _sum(part))
         elif known is not None:
-            yield 0.0 if known == _published(answer) else math.inf
+            yield 0.0 if known == own else math.inf
 
 
 def write(path: Path, header: Mapping[str, str], lines: Iterable[Line]) -> None:
@@ -209,27 +168,20 @@ def header_of(path: Path) -> dict[str, str]:
     except OSError as error:
         raise DataError(f"the baseline {path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is no baseline: {error}", _MAKE) from None
+        raise DataError(f"{path} is no baseline: {error}", MAKE) from None
 
 
-_MAKE = "make one: edit-harness leaderboard baseline -m MODEL -t TASK --out FILE"
-
-
-@cache
 def read(path: Path) -> Baseline:
     """Return the baseline of a file. Raises `DataError` if it is none."""
     header = header_of(path)
     try:
         with path.open(encoding="ascii") as file:
             next(file)
-            lines = [_line(json.loads(text)) for text in file]
+            found = [json.loads(text) for text in file]
+        lines = [Line(**{**data, "answers": tuple(data.get("answers", ()))}) for data in found]
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"the baseline {path} is damaged: {error}", _MAKE) from None
+        raise DataError(f"the baseline {path} is damaged: {error}", MAKE) from None
     return Baseline(header, {each.id: each for each in lines})
-
-
-def _line(data: Mapping[str, Any]) -> Line:
-    return Line(**{**data, "answers": tuple(data.get("answers", ()))})
 
 
 def shipped(source: ModelSource) -> list[Path]:
@@ -237,26 +189,19 @@ def shipped(source: ModelSource) -> list[Path]:
     return sorted(Path(source.baselines).glob("*.jsonl")) if source.baselines else []
 
 
-def find(paths: Iterable[Path], place: Place) -> Baseline | None:
+def find(paths: Iterable[Path], place: tuple[str, ...]) -> Baseline | None:
     """Return the baseline of a model, a dtype and a task's data, if one of the files is it."""
     for path in paths:
         header = header_of(path)
-        names = ("model", "dtype", "task", "version", "data")
-        if tuple(header[name] for name in names) == place:
+        if tuple(header[name] for name in PLACE) == place:
             return read(path)
     return None
 
 
-def mismatch(
-    source: ModelSource,
-    identity: Identity,
-    answered: Iterable[tuple[Case, Sequence[Answer | None]]],
-) -> str:
+def mismatch(source: ModelSource, identity: Identity, answered: Answered) -> str:
     """Say how answers before the edits differ from the baseline that the model brings; empty if they agree.
 
     So too if it brings none for this task. ``identity`` is the run's, of its fingerprint.
     """
-    if (baseline := find(shipped(source), place_of(identity))) is None:
-        return ""
-    found = agreement(baseline, answered)
-    return "" if found.good else str(found)
+    known = find(shipped(source), place_of(identity))
+    return disagreement(known, answered) if known else ""

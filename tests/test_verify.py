@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
-from bundles import CASES, folder_of, honest, plugins
+from bundles import CASES, archive_of, honest, plugins
 from click.testing import CliRunner
 
 from edit_harness import Case, Choose, Probe, Regime, Request
@@ -18,12 +18,11 @@ from edit_harness.folder.manifests import TaskInfo
 from edit_harness.folder.records import Record
 from edit_harness.registry.fields import defaults
 from edit_harness.run import plan
-from edit_harness_plugins.commands.leaderboard import bundle, doubts, replay, verifying
+from edit_harness_plugins.commands.leaderboard import bundle, replay, verify
 from edit_harness_plugins.commands.leaderboard import site as pages
-from edit_harness_plugins.commands.leaderboard.building import badge, why
-from edit_harness_plugins.commands.leaderboard.checks import CHECKS
-from edit_harness_plugins.commands.leaderboard.consistency import flags
-from edit_harness_plugins.commands.leaderboard.findings import Finding, Report, shown
+from edit_harness_plugins.commands.leaderboard.build import badge, why
+from edit_harness_plugins.commands.leaderboard.bundle import Finding, Report, shown
+from edit_harness_plugins.commands.leaderboard.checks import CHECKS, flags
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +71,7 @@ def test_a_good_bundle_is_passed_and_told_as_json(bundled):
     (found,) = json.loads(printed)
     assert code == 0
     assert (found["good"], found["reached"], found["level"]) == (True, 2, 2)
-    numbers = [check.number for check in CHECKS if check.level <= 2]
+    numbers = [number for number in CHECKS if int(number[0]) <= 2]
     assert list(dict.fromkeys(each["check"] for each in found["findings"])) == numbers
 
 
@@ -80,7 +79,7 @@ def test_what_cannot_be_checked_is_not_passed(bundled):
     code, printed = edit_harness("verify", bundled[0])
     assert code == 6
     # Pocket's own sample is published, and these are twelve of its cases.
-    assert "is not the one published" in printed
+    assert "no baseline of this model, dtype and task's data is known here" in printed
 
 
 def test_a_replay_needs_a_beacon(bundled):
@@ -95,33 +94,17 @@ def test_a_replay_says_what_it_is_worth(bundled):
     code, printed = edit_harness("verify", good, *flags)
     assert code == 0
     assert f"replay   3 of 3 cases come out as submitted, of {CASES} in all" in printed
-    assert "1 % altered cases are met with a probability of 3.0 %" in printed
-    assert "5 % altered cases are met with a probability of 14.3 %" in printed
     assert "drawn by the beacon 'lottery', 3 asked for; --json names the cases" in printed
 
 
 def test_one_is_told_as_one():
     """A stranger's review: "and 1 answers of controls"."""
     tally = {"agree": 1, "cases": 1, "of": 1, "worst": 0.0, "beacon": "x", "asked": 1, "more": []}
-    flag = Finding("3.13", "declared", "flag", "odd")
-    made = Report("b", 4, [flag], replay={**tally, "controls": ["control:x"], "detection": {}})
-    said = verifying._conclusion(made)
+    flag = Finding("1.6", "statuses", "flag", "odd")
+    made = Report("b", 4, [flag], replay={**tally, "controls": ["control:x"]})
+    said = list(verify._lines(made))
     assert "         and 1 answer of controls" in said
     assert said[-1] == "level 4 is passed, 1 flag to look at"
-
-
-@pytest.mark.parametrize("mode", ["single", "batch"])
-@pytest.mark.parametrize("part", ["edit", "evaluate"])
-def test_the_cases_of_a_batch_share_the_time_of_their_edit(mode, part):
-    """A stranger's review: check 3.6 flagged every honest batch."""
-    rows = [
-        Record(str(i), "ok", {}, seconds={"edit": i + 1.0, "evaluate": i + 2.0, part: 0.245})
-        for i in range(doubts.MANY)
-    ]
-    evidence = types.SimpleNamespace(records=rows, regime=types.SimpleNamespace(mode=mode))
-    said = [flag.text for flag in doubts.times(evidence)]
-    shared = (mode, part) == ("batch", "edit")
-    assert said == [] if shared else said == [f"{part}: every case took exactly 0.245 s"]
 
 
 def test_a_file_that_is_no_baseline(bundled, tmp_path):
@@ -206,7 +189,7 @@ def test_badges(tally, name):
 def test_a_level_is_reached_when_all_below_are():
     unchecked = Finding("2.1", "metrics", "unchecked", "not bundled")
     assert Report("b", 3, [Finding("1.1", "identity", "passed"), unchecked]).reached == 1
-    assert Report("b", 3, [Finding("3.6", "times", "flag", "odd")]).good
+    assert Report("b", 3, [Finding("1.6", "statuses", "flag", "odd")]).good
     assert why(Report("b", 3, [unchecked])) == "check 2.1, metrics: not bundled"
 
 
@@ -248,56 +231,29 @@ def test_a_copy_with_worse_rows_replaces_nobody(bundled, tmp_path):
             one[0] -= 5.0
     worse.recompute()
     place, printed = board(tmp_path, baseline, a=honest_one, b=worse)
-    why = f"{CASES} of {CASES} rows of a.zip and b.zip differ by more than rounding, 0.001 nats"
-    assert f"differ   a.zip, b.zip: all are shown\ndiffer   {why}\n" in printed
-    runs = [path.read_text() for path in (place / "runs").iterdir()]
-    assert len(runs) == 2
-    assert all(why in page for page in runs)
-    assert (place / "index.html").read_text().count("<small>one of 2 that differ</small>") == 2
+    assert "rivals   a.zip, b.zip: the same run, all are shown\n" in printed
+    assert len(list((place / "runs").iterdir())) == 2
+    assert (place / "index.html").read_text().count("<small>one of 2 of the same run</small>") == 2
     data = json.loads((place / "results.json").read_text())
-    assert {entry["rival"] for entry in data["entries"]} == {"one of 2 that differ"}
+    assert {entry["rival"] for entry in data["entries"]} == {"one of 2 of the same run"}
     assert len({entry["page"] for entry in data["entries"]}) == 2
 
 
-def test_rivals_are_of_one_claim_and_each_is_told_its_own(bundled, tmp_path, site):
-    """A stranger's review: one altered digest hid a rival, and each was told the largest difference."""
+def test_rivals_are_of_one_claim(bundled, tmp_path, site):
+    """A stranger's review: one altered digest hid a rival. Equal answers are rivals, too."""
     _, baseline, honest_one = bundled
-    touched, worse, other = (honest_one.copy() for _ in range(3))
-    touched.rows[0]["after"][0]["logprobs"][0][0] -= 1e-7
+    copied, worse, other = (honest_one.copy() for _ in range(3))
+    copied.submission["contact"] = "b@example.org"
     worse.rows[0]["after"][0]["logprobs"][0][0] -= 5.0
     worse.manifest["identity"]["editor"]["provenance"]["statistics"] = "0" * 64
     worse.manifest["identity"]["code"] = [["edit-harness", "0" * 64]]
     worse.manifest["identity"]["together"] = "0" * 64
     other.manifest["identity"]["seed"] = 7
-    for forged in (touched, worse, other):
+    for forged in (copied, worse, other):
         forged.identify()
         forged.recompute()
-    board(tmp_path, baseline, a=honest_one, b=touched, c=worse, d=other)
-    near = f"0 of {CASES} rows of a.zip and b.zip differ by more than rounding, 0.001 nats"
-    far = f"1 of {CASES} rows of a.zip and c.zip differ by more than rounding, 0.001 nats"
-    notes = [[note for note in entry.notes if "rounding" in note] for entry in site.entries]
-    assert notes == [[near, far], [near], [far], []]
-    assert [entry.rival for entry in site.entries] == 3 * ["one of 3 that differ"] + [""]
-
-
-def test_a_plagiarised_bundle_is_one_entry_under_all_contacts(bundled, tmp_path):
-    """Items 22 and 26 of issue I: times may differ, answers do not; nobody knows whose was first."""
-    _, baseline, honest_one = bundled
-    copied, touched = honest_one.copy(), honest_one.copy()
-    copied.submission |= {"contact": "b@example.org", "tuned_on": "zsre"}
-    copied.rows[0]["seconds"] = {"edit": 1.5, "evaluate": 0.5}
-    touched.submission["contact"] = "c@example.org"
-    touched.rows[0]["after"][0]["logprobs"][0][0] -= 1e-7
-    touched.recompute()
-    place, printed = board(tmp_path, baseline, a=honest_one, b=copied, c=touched)
-    assert "same     a.zip, b.zip: one entry, as all answers are equal\n" in printed
-    assert f"0 of {CASES} rows of a.zip and c.zip differ by more than rounding" in printed
-    entries = json.loads((place / "results.json").read_text())["entries"]
-    assert sorted(entry["submission"]["contact"] for entry in entries) == [
-        "a@example.org; also b@example.org",
-        "c@example.org",
-    ]
-    assert {entry["submission"]["tuned_on"] for entry in entries} == {"pocket", "pocket; also zsre"}
+    board(tmp_path, baseline, a=honest_one, b=copied, c=worse, d=other)
+    assert [entry.rival for entry in site.entries] == 3 * ["one of 3 of the same run"] + [""]
 
 
 def test_a_line_break_in_a_name_feigns_no_line(bundled, tmp_path):
@@ -325,7 +281,7 @@ def test_the_site_has_what_passes_and_says_what_does_not(bundled, tmp_path, site
     place.mkdir()
     (place / "a.zip").write_bytes(good.read_bytes())
     (place / "b.zip").write_bytes(b"no")
-    folder_of(place / "c", {"manifest.json": b"{}"})
+    archive_of(place / "c.zip", {"manifest.json": b"{}"})
     reports = tmp_path / "reports"
     reports.mkdir()
     flags = ("--level", "4", "--beacon", "x", "-k", "2", "--json", "--baseline", baseline)
@@ -336,11 +292,10 @@ def test_the_site_has_what_passes_and_says_what_does_not(bundled, tmp_path, site
     )  # fmt: skip
     assert code == 6
     assert "left out b.zip: check 0.1, container: no .zip that can be read" in printed
-    assert [name for name, _ in site.rejected] == ["b.zip", "c"]
+    assert [name for name, _ in site.rejected] == ["b.zip", "c.zip"]
     (entry,) = site.entries
     assert (entry.badge, entry.run.label, site.n) == (f"replayed 2/{CASES}", "rome", [CASES])
     assert "editor" not in entry.submission  # it was submitted under its own name
-    assert entry.notes == []
     (told,) = json.loads((reports / "a.json").read_text())
     assert (told["replay"]["beacon"], told["replay"]["asked"]) == ("x", 2)
     assert len(told["replay"]["drawn"]) == 2
@@ -372,10 +327,8 @@ def test_a_board_shows_names_that_are_vouched_for(bundled, tmp_path, site):
     said = {name: text for name, text in entry.submission.items() if "submitted" in name}
     assert said == {
         "editor, as submitted": "my-new-sota",
-        "model, as submitted": "meta-llama/Llama-3-70B",
-        "preset, as submitted": "of the paper",
+        "model, as submitted": "Llama",
     }
-    assert len(entry.notes) == 4
     site.odd = True
     _, printed = edit_harness(
         "leaderboard", "build", tmp_path / "in", "--out", tmp_path / "site", "--baseline", baseline
@@ -388,7 +341,7 @@ def test_a_bundle_that_is_not_there():
     code, printed = edit_harness("verify", "none.zip")
     assert (code, printed) == (
         2,
-        "error: there is no bundle none.zip\n       name a .zip, or a folder of its files\n",
+        "error: there is no bundle none.zip\n       name a .zip\n",
     )
 
 
@@ -411,7 +364,7 @@ def test_a_replay_opens_no_path_of_a_bundle(bundled, tmp_path):
     other.identify()
     other.recompute()
     os.mkfifo(tmp_path / "pipe")
-    path = other.folder(tmp_path / "bundle")
+    path = other.archive(tmp_path / "bundle.zip")
     flags = ("--level", "4", "--beacon", "x", "--baseline", baseline, "--seconds", "120")
     code, printed = edit_harness("verify", path, *flags)
     assert code == 6
@@ -430,8 +383,7 @@ def test_an_editor_under_the_name_of_another_is_rejected(bundled, tmp_path, kept
         del editor["fields"]["context_count"]
     other.identify()
     other.recompute()
-    (tmp_path / "in").mkdir()
-    path = other.folder(tmp_path / "in" / "b")
+    path = other.archive(tmp_path / "b.zip")
     flags = ("--level", "4", "--beacon", "x", "-k", "1", "--baseline", baseline)
     code, printed = edit_harness("verify", path, *flags)
     assert code == 6
@@ -442,20 +394,6 @@ def test_an_editor_under_the_name_of_another_is_rejected(bundled, tmp_path, kept
         else "has field context_count, not stated"
     )
     assert why in printed
-    flags = ("--out", tmp_path / "site", "--baseline", baseline)
-    code, printed = edit_harness("leaderboard", "build", tmp_path / "in", *flags)
-    assert code == 6
-    assert "left out b: editor " in printed
-    assert why in printed
-
-
-def test_checksums_with_the_ends_of_lines_of_windows(bundled, tmp_path):
-    members = bundled[2].members()
-    sums = bundle.sums(members).replace(b"\n", b"\r\n")
-    path = folder_of(tmp_path / "bundle", {**members, "SHA256SUMS": sums})
-    code, printed = edit_harness("verify", path)
-    assert code == 6
-    assert "SHA256SUMS has the line ends of Windows, CRLF" in printed
 
 
 @pytest.mark.parametrize(
@@ -470,9 +408,5 @@ def test_a_folder_without_bundles(folder, words, tmp_path, site):
     assert words in printed
 
 
-def test_checks_have_numbers_names_and_meanings():
-    numbers = [check.number for check in CHECKS]
-    assert len(set(numbers)) == len(numbers)
-    assert numbers == sorted(numbers, key=lambda n: tuple(map(int, n.split("."))))
-    assert all(check.meaning.endswith(".") and check.name for check in CHECKS)
-    assert plugins().of_kind("metric")
+def test_checks_stand_in_the_order_of_their_numbers():
+    assert list(CHECKS) == sorted(CHECKS, key=lambda number: tuple(map(int, number.split("."))))

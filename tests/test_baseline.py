@@ -14,9 +14,9 @@ from edit_harness.cases import Case, Choose, Generate, Probe
 from edit_harness.interfaces import ModelSource
 from edit_harness.registry.components import source_of
 from edit_harness.run.assembly import make_benchmark
-from edit_harness_plugins.commands.leaderboard import baselines
-from edit_harness_plugins.commands.leaderboard.baselines import Agreement, Baseline, agreement, line
-from edit_harness_plugins.commands.leaderboard.baselining import header, measured
+from edit_harness_plugins.commands.leaderboard import baseline
+from edit_harness_plugins.commands.leaderboard.baseline import PLACE, Baseline, disagreement, line
+from edit_harness_plugins.commands.leaderboard.build import header, measured
 
 CASE = Case(
     "1", (), (Probe("efficacy", Choose("Rome is in", ("Italy", "Gaul"))), Probe("t", Generate("x")))
@@ -39,9 +39,10 @@ OF_RUN = with_entries(
 )
 
 
-def compared(answers, dtype="float32"):
-    baseline = Baseline({**HEADER, "dtype": dtype}, {"1": line(CASE, ANSWERS)})
-    return agreement(baseline, [(CASE, answers)])
+def compared(answers, others=0):
+    """Say what disagrees in one case, beside so many others that are as published."""
+    lines = {"1": line(CASE, ANSWERS)}
+    return disagreement(Baseline(HEADER, lines), [(CASE, answers), *[(CASE, ANSWERS)] * others])
 
 
 def moved(by):
@@ -49,26 +50,21 @@ def moved(by):
 
 
 def test_the_same_answers_agree():
-    found = compared(ANSWERS)
-    assert found.good
-    # One for the likeliest tokens, two candidates, a text.
-    assert (found.values, found.beyond) == (4, 0)
-    assert found.worst < baselines.UNIT
+    assert compared(ANSWERS) == ""
 
 
-@pytest.mark.parametrize(
-    ("by", "dtype", "good"),
-    [(2e-5, "float32", True), (2e-4, "float32", False), (-2e-4, "float32", False),
-     (2e-3, "float16", True), (3e-2, "float16", False), (2e-2, "bfloat16", True), (0.3, "bfloat16", False)],
-)  # fmt: skip
-def test_the_tolerance_is_that_of_the_dtype(by, dtype, good):
-    assert compared(moved(by), dtype).good is good
+@pytest.mark.parametrize(("by", "good"), [(1e-5, True), (2e-4, False), (-2e-4, False)])
+def test_values_are_compared_within_the_tolerance(by, good):
+    assert (compared(moved(by)) == "") is good
 
 
 def test_a_drift_of_all_values_is_seen_before_it_is_beyond_the_tolerance():
-    assert not Agreement(1000, 0, 9e-5, "1", 5e-5, 1e-4).good
-    assert Agreement(1000, 1, 9e-3, "1", 1e-6, 1e-4).good
-    assert not Agreement(1000, 2, 9e-3, "1", 1e-6, 1e-4).good
+    assert compared(moved(9e-5)).startswith("0 of 4 values before the edits are not those")
+
+
+def test_one_value_in_a_thousand_may_be_beyond():
+    assert compared(moved(2e-4), others=250) == ""
+    assert compared(moved(2e-4), others=200).startswith("1 of 804 values")
 
 
 @pytest.mark.parametrize(
@@ -82,9 +78,7 @@ def test_a_drift_of_all_values_is_seen_before_it_is_beyond_the_tolerance():
     ],
 )
 def test_other_texts_tokens_and_kinds_do_not_agree(answers):
-    found = compared(answers)
-    assert not found.good
-    assert found.worst == math.inf
+    assert "(worst inf nats, case '1'" in compared(answers)
 
 
 def test_nan_is_beyond_any_tolerance():
@@ -96,12 +90,12 @@ def test_nan_is_beyond_any_tolerance():
 def test_a_file_comes_back(tmp_path):
     path = tmp_path / "b.jsonl"
     lines = [line(CASE, ANSWERS), line(Case("2", (), (), problem="no"), [])]
-    baselines.write(path, HEADER, lines)
-    found = baselines.read(path)
+    baseline.write(path, HEADER, lines)
+    found = baseline.read(path)
     assert found.header == {**HEADER, "name": ""}
     assert list(found.lines.values()) == lines
-    assert baselines.find([path], found.place) == found
-    assert baselines.find([path], ("m", "float16", "x", "1", "d")) is None
+    assert baseline.find([path], tuple(HEADER[name] for name in PLACE)) == found
+    assert baseline.find([path], ("m", "float16", "x", "1", "d")) is None
 
 
 def test_divergences_before_an_edit_are_none():
@@ -110,7 +104,7 @@ def test_divergences_before_an_edit_are_none():
 
 def test_the_content_of_a_case_is_in_its_hash():
     other = Case("1", (), CASE.probes, tags={"relation": "P17"})
-    assert len({baselines.content_hash(case) for case in (CASE, other)}) == 2
+    assert len({baseline.content_hash(case) for case in (CASE, other)}) == 2
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"baseline": 1}', "no", '{"baseline": 7}'])
@@ -118,26 +112,26 @@ def test_a_file_that_is_none(text, tmp_path):
     path = tmp_path / "b.jsonl"
     path.write_text(text + "\n")
     with pytest.raises(DataError, match="is no baseline"):
-        baselines.header_of(path)
+        baseline.header_of(path)
 
 
 def test_a_damaged_line(tmp_path):
     path = tmp_path / "b.jsonl"
-    baselines.write(path, HEADER, [])
+    baseline.write(path, HEADER, [])
     path.write_text(path.read_text() + '{"id": "1"}\n')
     with pytest.raises(DataError, match="is damaged"):
-        baselines.read(path)
+        baseline.read(path)
 
 
 def test_a_mismatch_is_told_in_a_line(tmp_path):
-    baselines.write(tmp_path / "x.jsonl", HEADER, [line(CASE, ANSWERS)])
+    baseline.write(tmp_path / "x.jsonl", HEADER, [line(CASE, ANSWERS)])
     source = ModelSource("m", baselines=str(tmp_path))
-    assert baselines.mismatch(source, OF_RUN, [(CASE, ANSWERS)]) == ""
-    told = baselines.mismatch(source, OF_RUN, [(CASE, moved(0.5))])
+    assert baseline.mismatch(source, OF_RUN, [(CASE, ANSWERS)]) == ""
+    told = baseline.mismatch(source, OF_RUN, [(CASE, moved(0.5))])
     assert told.startswith(
         "1 of 4 values before the edits are not those of the baseline (worst 0.5"
     )
-    assert baselines.mismatch(ModelSource("m"), OF_RUN, [(CASE, moved(0.5))]) == ""
+    assert baseline.mismatch(ModelSource("m"), OF_RUN, [(CASE, moved(0.5))]) == ""
 
 
 @pytest.fixture(scope="module")
@@ -150,11 +144,11 @@ def test_pockets_baselines_can_be_made_again(task, pocket):
     source = source_of(plugins(), "pocket")
     benchmark = make_benchmark(plugins(), task, {}, source)
     made = header(pocket, benchmark)
-    found = baselines.find(baselines.shipped(source), Baseline(made, {}).place)
+    found = baseline.find(baseline.shipped(source), tuple(made[name] for name in PLACE))
     assert found.header == made
     assert list(found.lines) == [case.id for case in benchmark.cases]
     assert [each.hash for each in found.lines.values()] == [
-        *map(baselines.content_hash, benchmark.cases)
+        *map(baseline.content_hash, benchmark.cases)
     ]
     again = list(measured(pocket, list(islice(benchmark.cases, 10))))
     for new, known in zip(again, found.lines.values(), strict=False):
@@ -164,7 +158,7 @@ def test_pockets_baselines_can_be_made_again(task, pocket):
 
 
 def test_the_shipped_files_are_small():
-    files = baselines.shipped(source_of(plugins(), "pocket"))
+    files = baseline.shipped(source_of(plugins(), "pocket"))
     assert sum(path.stat().st_size for path in files) < 1_000_000
     assert {json.loads(path.read_text().splitlines()[0])["task"] for path in files} == {
         "counterfact", "counterfactplus", "zsre",

@@ -4,21 +4,25 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from builders import MANIFEST, with_entries
+from builders import with_entries
 from bundles import honest
-from test_verifying import edit_harness
+from test_verify import edit_harness
 
 from edit_harness import UsageError
 from edit_harness.folder import records
-from edit_harness_plugins.commands.leaderboard import submitting
-from edit_harness_plugins.commands.leaderboard.data import NO_BASELINE
-from edit_harness_plugins.commands.leaderboard.findings import Finding, Report
+from edit_harness_plugins.commands.leaderboard import submit
+from edit_harness_plugins.commands.leaderboard.bundle import Finding, Report
+from edit_harness_plugins.commands.leaderboard.evidence import NO_BASELINE
 
 pytestmark = pytest.mark.skipif(records.SCHEMA < 4, reason="rows have numbers from format 4 on")
 SAID = ("--contact", "a@example.org", "--tuned-on", "pocket")
+
+
+SHARD = {
+    "number": 1, "of": 2, "cases": [], "cases_digest": "", "planned": 1, "spans": [], "visits": [],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,7 @@ def test_a_run_that_nobody_can_check_is_told_how_to_be(made, tmp_path, monkeypat
     run, _ = made
     path = changed(run, tmp_path, model={"path": "gpt2-xl"})
     lacking = Finding("1.3", "task", "unchecked", NO_BASELINE)
-    monkeypatch.setattr(submitting, "inspect", lambda path, *_: Report(str(path), 2, [lacking]))
+    monkeypatch.setattr(submit, "inspect", lambda path, *_: Report(str(path), 2, [lacking]))
     code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
     assert code == 6
     said = " ".join(printed.split())
@@ -106,16 +110,29 @@ def test_a_run_that_is_not_finished(made, tmp_path):
 def test_what_no_file_has_cannot_be_run_again(made):
     manifest = with_entries(made[0].manifest, identity={"code": [["Mine", "unversioned 1f"]]})
     with pytest.raises(UsageError, match="is of Mine, a class that no file has") as error:
-        submitting.check(replace(made[0], manifest=manifest))
+        submit.check(replace(made[0], manifest=manifest))
     assert "--plugin FILE" in error.value.remedy
 
 
-def test_a_preview(made, tmp_path):
-    run, _ = made
-    preview = {"precision": "half", "floor": 0.1, "largest": 0.2}
-    code, printed = edit_harness("submit", changed(run, tmp_path, preview=preview), *SAID)
-    assert code == 2
-    assert "is a preview in float32\n       run it in the precision of record" in printed
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        (
+            {"preview": {"precision": "half", "floor": 0.1, "largest": 0.2}},
+            "1.3, task: the run is a",
+        ),
+        (
+            {"shard": SHARD},
+            "0.4, documents: manifest.json is of a shard of a run: merge makes the whole",
+        ),
+    ],
+)
+def test_what_a_board_rejects_is_told(fields, told, made, tmp_path):
+    run, baseline = made
+    flags = ("--out", tmp_path / "b.zip", "--baseline", baseline)
+    code, printed = edit_harness("submit", changed(run, tmp_path, **fields), *SAID, *flags)
+    assert code == 6
+    assert f"failed: check {told}" in printed
 
 
 def test_some_cases_only(made, tmp_path):
@@ -127,25 +144,6 @@ def test_some_cases_only(made, tmp_path):
     code, printed = edit_harness("submit", folder.path, *SAID)
     assert code == 2
     assert "has 5 of the cases, and a submission has all\n       run it without --limit" in printed
-
-
-CONTROL = {
-    "id": "control:text", "asks": "", "name": "text", "version": "1", "fields": {}, "provenance": {},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("mode", "controls", "expected"),
-    [
-        ("single", [], "the same folder goes on"),
-        ("single", [CONTROL], "it is another run, in a folder of its own"),
-        ("batch", [], "it is another run, in a folder of its own"),
-    ],
-)
-def test_where_a_run_of_all_cases_goes(mode, controls, expected):
-    manifest = with_entries(MANIFEST, identity={"controls": controls})
-    run = SimpleNamespace(manifest=manifest, regime=SimpleNamespace(mode=mode))
-    assert submitting._goes_on(run) == expected
 
 
 def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
@@ -178,5 +176,5 @@ def test_nothing_said(made):
     "text", [b"sk-" + b"x" * 30, b"hf_" + b"y" * 34, b"ghp_" + b"z" * 36, b"AKIA" + b"A" * 16]
 )
 def test_keys_are_recognised(text):
-    assert submitting.KEYS.search(b'{"a": "' + text + b'"}')
-    assert not submitting.KEYS.search(text[:12])
+    assert submit.KEYS.search(b'{"a": "' + text + b'"}')
+    assert not submit.KEYS.search(text[:12])
