@@ -22,7 +22,7 @@ from edit_harness.run.outcome import LEVEL, Run
 from edit_harness.run.report import DIRECTION, Line
 from edit_harness.run.rereading import reread
 
-from ..report import layouts
+from ..report import facts, layouts
 from ..report.formats import Cell, Grid, labelled, rich
 from ..run import console
 from .pairing import ALPHA, MCNEMAR, POWER, T_TEST, Contrast, Pairing
@@ -65,7 +65,7 @@ def paired_runs(plugins: Plugins, flags: Flags) -> Pairing:
     """Read two runs, and pair their cases. Raises `UsageError` if nothing can be compared."""
     names = flags.metrics or _shared(flags.first, flags.second)
     first, second = (reread(plugins, name, names) for name in (flags.first, flags.second))
-    told = [layouts.facts(run) for run in (first, second)]
+    told = [facts.facts(run) for run in (first, second)]
     one, two = (own["Precision"] for own in told)
     if one != two:
         raise UsageError(
@@ -95,7 +95,7 @@ def _shared(first: str, second: str) -> list[str]:
 def _print(pairing: Pairing, contrasts: Sequence[Contrast]) -> None:
     runs = (pairing.first, pairing.second)
     for label, run in zip("AB", runs, strict=True):
-        own = layouts.facts(run)
+        own = facts.facts(run)
         text = f"{own['Editor']}  {own['Task']} {own['Version']}  {own['Model']} {own['Precision']}"
         text += f"  {own['Mode']}  seed {own['Seed']}  run {own['Run']}"
         console.out.print(labelled(label, text, console.out.width))
@@ -214,14 +214,14 @@ def _untold(shown: Sequence[Contrast]) -> Iterator[tuple[str, list[str], str]]:
 
 
 def _warnings(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[str, str]]:
-    one, two = (layouts.facts(run) for run in (pairing.first, pairing.second))
+    one, two = (facts.facts(run) for run in (pairing.first, pairing.second))
     for head in UNEQUAL:
         if one[head] != two[head]:
             yield "note", f"another {head.lower()}: {one[head]} in A, {two[head]} in B"
     for label, run in (("A", pairing.first), ("B", pairing.second)):
         if run.shard:
             yield "note", f"{label} is shard {run.shard} of a run: merge joins the shards"
-        if failed := layouts.failed(run):
+        if failed := facts.failed(run):
             yield "failed", f"{label}: {failed}"
     if pairing.clusters is not None:
         counts = _range(sorted({each.units for each in contrasts}))
@@ -238,7 +238,7 @@ def _as_data(pairing: Pairing, contrasts: Sequence[Contrast]) -> dict[str, Any]:
     runs = {"A": pairing.first, "B": pairing.second}
     return {
         **{
-            label: {"path": str(run.folder.path), **layouts.facts(run)}
+            label: {"path": str(run.folder.path), **facts.facts(run)}
             for label, run in runs.items()
         },
         "same_folder": pairing.same_folder,

@@ -52,9 +52,9 @@ def diff(first: str, second: str, as_json: bool, debug: bool) -> int:
 @with_plugins
 def report(plugins: Plugins, **flags: Any) -> int:
     """Write the numbers of runs down: as a table, for a paper, or as a page to explore."""
-    from ..report import reporting
+    from ..report import report
 
-    return reporting.report(plugins, reporting.Flags(**flags))
+    return report.report(plugins, report.Flags(**flags))
 
 
 @click.command()
