@@ -37,9 +37,8 @@ class Protocol:
         """Return that of a run."""
         own, judge = facts(run), run.judge
         judged = ", ".join([f"{judge.name} {judge.version}", *run.served]) if judge else ""
-        return cls(
-            *(own[head] for head in ("Task", "Version", "Data", "Mode", "Precision")), judged
-        )
+        told = (own["Task"], own["Version"], own["Data"], own["Mode"], own["Precision"])
+        return cls(*told, judge=judged)
 
     @property
     def conditions(self) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,9 @@ def worst_first(run: Run, table: Table) -> list[int]:
     """
     count, statuses = len(run.records), np.array(run.records.statuses)
     main = {n: m for n in table if (m := run.measures[n]).better and not m.detail}
-    sides = np.array([badness(table[n][1], m) for n, m in main.items()]).reshape(-1, count)
-    there = np.count_nonzero(~np.isnan(sides), axis=0)
-    overall = np.nansum(sides, axis=0) / np.maximum(there, 1)
+    sides = np.array([badness(table[n][1], m) for n, m in main.items()]).reshape(len(main), count)
+    there = (~np.isnan(sides)).sum(axis=0)
+    overall = np.asarray(np.nansum(sides, axis=0) / np.maximum(there, 1))
     overall[statuses != OK] = np.inf
     overall[statuses == INVALID] = -np.inf
     order: list[int] = np.argsort(-overall, kind="stable").tolist()
@@ -106,7 +107,7 @@ def badness(values: np.ndarray, measure: Measure) -> np.ndarray:
     """Return the share of cases that are better, ties counted half; NaN where there is no value."""
     towards = -values if measure.better == "higher" else values
     ranks = np.asarray(rankdata(towards, nan_policy="omit"))
-    return (ranks - 0.5) / max(np.count_nonzero(~np.isnan(values)), 1)
+    return (ranks - 0.5) / max(int((~np.isnan(values)).sum()), 1)
 
 
 def _within(run: Run, table: Table, budget: int) -> Iterator[dict[str, Any]]:
@@ -141,8 +142,8 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     # A case that failed has no answer that counts after its edit, whatever is stored there.
     sides = record.before, record.after if record.status == OK else ()
-    before, after = (_decoded(side, len(case.probes)) for side in sides)
-    for probe, *pair in zip(case.probes, before, after, strict=True):
+    answers = ([decode_answer(answer) for answer in side] for side in sides)
+    for probe, *pair in islice(zip_longest(case.probes, *answers), len(case.probes)):
         tags = dict(probe.tags)
         about = {"prompt": probe.query.prompt, **({"tags": tags} if tags else {})}
         same = json.dumps(about, sort_keys=True)
@@ -150,12 +151,6 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
         for kind, said in _answered(probe, *pair):
             entry.setdefault(kind, []).append(said)
     return {role: list(probes.values()) for role, probes in found.items()}
-
-
-def _decoded(stored: Sequence[Any], count: int) -> list[Answer | None]:
-    """Return one side's answers; None for each that a failed case has not."""
-    answers = [decode_answer(answer) for answer in stored]
-    return [*answers, *[None] * (count - len(answers))][:count]
 
 
 def _answered(
@@ -184,9 +179,9 @@ def _choice(answer: Answer | None, candidate: int) -> list[Any] | None:
 def _text(answer: Answer | None) -> dict[str, Any] | None:
     if not isinstance(answer, Text):
         return None
-    said = {name: getattr(answer.verdict, name) for name in VERDICT} if answer.verdict else {}
-    kept = {k: v for k, v in said.items() if v not in ("", None) and v is not False}
-    return {"text": answer.text, **({"verdict": kept} if kept else {})}
+    verdict = answer.verdict
+    said = {name: getattr(verdict, name) for name in VERDICT} if verdict else None
+    return {"text": answer.text, "verdict": said}
 
 
 def _measure(name: str, measure: Measure) -> dict[str, Any]:

@@ -75,8 +75,8 @@ def provenance(run: Run) -> Iterator[tuple[str, list[str]]]:
     for part in manifest.distributions:
         digest = str(part.get("digest", ""))[:DIGEST]
         yield "Code", [f"{part['name']} {part['version']}, sha256 {digest}"]
-    for part in manifest.segments:
-        yield f"Machine from row {part.first} on", _pairs(part.environment)
+    for segment in manifest.segments:
+        yield f"Machine from row {segment.first} on", _pairs(segment.environment)
     yield "Fingerprint", [manifest.fingerprint[:DIGEST]]
 
 

@@ -139,21 +139,22 @@ def _side_data(run: Run) -> Iterator[dict[str, Any]]:
     """Yield what controls came to in full, with all that it carries."""
     own = carried(run)
     for each in run.effects:
-        rest = {"level": LEVEL, "n": each.models if each.over == "models" else each.documents}
-        rest |= {"unit": "", "better": each.better, **own}
-        name = f"{each.control} {each.name}"
-        for when, value in (("before", each.before), ("after", each.after)):
+        n, change = each.models if each.over == "models" else each.documents, each.change
+        for when, *estimate in (
+            ("before", each.before, None, None),
+            ("after", each.after, None, None),
+            ("change", change.value, change.low, change.high),
+        ):
             yield {
-                "measure": name,
+                "measure": f"{each.control} {each.name}",
                 "when": when,
-                "estimate": value,
-                "low": None,
-                "high": None,
-                **rest,
+                **dict(zip(("estimate", "low", "high"), estimate, strict=True)),
+                "level": LEVEL,
+                "n": n,
+                "unit": "",
+                "better": each.better,
+                **own,
             }
-        low, high = each.change.low, each.change.high
-        change = {"estimate": each.change.value, "low": low, "high": high}
-        yield {"measure": name, "when": "change", **change, **rest}
 
 
 def sources(runs: Sequence[Run]) -> Grid:

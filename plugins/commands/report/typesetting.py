@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
 
@@ -26,7 +26,7 @@ from .papers import EVERYTHING, PRINTED, Printed, named
 from .sheets import grouped, sheets
 from .subsets import FALLS, WHOLE, Part, Subsets
 
-UNEDITED, DASH = "unedited", Cell("–")
+UNEDITED = "unedited"
 ALWAYS = ("Model", "Editor")
 SHARED = ("Task", "Data", "Run", "Weights", "Tokenizer")
 """What the runs of one row may have otherwise, or its model's name tells."""
@@ -49,7 +49,7 @@ class Number:
     cell: Cell
     estimate: Estimate
     better: str = ""
-    data: tuple[tuple[str, Any], ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
     cases: frozenset[str] = frozenset()
     """The cases of the run that it is of."""
 
@@ -175,11 +175,10 @@ def _counted(
 ) -> list[Column]:
     """Return the columns of counts: over the groups for each value, or over the values for each group."""
     every = [Part(table.by, value, group) for value in values for group in groups]
-    if table.over == "groups":
-        parts = {value: tuple(p for p in every if p.value == value) for value in values}
-    else:
-        parts = {group: tuple(p for p in every if p.group == group) for group in groups}
-    columns = [Column(named(head), measure, own) for head, own in parts.items()]
+    columns = []
+    for head in values if table.over == "groups" else groups:
+        own = tuple(part for part in every if head in (part.value, part.group))
+        columns.append(Column(named(head), measure, own))
     return [*columns, Column(EVERYTHING, measure, tuple(every))]
 
 
@@ -197,7 +196,9 @@ def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
         for each, label in zip(edited, names, strict=True):
             if each in own:
                 found.setdefault((model, *compress(label, kept)), []).append(each)
-        yield from marked([Row(key, _known(table, runs, columns)) for key, runs in found.items()])
+        yield from marked(
+            [Row(key, _best_known(table, runs, columns)) for key, runs in found.items()]
+        )
 
 
 def _by_model(here: Sequence[Subsets]) -> dict[str, list[Subsets]]:
@@ -250,11 +251,23 @@ def _unedited(own: Sequence[Subsets], column: Column) -> Number | None:
     return _largest(found)
 
 
-def _known(
+def _best_known(
     table: Printed, runs: Sequence[Subsets], columns: Sequence[Column]
 ) -> list[Number | None]:
-    """Return the numbers of an editor's runs: of each column that of most cases."""
-    return [_largest([_read(table, each, column) for each in runs]) for column in columns]
+    """Return the numbers of an editor's runs: of those cases that most columns have, then of most cases.
+
+    What these runs have not, others of the editor fill in; the column n tells.
+    """
+    by_cases: dict[frozenset[str], list[list[Number | None]]] = {}
+    for each in runs:
+        numbers = [_read(table, each, column) for column in columns]
+        by_cases.setdefault(each.cases, []).append(numbers)
+    groups = [
+        [_largest(column) for column in zip(*rows, strict=True)] for rows in by_cases.values()
+    ]
+    main = max(groups, key=lambda row: (sum(map(bool, row)), sum(n.estimate.n for n in row if n)))
+    others = [_largest(column) for column in zip(*groups, strict=True)]
+    return [own or other for own, other in zip(main, others, strict=True)]
 
 
 def _largest(found: Sequence[Number | None]) -> Number | None:
@@ -281,7 +294,7 @@ def _fallen(each: Subsets, column: Column) -> Number | None:
     fallen, tested = each.falls(column.measure, column.parts)
     if not tested:
         return None
-    data = (*_of(each, column), ("when", "falls"), ("estimate", fallen), ("n", tested))
+    data = {**_of(each, column), "when": "falls", "estimate": fallen, "n": tested}
     count = Estimate(fallen, math.nan, math.nan, len(each.run.records))
     return Number(Cell(str(fallen), f"of {tested}"), count, "lower", data, each.cases)
 
@@ -289,13 +302,13 @@ def _fallen(each: Subsets, column: Column) -> Number | None:
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
     measure = each.measure(column.measure) or Measure("")
     line = Line(column.measure, measure, None, estimate, floor=each.run.floor)
-    data = (*_of(each, column), ("when", when), *numbers(estimate, line).items())
+    data = {**_of(each, column), "when": when, **numbers(estimate, line)}
     return Number(shown_estimate(estimate, line), estimate, measure.better, data, each.cases)
 
 
-def _of(each: Subsets, column: Column) -> tuple[tuple[str, Any], ...]:
-    own = {"column": column.head or column.measure, "measure": column.measure}
-    return tuple({**own, **carried(each.run)}.items())
+def _of(each: Subsets, column: Column) -> dict[str, Any]:
+    head = column.head or column.measure
+    return {"column": head, "measure": column.measure, **carried(each.run)}
 
 
 def _grid(found: Filled) -> Grid:
@@ -313,10 +326,10 @@ def _grid(found: Filled) -> Grid:
             names = [*told, *row.names]
             names += [""] * (len(heads) - len(names))
             ns = spread([number.estimate.n for number in row.numbers if number])
-            cells = [number.cell if number else DASH for number in compress(row.numbers, there)]
+            cells = [n.cell if n else Cell("–") for n in compress(row.numbers, there)]
             rows.append((names, [*cells, Cell(ns)]))
             own = {"table": table.name, "row": ", ".join(filter(None, names))}
-            data += [{**own, **dict(n.data)} for n in row.numbers if n]
+            data += [{**own, **n.data} for n in row.numbers if n]
     shown = [column.head or column.measure for column in compress(found.columns, there)]
     title, notes = f"{table.name}: {table.shows}", list(_notes(found))
     return Grid(title, heads, [*shown, "n"], rows, notes, data)
