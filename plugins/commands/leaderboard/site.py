@@ -26,8 +26,8 @@ from edit_harness.errors import ResourceError, UsageError
 from edit_harness.run.outcome import LEVEL, Run
 
 from ..report.boards import Entrant, Protocol, model_of
-from ..report.page import boards_of, contents
 from ..report.facts import statuses
+from ..report.page import boards_of, contents
 from ..report.templates import SCRIPTS, SHARED, STYLE, asset, guarded, page, shown
 
 OWN = {"index.html", "promise.html", "results.csv", "results.json", "runs", STYLE, *SCRIPTS}

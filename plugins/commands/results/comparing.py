@@ -238,8 +238,7 @@ def _as_data(pairing: Pairing, contrasts: Sequence[Contrast]) -> dict[str, Any]:
     runs = {"A": pairing.first, "B": pairing.second}
     return {
         **{
-            label: {"path": str(run.folder.path), **facts.facts(run)}
-            for label, run in runs.items()
+            label: {"path": str(run.folder.path), **facts.facts(run)} for label, run in runs.items()
         },
         "same_folder": pairing.same_folder,
         "cases": len(pairing.records),
