@@ -59,17 +59,12 @@ def _beside(runs: Sequence[Run], verbose: bool) -> Grid:
     heads, names = labels(runs)
     lines = [{line.name: line for line in shown(run, verbose)} for run in runs]
     measures = {name: line.measure for each in lines for name, line in each.items()}
-    rows = [
-        (
-            label,
-            [
-                *(shown_estimate(found[m].after, found[m]) if m in found else Cell("–")
-                  for m in measures),
-                Cell(spread([line.after.n for line in found.values() if line.after])),
-            ],
-        )
-        for label, found in zip(names, lines, strict=True)
-    ]  # fmt: skip
+    rows: list[Row] = []
+    for label, found in zip(names, lines, strict=True):
+        there = [found.get(name) for name in measures]
+        cells = [shown_estimate(line.after, line) if line else Cell("–") for line in there]
+        counts = spread([line.after.n for line in found.values() if line.after])
+        rows.append((label, [*cells, Cell(counts)]))
     columns = [*(directed(name, own.better) for name, own in measures.items()), "n"]
     every = [row for run in runs for row in data(run)]
     title = f"After the edit: {caption(runs)}"

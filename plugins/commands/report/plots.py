@@ -199,8 +199,8 @@ def _beside(
     px, py = ax.transData.transform((x, y))
     right = px < WIDTH - 160 or colour != INK
     across, up = (9 if right else -9), 7
-    while any(abs(px + across - tx) < 110 and abs(py + up - ty) < 13 for tx, ty in taken):
-        up -= 13
+    while any(abs(px + across - tx) < 110 and abs(py + up - ty) < 16 for tx, ty in taken):
+        up -= 16
     taken.append((px + across, py + up))
     ax.annotate(_name(label), (x, y), (across, up), textcoords="offset points", color=colour,
                 ha="left" if right else "right")  # fmt: skip

@@ -109,11 +109,9 @@ def _grids(runs: Sequence[Run], form: str, flags: Flags) -> list[Grid]:
     else:
         grids = layouts.of_runs(runs, verbose=flags.verbose)
     grids += [*layouts.besides(runs), layouts.sources(runs)]
-    return (
-        grids
-        if form == TABLE and not flags.verbose
-        else [*grids, layouts.protocols(runs, flags.verbose)]
-    )
+    if form != TABLE or flags.verbose:
+        grids.append(layouts.protocols(runs, flags.verbose))
+    return grids
 
 
 def _write(path: Path, text: str) -> None:
