@@ -297,7 +297,7 @@ def edit_harness_register_controls(register):
 
 def test_reports_and_pages_have_the_table_of_controls(evaluate):
     from edit_harness_plugins.commands.report import formats, layouts
-    from edit_harness_plugins.commands.report.explorer import explore
+    from edit_harness_plugins.commands.report.page import explore
 
     run = evaluate(control=Likelihood(), control_args={"sample": 2})
     (grid,) = layouts.besides([run])

@@ -24,10 +24,9 @@ from edit_harness.errors import ResourceError, UsageError
 from edit_harness.run.outcome import LEVEL, Run
 
 from ..report.boards import Entrant, Protocol, model_of
-from ..report.explorer import boards_of, contents
 from ..report.facts import statuses
-from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page
-from ..report.text import shown
+from ..report.page import boards_of, contents
+from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page, shown
 
 OWN = {"index.html", "promise.html", "results.json", "runs", STYLE, *SCRIPTS}
 """What a site consists of; a folder with anything else is not replaced."""

@@ -21,7 +21,7 @@ from edit_harness.run.outcome import LEVEL
 from edit_harness.run.report import DIRECTION, Line
 from edit_harness.run.rereading import reread
 
-from ..report import layouts
+from ..report import facts, layouts
 from ..report.formats import Cell, Grid
 from . import show
 from .pairing import ALPHA, MCNEMAR, POWER, T_TEST, Contrast, Pairing
@@ -67,7 +67,7 @@ def paired_runs(plugins: Plugins, first: str, second: str, metrics: Sequence[str
                 f"{first} and {second} have no metric in common", "name some: --metrics NAME"
             )
     pairing = Pairing(*(reread(plugins, name, metrics) for name in (first, second)))
-    one, two = (layouts.facts(run)["Precision"] for run in (pairing.first, pairing.second))
+    one, two = (facts.facts(run)["Precision"] for run in (pairing.first, pairing.second))
     if one != two:
         raise UsageError(
             f"{first} is in {one}, and {second} in {two}: a difference may be rounding",
@@ -85,7 +85,7 @@ def paired_runs(plugins: Plugins, first: str, second: str, metrics: Sequence[str
 def headings(pairing: Pairing) -> Iterator[tuple[str, str]]:
     """Yield what each run is."""
     for label, run in (("A", pairing.first), ("B", pairing.second)):
-        own = layouts.facts(run)
+        own = facts.facts(run)
         text = f"{own['Editor']}  {own['Task']} {own['Version']}  {own['Model']} {own['Precision']}"
         yield label, f"{text}  {own['Mode']}  seed {own['Seed']}  run {own['Run']}"
 
@@ -181,14 +181,14 @@ def names(contrasts: Sequence[Contrast], which: Callable[[Contrast], bool]) -> s
 
 def warnings(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[str, str]]:
     """Yield what may make the runs differ besides what they are meant to differ in."""
-    one, two = (layouts.facts(run) for run in (pairing.first, pairing.second))
+    one, two = (facts.facts(run) for run in (pairing.first, pairing.second))
     for head in UNEQUAL:
         if one[head] != two[head]:
             yield "note", f"another {head.lower()}: {one[head]} in A, {two[head]} in B"
     for label, run in (("A", pairing.first), ("B", pairing.second)):
         if run.shard:
             yield "note", f"{label} is shard {run.shard} of a run: merge joins the shards"
-        if failed := layouts.failed(run):
+        if failed := facts.failed(run):
             yield "failed", f"{label}: {failed}"
     if pairing.clusters is not None:
         units = sorted({each.units for each in contrasts})
@@ -201,7 +201,7 @@ def warnings(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[
 def as_data(pairing: Pairing, contrasts: Sequence[Contrast]) -> dict[str, Any]:
     """Return everything unrounded, JSON-ready but for what is not finite."""
     first, second = (
-        {"path": str(run.folder.path), **layouts.facts(run)}
+        {"path": str(run.folder.path), **facts.facts(run)}
         for run in (pairing.first, pairing.second)
     )
     return {

@@ -25,6 +25,6 @@ from edit_harness.registry.plugins import Plugins
 @with_plugins
 def report(plugins: Plugins, **flags: Any) -> int:
     """Write the numbers of runs down: as a table, for a paper, or as a page to explore."""
-    from ..report import reporting
+    from ..report import report as made
 
-    return reporting.report(plugins, reporting.Flags(**flags))
+    return made.report(plugins, made.Flags(**flags))

@@ -5,11 +5,11 @@ Nothing is run: values are computed anew from what the folders have, which stay 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edit_harness.durable import put
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.outcome import Run
@@ -49,20 +49,32 @@ def report(plugins: Plugins, flags: Flags) -> int:
         figures.check()
     named = _distinct(flags.runs)
     runs = [replace(reread(plugins, n, flags.metrics), interval=flags.interval) for n in named]
-    paged = form == HTML and flags.layout == "runs"
-    grids = [] if paged else _grids(runs, form, flags)
-    if flags.out and flags.out != STDOUT:
-        text = _page(runs) if paged else formats.FORMATS[form](grids)
-        _write(Path(flags.out).expanduser(), text)
-        err.print(f"saved    {flags.out}", markup=False, soft_wrap=True)
-    elif form == TABLE:
-        for part in formats.rich(grids, out.width):
+    file = flags.out if flags.out != STDOUT else None
+    if form == HTML and flags.layout == "runs":
+        from . import page
+
+        text = page.explore(runs, " | ".join(dict.fromkeys(run.label for run in runs)))
+    elif form == TABLE and not file:
+        text = ""
+        for part in formats.rich(_grids(runs, form, flags), out.width):
             out.print(part)
     else:
-        out.out(_page(runs) if paged else formats.FORMATS[form](grids), end="")
+        text = formats.FORMATS[form](_grids(runs, form, flags))
+    if file:
+        _write(Path(file).expanduser(), text)
+        _say("saved", file)
+    else:
+        out.out(text, end="")
     if flags.figures:
-        _draw(runs, Path(flags.figures).expanduser())
+        drawn, missing = figures.draw(runs, Path(flags.figures).expanduser())
+        for label, found in (("saved", drawn), ("missing", missing)):
+            for line in found:
+                _say(label, line)
     return 0
+
+
+def _say(label: str, text: object) -> None:
+    err.print(f"{label:<9}{text}", markup=False, soft_wrap=True)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -70,7 +82,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     found: dict[Path, str] = {}
     for name in names:
         if (path := Path(name).expanduser().resolve()) in found:
-            err.print(f"note     {name} is named twice", markup=False, soft_wrap=True)
+            _say("note", f"{name} is named twice")
         found.setdefault(path, name)
     return list(found.values())
 
@@ -88,70 +100,32 @@ def _format(form: str | None, out: str | None) -> str:
     return formats.NAMES[suffix]
 
 
-def _page(runs: Sequence[Run]) -> str:
-    from . import explorer as pages
-
-    return pages.explore(runs, " | ".join(dict.fromkeys(run.label for run in runs)))
-
-
 def _grids(runs: Sequence[Run], form: str, flags: Flags) -> list[Grid]:
     """Return the tables of numbers, and behind them what the numbers are of."""
-    grids = (
-        _paper(runs)
-        if flags.layout == "paper"
-        else list(layouts.of_runs(runs, verbose=flags.verbose))
-    )
+    if flags.layout == "paper":
+        grids, missing = printed(runs)
+        for line in missing:
+            _say("missing", line)
+    else:
+        grids = layouts.of_runs(runs, verbose=flags.verbose)
     grids += [*layouts.besides(runs), layouts.sources(runs)]
     if form != TABLE or flags.verbose:
-        names = [line.name for run in runs for line in layouts.shown(run, flags.verbose)]
-        grids.append(layouts.protocols(runs, names))
-    return grids
-
-
-def _paper(runs: Sequence[Run]) -> list[Grid]:
-    """Return the papers' tables, and say which are left out."""
-    grids, missing = printed(runs)
-    for line in missing:
-        err.print(f"missing  {line}", markup=False)
+        grids.append(layouts.protocols(runs, flags.verbose))
     return grids
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file: whole or not at all if it is new or a regular one, else through what is there.
+    """Write a file whole or not at all; a link, a pipe and a device stay what they are.
 
-    A link, a pipe and a device stay what they are. Raises `ResourceError`.
+    Raises `ResourceError`.
     """
+    data = text.encode("utf-8", "replace")
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):
-            _fill(path, text)
+            path.write_bytes(data)
         else:
-            _put(path, text)
+            put(path, data)
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be written: {error.strerror}", "name another place: --out FILE"
         ) from None
-
-
-def _put(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        _fill(partial, text, sync=True)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _fill(path: Path, text: str, *, sync: bool = False) -> None:
-    with open(path, "w", encoding="utf-8", errors="replace", newline="") as file:
-        file.write(text)
-        file.flush()
-        if sync:
-            os.fsync(file.fileno())
-
-
-def _draw(runs: Sequence[Run], folder: Path) -> None:
-    drawn, missing = figures.draw(runs, folder)
-    for path in drawn:
-        err.print(f"saved    {path}", markup=False, soft_wrap=True)
-    for line in missing:
-        err.print(f"missing  {line}", markup=False)
