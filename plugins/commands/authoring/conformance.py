@@ -122,7 +122,7 @@ def failing(name: str, error: BaseException) -> type:
 
 def checked_suite(tests: type) -> type:
     """Return a suite. Raises `PluginError` if it tries no component, or pytest takes it for no class of tests."""
-    if tests.__init__ is not object.__init__:
+    if getattr(tests, "__init__") is not object.__init__:  # noqa: B009
         raise PluginError(f"{tests.__name__} has an __init__, and pytest leaves it out")
     if not any(issubclass(tests, base) and hasattr(tests, kind) for kind, base in SUITES.items()):
         known = ", ".join(f"{kind} of a {base.__name__}" for kind, base in SUITES.items())
@@ -145,9 +145,9 @@ def default(plugins: Plugins, component: Component) -> dict[str, Any]:
         )
     try:
         if kind == "task":
-            made = {"task": _task(plugins, name)}
-            next(iter(made["task"].cases()), None)
-            return made
+            tried = _task(plugins, name)
+            next(iter(tried.cases()), None)
+            return {"task": tried}
         if kind == "editor":
             make_editor(plugins, tiny_model(), name, {}, seed=0)
         made: dict[str, Any] = {kind: build_component(component, {}, seed=0)}
@@ -254,7 +254,7 @@ class RunTests:
         self, tmp_path: Path, record_property: Callable[[str, Any], None]
     ) -> None:
         """What users do first with a package is a run."""
-        given = {"metrics": [self.metric]} if self.metric else {}
+        given: dict[str, Any] = {"metrics": [self.metric]} if self.metric else {}
         try:
             run = evaluate(
                 self.editor, self.task, MODEL, limit=self.limit, output=tmp_path, **given

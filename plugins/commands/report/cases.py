@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -142,8 +141,9 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     # A case that failed has no answer that counts after its edit, whatever is stored there.
     sides = record.before, record.after if record.status == OK else ()
-    answers = ([decode_answer(answer) for answer in side] for side in sides)
-    for probe, *pair in islice(zip_longest(case.probes, *answers), len(case.probes)):
+    answers = [[decode_answer(answer) for answer in side] for side in sides]
+    for place, probe in enumerate(case.probes):
+        pair = [side[place] if place < len(side) else None for side in answers]
         tags = dict(probe.tags)
         about = {"prompt": probe.query.prompt, **({"tags": tags} if tags else {})}
         same = json.dumps(about, sort_keys=True)

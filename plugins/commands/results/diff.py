@@ -22,7 +22,7 @@ from edit_harness.folder.records import Record, RunFolder
 from edit_harness.options import as_json, debug
 from edit_harness.run.outcome import Run
 
-from ..report.formats import Cell, Grid
+from ..report.formats import Cell, Grid, Row
 from . import show
 
 SHOWN = 10
@@ -177,7 +177,7 @@ def grids(found: Difference) -> Iterator[Grid]:
         ("recorded, and no part of the fingerprint", found.environment),
     ):
         if some:
-            fields = [([c.field, short(c.first), short(c.second)], []) for c in some]
+            fields: list[Row] = [([c.field, short(c.first), short(c.second)], []) for c in some]
             yield Grid(title, ["Field", "A", "B"], [], fields)
     if cases := found.cases:
         title = f"cases that came out otherwise: {len(cases)} of {len(found.shared)}, worst first"

@@ -60,8 +60,10 @@ def judged(
         for number, answer in answers.items():
             talk = dialogues[number]
             try:
-                failed = isinstance(answer, Exception)
-                prompts[number] = talk.throw(answer) if failed else talk.send(answer)
+                if isinstance(answer, Exception):
+                    prompts[number] = talk.throw(answer)
+                else:
+                    prompts[number] = talk.send(answer)
             except StopIteration as end:
                 verdicts[number] = end.value
     return [verdicts[number] for number in range(len(replies))]

@@ -315,9 +315,9 @@ async def _content(response: httpx2.Response) -> bytes:
 def _counts(usage: Any) -> tuple[int, int] | None:
     """Return the tokens of a prompt and an answer, if the server says them in whole numbers."""
     found = usage if isinstance(usage, dict) else {}
-    prompt, answer = (found.get(name) for name in ("prompt_tokens", "completion_tokens"))
-    known = all(type(count) is int and 0 <= count < MOST_BYTES for count in (prompt, answer))
-    return (prompt, answer) if known else None
+    given = [found.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    counts = [count for count in given if type(count) is int and 0 <= count < MOST_BYTES]
+    return (counts[0], counts[1]) if len(counts) == len(given) else None
 
 
 def _file(folder: Path, about: Mapping[str, Any]) -> Path:

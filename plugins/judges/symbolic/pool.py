@@ -15,9 +15,9 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from edit_harness import DataError, PluginError, Verdict
@@ -33,7 +33,7 @@ class Worker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
-        self._end = weakref.finalize(self, lambda: None)
+        self._end: Callable[[], object] = lambda: None
         self._known: dict[str, Verdict] = {}
 
     def judge(self, request: Mapping[str, Any], seconds: float) -> Verdict:
@@ -77,7 +77,7 @@ class Worker:
                 text=True,
                 encoding="utf-8",
             )
-            self._end = weakref.finalize(self, _end, process)
+            self._end = weakref.finalize(self, partial(_end, process))
             assert process.stdout
             if not process.stdout.readline():
                 self.stop()
