@@ -35,6 +35,11 @@ class TestSymbolic(JudgeTests):
     judge = Symbolic()
     replies = tuple(Reply("", answer.text, KEYS[answer.key]) for answer in ANSWERS[::6])
 
+    @classmethod
+    def setup_class(cls):
+        """Start the process that judges: it stays for all of a run."""
+        cls.judge.judge(cls.replies[:1])
+
 
 class TestLexicon(JudgeTests):
     judge = Lexicon()
