@@ -337,16 +337,6 @@ def test_a_check_works_in_a_folder_of_its_own(tmp_path):
     assert file in before
 
 
-def test_a_check_that_forks_is_named_and_one_process_goes_on(tmp_path):
-    file = metric(tmp_path, "os.getpid() == MAIN and os.fork()")
-    code, report, checks = checked(
-        tmp_path, "sure.py", "--plugin", file, "-k", "nothing running", "--no-run"
-    )
-    assert code == 6
-    assert len(report["checks"]) == len(checks)
-    assert "child processes" in checks["metric sure", "leaves nothing running"]["reason"]
-
-
 TASK = """
 from edit_harness import Case, Choose, Probe, Request, Task, hookimpl
 REQUEST = Request("{} lives in", "Ann", "Rome", "Oslo")

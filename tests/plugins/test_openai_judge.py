@@ -227,6 +227,8 @@ def test_one_request_is_sent_before_all_others(server):
 
 def test_an_interruption_waits_for_no_wait(server, monkeypatch):
     """Ctrl-C is not held up by questions that wait to be put again, here for two minutes."""
+    # Who starts the tests in the background has Python ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr("openai._base_client.anyio.sleep", asyncio.sleep)
 
     def interrupting(handler, *_):
@@ -236,8 +238,11 @@ def test_an_interruption_waits_for_no_wait(server, monkeypatch):
     server.happens = interrupting
     judge = OpenAI(model="judge", url=server.url, cache="none", patience=1000)
     began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        judge.judge([WRONG, RIGHT])
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            judge.judge([WRONG, RIGHT])
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert time.monotonic() - began < 10
     assert len(server.asked) == 1
 
