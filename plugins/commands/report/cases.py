@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from itertools import islice, zip_longest
+from itertools import chain, repeat, zip_longest
 from typing import Any
 
 import numpy as np
@@ -142,8 +142,9 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     # A case that failed has no answer that counts after its edit, whatever is stored there.
     sides = record.before, record.after if record.status == OK else ()
-    answers = ([decode_answer(answer) for answer in side] for side in sides)
-    for probe, *pair in islice(zip_longest(case.probes, *answers), len(case.probes)):
+    before, after = ([decode_answer(answer) for answer in side] for side in sides)
+    pairs = zip_longest(before, after)
+    for probe, pair in zip(case.probes, chain(pairs, repeat((None, None))), strict=False):
         tags = dict(probe.tags)
         about = {"prompt": probe.query.prompt, **({"tags": tags} if tags else {})}
         same = json.dumps(about, sort_keys=True)
