@@ -28,7 +28,6 @@ SUFFIX = ".tmpl"
 PACKAGE = "package"
 """The folder of templates that becomes the package."""
 PREFIX = f"{DISTRIBUTION}-"
-out = Terminal()
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 24
 """Characters of a name: lines of the templates that have it stay within their limit."""
@@ -45,18 +44,18 @@ RUNS = {
 @click.command()
 @click.argument("kind", type=click.Choice(list(RUNS)))
 @click.argument("name")
-@click.option("-o", "--out", "folder", default=".", show_default=True, metavar="DIR",
+@click.option("-o", "--out", default=".", show_default=True, metavar="DIR",
               help="Where the package's folder goes.")  # fmt: skip
 @debug
 @with_plugins
-def new(plugins: Plugins, kind: str, name: str, folder: str, debug: bool) -> None:
+def new(plugins: Plugins, kind: str, name: str, out: str, debug: bool) -> None:
     """Write a package of an editor, a task, a metric, a judge or a command of one's own.
 
     It is edit-harness-NAME, and works as it is; a comment marks what makes it yours.
     """
     check_name(name)
     check_free(plugins, kind, name)
-    target = Path(folder, PREFIX + name)
+    target = Path(out, PREFIX + name)
     if target.is_symlink() and not target.exists():
         raise UsageError(f"{target} is a link that leads nowhere", "remove it, or --out DIR")
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
@@ -72,7 +71,7 @@ def new(plugins: Plugins, kind: str, name: str, folder: str, debug: bool) -> Non
     lines.append(f"         edit-harness check {PREFIX}{name}")
     lines.append(f"         {RUNS[kind].format(name)}")
     for line in lines:
-        out.print(line, soft_wrap=True)
+        Terminal().print(line, soft_wrap=True)
 
 
 def contents(kind: str, name: str) -> dict[str, str]:
