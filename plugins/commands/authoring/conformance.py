@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import Distribution, EntryPoint, distribution
@@ -13,6 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from edit_harness import evaluate
+from edit_harness.encoding import dumps
 from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
 from edit_harness.folder.records import INVALID
 from edit_harness.hookspecs import DISTRIBUTION
@@ -264,7 +266,8 @@ class RunTests:
         rows = [row for row in run.lines if not row.measure.detail] or run.lines
         table = report.render(report.single(rows, LEVEL), self.width)
         record_property("table", table.rstrip())
-        record_property("results", run.results())
+        # As JSON has them: what a worker says to pytest has no numbers of numpy.
+        record_property("results", json.loads(dumps(run.results())))
         failures = [record for record in run.failures if record.status != INVALID]
         assert not failures, (
             f"{len(failures)} of {len(run.records)} cases failed; case {failures[0].case}: "

@@ -78,6 +78,11 @@ def check(run: Run) -> None:
     """Raise `RunFolderError` for a run that is not finished, `UsageError` for one that is no submission."""
     run.check_finished()
     path = run.folder.path
+    if run.shard:
+        raise UsageError(
+            f"{path} is shard {run.shard} of a run, and a submission is a whole one",
+            "join the shards first: edit-harness merge SHARD…",
+        )
     if run.pending:
         raise RunFolderError(
             f"{path} is not finished: {run.pending} texts wait for a judge",
