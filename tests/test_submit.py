@@ -114,25 +114,21 @@ def test_what_no_file_has_cannot_be_run_again(made):
     assert "--plugin FILE" in error.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        (
-            {"preview": {"precision": "half", "floor": 0.1, "largest": 0.2}},
-            "1.3, task: the run is a",
-        ),
-        (
-            {"shard": SHARD},
-            "0.4, documents: manifest.json is of a shard of a run: merge makes the whole",
-        ),
-    ],
-)
-def test_what_a_board_rejects_is_told(fields, told, made, tmp_path):
+def test_what_a_board_rejects_is_told(made, tmp_path):
     run, baseline = made
     flags = ("--out", tmp_path / "b.zip", "--baseline", baseline)
-    code, printed = edit_harness("submit", changed(run, tmp_path, **fields), *SAID, *flags)
+    preview = {"preview": {"precision": "half", "floor": 0.1, "largest": 0.2}}
+    code, printed = edit_harness("submit", changed(run, tmp_path, **preview), *SAID, *flags)
     assert code == 6
-    assert f"failed: check {told}" in printed
+    assert "failed: check 1.3, task: the run is a" in printed
+
+
+def test_a_shard_is_no_submission(made, tmp_path):
+    run, _ = made
+    code, printed = edit_harness("submit", changed(run, tmp_path, shard=SHARD), *SAID)
+    assert code == 2
+    assert "is shard 1 of 2 of a run, and a submission is a whole one" in printed
+    assert "edit-harness merge" in printed
 
 
 def test_some_cases_only(made, tmp_path):
