@@ -14,8 +14,8 @@ from .edits import Edit
 from .errors import PluginError, ResourceError, UsageError
 from .interfaces import Editor, Regime, Task
 from .model.model import Model
-from .registry.components import make_executor
-from .registry.plugins import Plugins
+from .registry.registry import Plugins
+from .registry.settings import make_executor
 from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import Advance, assemble
 from .run.outcome import Run

@@ -25,8 +25,8 @@ from .errors import HarnessError, PluginError, ResourceError, Terminated
 from .escapes import one_line, printable
 from .hookspecs import DISTRIBUTION
 from .options import HELP, misspelt
-from .registry.blame import said
-from .registry.plugins import Component, Plugins, suggestion
+from .registry.guard import said
+from .registry.registry import Component, Plugins, suggestion
 
 INTERNAL = 70
 COMPLETE = "_EDIT_HARNESS_COMPLETE"

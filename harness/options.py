@@ -17,8 +17,8 @@ import click
 
 from .errors import UsageError
 from .hookspecs import DISTRIBUTION
-from .registry.fields import parse
-from .registry.plugins import Plugins, suggestion
+from .registry.registry import Plugins, suggestion
+from .registry.settings import parse
 
 T = TypeVar("T")
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from .errors import DataError, PluginError, ResourceError
-from .registry.plugins import Component, Plugins
+from .registry.registry import Component, Plugins
 
 FORMAT = "edit-harness edit 2"
 FIRST_FORMAT = "edit-harness edit 1"

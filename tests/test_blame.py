@@ -3,7 +3,7 @@
 import pytest
 
 from edit_harness.errors import DataError, PluginError, Terminated
-from edit_harness.registry.blame import blamed, named, remember, said
+from edit_harness.registry.guard import blamed, named, remember, said
 
 
 class Odd:

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 
 from edit_harness import FROM_PRESET, UsageError
-from edit_harness.registry.fields import (
+from edit_harness.registry.settings import (
     Bounds,
     Count,
     Natural,

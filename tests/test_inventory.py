@@ -11,7 +11,7 @@ from builders import distribution
 
 from edit_harness.cli import main
 from edit_harness.errors import Terminated
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 
 GOOD = """
 from edit_harness import hookimpl

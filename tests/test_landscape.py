@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from edit_harness import Measure, UsageError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import table
 from edit_harness_plugins.commands.studies.sweep.grids import Axis, points

@@ -3,7 +3,7 @@
 import pytest
 
 from edit_harness.errors import ResourceError, UsageError
-from edit_harness.registry import fields
+from edit_harness.registry import settings as fields
 from edit_harness_plugins.commands.distributed.places import Demand, Node, Settings, demanded, seats
 
 CPUS = [Node("a", "a", cpus=8, gpus=0), Node("b", "b", cpus=4, gpus=0)]

@@ -16,9 +16,8 @@ from transformers import (
 
 from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, UsageError
 from edit_harness.interfaces import Origin
-from edit_harness.registry.fields import settings
-from edit_harness.registry.plugins import Plugins
-from edit_harness.registry.presets import configure, shape_of
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import configure, settings, shape_of
 
 LLAMA = {"num_hidden_layers": 32, "hidden_size": 4096}
 QWEN = {"num_hidden_layers": 28, "hidden_size": 3584, "vocab_size": 152064}

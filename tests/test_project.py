@@ -4,7 +4,8 @@ import pytest
 
 from edit_harness import UsageError
 from edit_harness.cli import main
-from edit_harness.registry import discovery, project
+from edit_harness.registry import selection
+from edit_harness.registry.sources import in_folder
 
 ENTRIES = "[project.entry-points.edit_harness]\n"
 NAMED = '[project]\nname = "x"\n'
@@ -13,17 +14,9 @@ NAMED = '[project]\nname = "x"\n'
 def test_what_a_package_says(tmp_path):
     file = tmp_path / "pyproject.toml"
     file.write_text(f"{NAMED}version = '1'\n{ENTRIES}b = 'm.n'\na = 'm:plugin'\n")
-    said = project.read(file)
+    (said,) = in_folder(tmp_path)
     assert (said.name, said.version) == ("x", "1")
     assert [(e.name, e.value) for e in said.entries] == [("a", "m:plugin"), ("b", "m.n")]
-
-
-@pytest.mark.parametrize("text", ["", NAMED, NAMED + ENTRIES, "[tool.x]\n"])
-def test_who_has_no_entry_points_of_ours_says_nothing(tmp_path, text):
-    file = tmp_path / "pyproject.toml"
-    assert project.read(file) is None
-    file.write_text(text)
-    assert project.read(file) is None
 
 
 @pytest.mark.parametrize(
@@ -52,10 +45,10 @@ def test_what_no_package_can_say_is_an_error_of_use(tmp_path, monkeypatch, capsy
     file = tmp_path / "pyproject.toml"
     file.write_text(text)
     with pytest.raises(UsageError) as caught:
-        project.read(file)
+        in_folder(tmp_path)
     assert caught.value.cause == f"{file}: {cause}"
     assert caught.value.remedy
-    monkeypatch.setenv(discovery.FOLDERS, str(tmp_path))
+    monkeypatch.setenv(selection.FOLDERS, str(tmp_path))
     with pytest.raises(SystemExit) as left:
         main(["plugins"])
     assert left.value.code == 2
@@ -66,4 +59,4 @@ def test_what_cannot_be_read_is_an_error_of_use(tmp_path):
     file = tmp_path / "pyproject.toml"
     file.write_bytes(b"\xff")
     with pytest.raises(UsageError, match="cannot be read"):
-        project.read(file)
+        in_folder(tmp_path)

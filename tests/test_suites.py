@@ -28,8 +28,8 @@ from edit_harness import (
 )
 from edit_harness.edits import Dense, Edit
 from edit_harness.errors import DataError, UsageError
-from edit_harness.registry import process
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import guard
+from edit_harness.registry.registry import Plugins
 from edit_harness.testing import (
     EditorTests,
     JudgeTests,
@@ -38,8 +38,8 @@ from edit_harness.testing import (
     TaskTests,
     tiny_model,
 )
-from edit_harness.testing.elsewhere import python
-from edit_harness.testing.packages import registered
+from edit_harness.testing.plugins import registered
+from edit_harness.testing.suite import python
 from edit_harness_plugins.commands.authoring import Builder, Material
 from edit_harness_plugins.commands.authoring.builder_suite import BuilderTests
 from edit_harness_plugins.editors.tuning.ft import FineTuning
@@ -56,14 +56,14 @@ def failing(suite, only=(), **fixtures):
         wanted = test.__code__.co_varnames[1 : test.__code__.co_argcount]
         with pytest.MonkeyPatch.context() as patch:
             known = {**fixtures, "monkeypatch": lambda patch=patch: patch, "capfd": lambda: SILENT}
-            before = process.read()
+            before = guard.read()
             try:
                 test(**{k: known[k]() for k in wanted})
             except Skipped:
                 pass
             except FAILURES:
                 failed.add(name)
-            process.put_back(before)
+            guard.put_back(before)
     return failed
 
 
@@ -686,11 +686,11 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_of_the_process_is_seen_and_put_back(name):
-    before = process.read()
+    before = guard.read()
     try:
         CHANGES[name]()
-        changes = process.changes(before, process.read())
+        changes = guard.changes(before, guard.read())
     finally:
-        process.put_back(before)
+        guard.put_back(before)
     assert any(change.startswith(name) for change in changes)
-    assert process.changes(before, process.read()) == []
+    assert guard.changes(before, guard.read()) == []

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from edit_harness.errors import UsageError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.terminal import Terminal
 from edit_harness_plugins.commands.distributed import rays, surveying
 

@@ -3,7 +3,7 @@
 from builders import in_memory
 
 from edit_harness.registry.packages import file_of
-from edit_harness.registry.uninstalled import of_class
+from edit_harness.registry.sources import of_class
 
 CLASS = "class Mine:\n    pass\n"
 

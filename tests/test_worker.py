@@ -10,8 +10,8 @@ from crews import Some
 from saboteurs import Honest
 
 from edit_harness.errors import DataError, HarnessError, LeakError, PluginError, UsageError
-from edit_harness.registry import discovery
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import selection
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import runner
 from edit_harness.run.spec import ALL, ModelRef, RunSpec
 from edit_harness.testing import tiny_model
@@ -118,10 +118,10 @@ def test_what_a_worker_cannot_do_is_told_with_its_host(
 
 
 def test_a_plugin_that_is_not_on_the_worker_is_told(ordered, monkeypatch, tmp_path):
-    monkeypatch.setenv(discovery.FILES, "")
+    monkeypatch.setenv(selection.FILES, "")
     missing = str(tmp_path / "mine.py")
     with pytest.raises(PluginError) as raised:
-        Worker(ordered(environment={discovery.FILES: missing}))
+        Worker(ordered(environment={selection.FILES: missing}))
     assert missing in raised.value.cause
     assert raised.value.cause.endswith(f"(worker on {HOST})")
     assert raised.value.remedy == "install the same on every worker"
@@ -170,11 +170,11 @@ def test_errors_of_plugins_travel_as_ours():
 
 
 def test_the_environment_says_which_plugins_a_worker_has(monkeypatch):
-    monkeypatch.setenv(discovery.ONLY, "edit-harness")
-    monkeypatch.setenv(discovery.BLOCK, "x")
+    monkeypatch.setenv(selection.ONLY, "edit-harness")
+    monkeypatch.setenv(selection.BLOCK, "x")
     order = worker.plugin_environment()
-    assert order[discovery.ONLY] == "edit-harness"
-    monkeypatch.delenv(discovery.ONLY)
-    monkeypatch.setenv(discovery.FILES, "/a.py")
-    worker._take({discovery.BLOCK: "y"})
-    assert worker.plugin_environment() == {discovery.BLOCK: "y"}
+    assert order[selection.ONLY] == "edit-harness"
+    monkeypatch.delenv(selection.ONLY)
+    monkeypatch.setenv(selection.FILES, "/a.py")
+    worker._take({selection.BLOCK: "y"})
+    assert worker.plugin_environment() == {selection.BLOCK: "y"}

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .editors import EditorTests
     from .judges import JudgeTests
     from .metrics import MetricTests
-    from .packages import PluginTests
+    from .plugins import PluginTests
     from .tasks import TaskTests
     from .tiny import tiny_model
 
@@ -55,7 +55,7 @@ _LAZY = {
     "EditorTests": "editors",
     "JudgeTests": "judges",
     "MetricTests": "metrics",
-    "PluginTests": "packages",
+    "PluginTests": "plugins",
     "TaskTests": "tasks",
     "tiny_model": "tiny",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,12 +18,11 @@ from ..cases import Case, Choose
 from ..encoding import decode_case, dumps, encode_case, finite
 from ..errors import PluginError
 from ..interfaces import Metric, Task
-from ..registry import process
-from ..registry.fields import build, defaults, settings, unwritable
-from ..registry.plugins import Plugins
-from .answers import invented
-from .elsewhere import python
-from .traces import TraceChecks
+from ..registry import guard
+from ..registry.registry import Plugins
+from ..registry.settings import build, defaults, settings, unwritable
+from .metrics import invented
+from .suite import TraceChecks, python
 
 OTHERS = ("neighborhood", "attribute")
 """The roles of probes of other subjects, with nothing in front of them."""
@@ -100,7 +100,7 @@ class TaskTests(TraceChecks):
             pytest.skip(f"another process cannot be given its field {unwritten[0]}: it is no JSON")
         ours = lines(kind, fields, self.sample)
         given = dumps([kind.__module__, kind.__qualname__, fields, self.sample]).encode()
-        done = python("-c", ELSEWHERE, given=given, PYTHONHASHSEED="4321")
+        done = python("-c", ELSEWHERE, given=given, env={**os.environ, "PYTHONHASHSEED": "4321"})
         if done.returncode == UNKNOWN:
             pytest.skip("another process does not find the task's class")
         assert done.returncode == 0, done.stderr.decode(errors="replace")
@@ -110,7 +110,7 @@ class TaskTests(TraceChecks):
 
     def test_reading_leaves_the_process_as_it_was(self) -> None:
         """Reading cases changes no random state, no directory, no environment."""
-        with process.left_alone():
+        with guard.left_alone():
             list(islice(self.task.cases(), self.sample))
 
     def test_cases_are_json(self, cases: list[Case]) -> None:

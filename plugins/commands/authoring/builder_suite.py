@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from edit_harness.errors import HarnessError
-from edit_harness.registry import process
-from edit_harness.registry.fields import build, settings
+from edit_harness.registry import guard as process
+from edit_harness.registry.settings import build, settings
 from edit_harness.testing.suite import Suite
 
 from . import Builder, Material

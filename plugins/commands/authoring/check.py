@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from edit_harness.registry.discovery import FILES, FOLDERS, found
+from edit_harness.registry.selection import FILES, FOLDERS, found
 
 from .check_plan import Plan
 from .check_pytest import Reporter

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry.packages import normal
-from edit_harness.testing.packages import PluginTests
+from edit_harness.testing.plugins import PluginTests
 
 
 class PackageTests:

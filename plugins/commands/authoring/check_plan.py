@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from edit_harness.errors import PluginError
 from edit_harness.registry.packages import Entry, Package
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry.registry import Component, Plugins
 from edit_harness.testing import PluginTests, tiny_model
 
 from .check_package import FileTests, PackageTests

@@ -10,7 +10,7 @@ from typing import Any
 from edit_harness.errors import DataError, HarnessError
 from edit_harness.folder.records import INVALID, Record
 from edit_harness.interfaces import Task
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import report
 from edit_harness.run.assembly import load, make_benchmark, make_editor
 from edit_harness.run.evaluation import Evaluation, assemble

@@ -10,8 +10,8 @@ from typing import Any
 
 from edit_harness.errors import HarnessError, PluginError
 from edit_harness.interfaces import Task
-from edit_harness.registry.components import build_component, make_task, source_of
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry.registry import Component, Plugins
+from edit_harness.registry.settings import build_component, make_task, source_of
 from edit_harness.run.assembly import make_editor
 from edit_harness.testing import (
     EditorTests,

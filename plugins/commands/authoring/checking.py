@@ -19,9 +19,9 @@ from typing import Any
 from rich.table import Table
 
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.registry.discovery import found, left_out
 from edit_harness.registry.packages import Package, normal
-from edit_harness.registry.plugins import Plugins, suggestion
+from edit_harness.registry.registry import Plugins, suggestion
+from edit_harness.registry.selection import found, left_out
 from edit_harness.terminal import Terminal, plain
 
 from .ledger import OUTCOMES, Finding, Ledger

@@ -21,7 +21,7 @@ from packaging.version import Version
 
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.hookspecs import API, DISTRIBUTION
-from edit_harness.registry.plugins import NAME, TAKEN, Plugins
+from edit_harness.registry.registry import NAME, TAKEN, Plugins
 
 from ..run.console import out
 

@@ -15,9 +15,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from edit_harness.registry import discovery
+from edit_harness.registry import selection as discovery
 from edit_harness.registry.packages import Package
-from edit_harness.registry.uninstalled import FileEntry
+from edit_harness.registry.sources import FileEntry
 
 LIMIT_SECONDS, LIMIT_BYTES = 60, 4 << 30
 """What a package may take to load; the bytes are its data, as libraries map more than they use."""
@@ -27,7 +27,7 @@ limit, end = int(sys.argv.pop()), sys.argv.pop()
 hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
 soft = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
 resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-from edit_harness.registry import blame, plugins
+from edit_harness.registry import guard as blame, registry as plugins
 try:
     found = plugins.Plugins.installed()
     reasons = [f.reason for f in found.failures] if found.packages else ["it is not found there"]

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from edit_harness import hookspecs
-from edit_harness.registry import discovery
+from edit_harness.registry import selection as discovery
 from edit_harness.registry.packages import Package, normal
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.terminal import Terminal, plain
 
 from . import alone

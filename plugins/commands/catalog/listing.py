@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from edit_harness.errors import HarnessError, UsageError
-from edit_harness.registry.plugins import Plugins, suggestion
+from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.control import is_control
 from edit_harness.terminal import Terminal, plain
 

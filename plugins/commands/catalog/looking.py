@@ -9,7 +9,7 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.options import as_json, debug, settings, with_plugins, with_selection
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 
 SHOWN = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
 """What is listed if nothing is named."""

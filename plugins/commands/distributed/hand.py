@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import Any
 
 from edit_harness.errors import HarnessError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 
 from .crew import Came, Event, Failed, Finished, Ready, Unit
 from .heartbeats import Pulse

@@ -21,7 +21,7 @@ from edit_harness.errors import RunFolderError
 from edit_harness.folder import accounts, manifests, records
 from edit_harness.folder.manifests import Manifest, Tuning
 from edit_harness.folder.records import Record, RunFolder
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Span
 from edit_harness.run.tuning import tuning

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edit_harness.folder import records
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 
 from ..run import console
 from .joining import Joined

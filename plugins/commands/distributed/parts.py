@@ -21,7 +21,7 @@ from edit_harness.folder.changes import identities, short
 from edit_harness.folder.manifests import Identity, ShardInfo
 from edit_harness.folder.records import RunFolder
 from edit_harness.folder.tables import Table
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
 from edit_harness.run.shares import Share, Span

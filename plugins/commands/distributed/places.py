@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Annotated
 
 from edit_harness.errors import ResourceError, UsageError
-from edit_harness.registry.fields import Bounds, Natural, Positive
+from edit_harness.registry.settings import Bounds, Natural, Positive
 from edit_harness.wording import counted
 
 CPUS_PER_WORKER = 2

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from edit_harness import signals
 from edit_harness.errors import HarnessError, PluginError, ResourceError
-from edit_harness.registry.blame import said
+from edit_harness.registry.guard import said
 
 from .connection import connected, nodes, ray
 from .crew import Died, Event, Failed, Unit

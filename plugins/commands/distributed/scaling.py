@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from edit_harness.options import SETTINGS, as_json, debug, settings, with_plugins
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 
 
 @click.command(context_settings=SETTINGS)

@@ -14,8 +14,8 @@ from typing import Any
 from rich.table import Table
 
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.registry.components import make_executor
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_executor
 from edit_harness.terminal import Terminal
 from edit_harness.wording import counted
 

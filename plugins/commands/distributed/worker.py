@@ -25,9 +25,9 @@ from edit_harness.errors import HarnessError, PluginError
 from edit_harness.folder.manifests import as_json
 from edit_harness.folder.records import Record
 from edit_harness.model.model import Model
-from edit_harness.registry import discovery
-from edit_harness.registry.blame import said
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import selection as discovery
+from edit_harness.registry.guard import said
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly, evaluation, runner
 from edit_harness.run.beside import Bench, Care
 from edit_harness.run.evaluation import Evaluation

@@ -12,7 +12,7 @@ from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.model import digests
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import TooLongError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.before import Before

@@ -16,7 +16,7 @@ from edit_harness.options import (
     with_plugins,
     with_selection,
 )
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec
 
 from ..run.flags import LoadingFlags

@@ -16,7 +16,7 @@ from edit_harness.escapes import one_line
 from edit_harness.folder.manifests import Identity
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import selection
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.outcome import Run
 
 from ..run.console import err

@@ -13,8 +13,8 @@ from edit_harness.encoding import decode_case
 from edit_harness.folder.manifests import Identity, Manifest, decoded
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.interfaces import Metric, Regime
-from edit_harness.registry.components import make_metrics, source_of
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_metrics, source_of
 from edit_harness.run import control, plan
 from edit_harness.run.outcome import Run
 from edit_harness.run.plan import Step

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.registry.discovery import BLOCK, FILES, FOLDERS, ONLY
+from edit_harness.registry.selection import BLOCK, FILES, FOLDERS, ONLY
 
 from . import apart
 from .findings import Finding, Report
@@ -94,7 +94,7 @@ def main(task: Mapping[str, Any]) -> None:
     _limit(resource.RLIMIT_FSIZE, limits.uncompressed)
     _limit(resource.RLIMIT_CORE, 0)
     # After the limits, as imports are of no bundle's making but count all the same.
-    from edit_harness.registry.plugins import Plugins
+    from edit_harness.registry.registry import Plugins
 
     from . import checks
     from .evidence import Evidence

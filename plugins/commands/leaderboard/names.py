@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from edit_harness.folder.manifests import Manifest, TaskInfo
-from edit_harness.registry.fields import build
+from edit_harness.registry.settings import build
 
 from .evidence import Evidence
 from .stated import given, strange

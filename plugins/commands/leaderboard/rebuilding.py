@@ -15,9 +15,8 @@ from edit_harness.folder.records import cases_digest
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Judge
 from edit_harness.model.model import Model
-from edit_harness.registry.components import Named, build_component, described, provenance
-from edit_harness.registry.fields import settings
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry.registry import Component, Plugins
+from edit_harness.registry.settings import Named, build_component, described, provenance, settings
 from edit_harness.run import assembly, control, examining
 from edit_harness.run.spec import RunSpec
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness.errors import HarnessError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 
 from . import apart
 from .checks import REPLAY

@@ -12,8 +12,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from edit_harness.folder.manifests import EditorId
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.registry import fields
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import settings as fields
+from edit_harness.registry.registry import Plugins
 
 from .findings import shown
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edit_harness.errors import UsageError
 from edit_harness.escapes import one_line
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.wording import counted
 
 from ..run.console import out

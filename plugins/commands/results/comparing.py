@@ -15,7 +15,7 @@ from typing import Any
 from edit_harness.encoding import finite
 from edit_harness.errors import UsageError
 from edit_harness.folder.records import RunFolder
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import report
 from edit_harness.run.effects import Versus
 from edit_harness.run.outcome import LEVEL, Run

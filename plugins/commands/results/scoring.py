@@ -18,9 +18,9 @@ from edit_harness.errors import DataError, RunFolderError, UsageError
 from edit_harness.folder.manifests import JudgeId
 from edit_harness.folder.records import Record, RunFolder, Writer
 from edit_harness.interfaces import Metric
-from edit_harness.registry import fields
-from edit_harness.registry.components import Named, described, make_judge, make_metrics
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import settings as fields
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import Named, described, make_judge, make_metrics
 from edit_harness.run.judging import check_kinds, judged_apart
 from edit_harness.run.outcome import Run, values
 from edit_harness.run.rereading import answers, own_metrics, valued

@@ -14,8 +14,7 @@ from msgspec import structs
 
 from edit_harness.folder.manifests import JudgeId
 from edit_harness.folder.records import Record, RunFolder
-from edit_harness.registry.components import Named, described
-from edit_harness.registry.fields import settings
+from edit_harness.registry.settings import Named, described, settings
 from edit_harness.run.judging import NO_JUDGE
 from edit_harness.run.outcome import Run
 

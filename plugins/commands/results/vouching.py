@@ -10,9 +10,9 @@ from collections.abc import Collection
 from typing import Any
 
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.registry import fields
-from edit_harness.registry.components import Named
-from edit_harness.registry.plugins import Component
+from edit_harness.registry import settings as fields
+from edit_harness.registry.registry import Component
+from edit_harness.registry.settings import Named
 from edit_harness.run.outcome import Run
 
 

@@ -16,7 +16,7 @@ from edit_harness.options import (
     takes,
     with_plugins,
 )
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec
 
 from ..run.flags import LoadingFlags, Options, editing_flags, model_flags

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 from edit_harness import Judge, Key, PluginError, Reply, Verdict
-from edit_harness.registry.fields import Positive
+from edit_harness.registry.settings import Positive
 
 from .worker import shared
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from edit_harness.errors import PluginError
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry.registry import Component, Plugins
 from edit_harness_plugins.commands.report.papers import PRINTED, Printed
 
 from . import Pack
@@ -35,7 +35,7 @@ class Wanted:
     name: str
     """Where it is: a registered name, a folder or a name on the hub."""
     family: str = ""
-    """As `edit_harness.registry.presets` recognises it: a copy in a folder is the same model."""
+    """As `edit_harness.registry.settings` recognises it: a copy in a folder is the same model."""
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from edit_harness.encoding import finite
 from edit_harness.errors import DataError, UsageError
 from edit_harness.folder import records
 from edit_harness.loading import loading
-from edit_harness.registry.components import make_executor, source_of
-from edit_harness.registry.plugins import Plugins
-from edit_harness.registry.presets import shape_of
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_executor, shape_of, source_of
 from edit_harness.run.outcome import Run
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness_plugins.commands.run import console, running

@@ -13,8 +13,8 @@ from itertools import product
 from typing import Any, get_origin
 
 from edit_harness.errors import HarnessError, UsageError
-from edit_harness.registry import fields
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry import settings as fields
+from edit_harness.registry.registry import Component, Plugins
 
 LAYER, TOKEN = "layer", "fact_token"
 """The fields that --layers and --tokens stand for."""

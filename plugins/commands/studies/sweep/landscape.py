@@ -15,7 +15,7 @@ from typing import Any, cast
 from edit_harness.encoding import finite
 from edit_harness.errors import HarnessError, UsageError
 from edit_harness.interfaces import Measure
-from edit_harness.registry.plugins import Component, Plugins, suggestion
+from edit_harness.registry.registry import Component, Plugins, suggestion
 from edit_harness.run import report
 from edit_harness.run.outcome import LEVEL, Run
 from edit_harness.run.report import HUNDREDTHS, Line

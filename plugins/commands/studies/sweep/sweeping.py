@@ -20,8 +20,8 @@ from edit_harness.folder import records
 from edit_harness.interfaces import Measure
 from edit_harness.model.model import Model
 from edit_harness.registry import guard
-from edit_harness.registry.plugins import Component, Plugins
-from edit_harness.registry.presets import configure, shape_of
+from edit_harness.registry.registry import Component, Plugins
+from edit_harness.registry.settings import configure, shape_of
 from edit_harness.run import assembly, evaluation
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.evaluation import Evaluation

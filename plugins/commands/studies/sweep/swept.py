@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from edit_harness import durable
 from edit_harness.errors import ResourceError
-from edit_harness.registry import fields
-from edit_harness.registry.presets import shape_of
+from edit_harness.registry import settings as fields
+from edit_harness.registry.settings import shape_of
 from edit_harness.run.tuning import mark
 from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import formats, heatmaps

@@ -23,7 +23,7 @@ from edit_harness.encoding import finite
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.interfaces import ModelSource
 from edit_harness.model.model import Model
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
