@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, get_args
 
 from . import composition
 from .cases import Answer, Case, Graded, Query, Reply, Request, Verdict
@@ -236,30 +236,31 @@ class Regime:
     there; before any limit, as MEMIT's authors filter CounterFact."""
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise UsageError(f"there is no mode {self.mode!r}", f"known: {', '.join(MODES)}")
+        def refuse(cause: str, remedy: str) -> NoReturn:
+            raise UsageError(cause, remedy)
+
+        mode, alone = self.mode, self.mode == "single"
+        if mode not in MODES:
+            refuse(f"there is no mode {mode!r}", f"known: {', '.join(MODES)}")
         if type(self.size) is not int or self.size < 0:
-            raise UsageError(f"a size of {self.size!r} is no number of cases", "0 is all of them")
-        if self.mode == "single" and self.size != 1:
-            raise UsageError("single edits are of one case each", 'Regime("batch", N)')
-        if self.mode != "sequential" and (self.immediate or self.checkpoints):
-            raise UsageError(
-                f"checkpoints are for sequential edits, and this is {self.mode}",
+            refuse(f"a size of {self.size!r} is no number of cases", "0 is all of them")
+        if alone and self.size != 1:
+            refuse("single edits are of one case each", 'Regime("batch", N)')
+        if mode != "sequential" and (self.immediate or self.checkpoints):
+            refuse(
+                f"checkpoints are for sequential edits, and this is {mode}",
                 'Regime("sequential", ...)',
             )
         if any(type(point) is not int or point < 1 for point in self.checkpoints):
-            raise UsageError(f"{self.checkpoints} are no numbers of cases", "they begin at 1")
-        if self.conflicts not in ("keep", "drop") or (self.conflicts, self.mode) == (
-            "drop",
-            "single",
-        ):
-            raise UsageError(
+            refuse(f"{self.checkpoints} are no numbers of cases", "they begin at 1")
+        if self.conflicts not in ("keep", "drop") or (self.conflicts == "drop" and alone):
+            refuse(
                 f"conflicts are kept or dropped where edits share a model, not {self.conflicts!r} here",
                 'Regime("batch", N, conflicts="drop"), or --edit-mode batch --edit-conflicts drop',
             )
-        if self.apart and self.mode != "batch":
-            raise UsageError(
-                f"cases are kept apart in batches, and this is {self.mode}",
+        if self.apart and mode != "batch":
+            refuse(
+                f"cases are kept apart in batches, and this is {mode}",
                 'Regime("batch", 0, apart=TAG)',
             )
 

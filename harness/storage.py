@@ -20,14 +20,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from .errors import DataError, PluginError, ResourceError
-from .registry.registry import Component, Plugins
+from .registry.registry import Plugins
 
 FORMAT = "edit-harness edit 2"
-FIRST_FORMAT = "edit-harness edit 1"
-"""Had tensors of weights only, whose names did not say so."""
-FIRST_HEADER = {"model": "", "adaptors": "{}"}
-"""What a file of the first format says by leaving it out."""
-WEIGHTS = "weights/"
 
 
 class Stored(NamedTuple):
@@ -61,8 +56,6 @@ def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read as an edit: {error}") from None
-    if header.get("format") == FIRST_FORMAT:
-        return {WEIGHTS + key: tensor for key, tensor in tensors.items()}, FIRST_HEADER | header
     if header.get("format") != FORMAT:
         raise DataError(f"{path} holds no edit of this harness")
     return tensors, header
@@ -74,7 +67,7 @@ def stored(adaptor: Any) -> Stored:
     Raises `PluginError` if its class is not registered, or a field is neither tensor nor JSON.
     """
     kind = type(adaptor)
-    name = _component_of(kind).qualified
+    name = _registered_name(kind)
     if not is_dataclass(kind):
         raise PluginError(f"an adaptor {name} cannot be saved", f"make {kind.__name__} a dataclass")
     values = {field.name: getattr(adaptor, field.name) for field in fields(kind) if field.init}
@@ -96,25 +89,25 @@ def restored(data: Stored) -> Any:
     What its class raises for fields that are not right, `TypeError` or `ValueError`, is raised on.
     """
     plugins = Plugins.installed()
-    found = [c for c in plugins.of_kind("adaptor") if c.qualified == data.name]
-    if not found:
-        package, _, short = data.name.partition("/")
-        remedy = f"install {package}, or another version of it"
-        if package.endswith(".py"):
-            remedy = f"name that file: --plugin {package}"
-        raise PluginError(
-            f"the edit has an adaptor {short!r} of the package {package}, which is not there",
-            "; ".join([remedy, *map(str, plugins.failures)]),
-        )
-    return found[0].load()(**data.fields, **data.tensors)
+    for component in plugins.of_kind("adaptor"):
+        if component.qualified == data.name:
+            return component.load()(**data.fields, **data.tensors)
+    package, _, short = data.name.partition("/")
+    remedy = f"install {package}, or another version of it"
+    if package.endswith(".py"):
+        remedy = f"name that file: --plugin {package}"
+    raise PluginError(
+        f"the edit has an adaptor {short!r} of the package {package}, which is not there",
+        "; ".join([remedy, *map(str, plugins.failures)]),
+    )
 
 
-def _component_of(kind: type) -> Component:
-    """Return what a class of adaptors is registered as."""
+def _registered_name(kind: type) -> str:
+    """Return the name that a class of adaptors is registered under."""
     for component in Plugins.installed().of_kind("adaptor"):
         with suppress(PluginError):  # another package's class that cannot be imported
             if component.load() is kind:
-                return component
+                return component.qualified
     raise PluginError(
         f"an adaptor of the class {kind.__qualname__} cannot be saved, since it has no name",
         "register the class in the hook edit_harness_register_adaptors",

@@ -7,9 +7,8 @@ broken plugin is reported and skipped; it never hides the others.
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -22,39 +21,10 @@ import pluggy
 from .. import hookspecs
 from ..errors import PluginError, UsageError
 from ..escapes import printable
-from ..interfaces import (
-    Control,
-    Editor,
-    Executor,
-    Judge,
-    Measure,
-    Metric,
-    ModelSource,
-    Preset,
-    Regime,
-    Task,
-)
 from . import guard, selection, sources
+from .kinds import KINDS, check_class
 from .packages import Package, file_of
 
-KINDS: Mapping[str, Any] = {
-    "editor": Editor,
-    "task": Task,
-    "metric": Metric,
-    "judge": Judge,
-    "control": Control,
-    "model": ModelSource,
-    "executor": Executor,
-    "adaptor": Callable,
-    "suite": "edit_harness.testing.suite:Suite",
-    "command": "click:Command",
-}
-"""What components of a kind are subclasses of, or where that is; a command is an object of it."""
-ATTRIBUTES: Mapping[str, type] = {
-    "presets": Preset, "measures": Measure, "kinds": str, "instead": str,
-    "metrics": list, "practical": list, "regime": Regime,
-}  # fmt: skip
-"""Attributes of classes: mappings from names to objects of a type, lists of names, a regime."""
 MOVED = "; docs/plugins.md, What has moved, says what is where"
 """What the author of a package for an earlier interface should know."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -98,7 +68,7 @@ class Component:
         if isinstance(factory, str):
             factory, what = self._imported(factory), f"{what}: {factory!r}"
         base = _named(self.base) if isinstance(self.base, str) else self.base
-        _check_class(self.kind, factory, base, what)
+        check_class(self.kind, factory, base, what)
         if isinstance(factory, type):
             guard.remember(factory, self.origin)
         return factory
@@ -337,47 +307,6 @@ def _check_name(kind: str, name: str, summary: str, group: str = "") -> None:
     for what, text in (("summary", summary), ("group", group)):
         if not isinstance(text, str):
             raise PluginError(f"the {what} of {kind} {name!r} is {text!r:.60}, and no text")
-
-
-def _check_class(kind: str, factory: Any, base: type, what: str) -> None:
-    """Raise `PluginError`, which calls it ``what``, for what can be no component of a kind."""
-    if kind == "command":
-        if not isinstance(factory, base):
-            raise PluginError(f"{what} is no click command: it is a {type(factory).__name__}")
-        return
-    core = base.__module__ == "edit_harness.interfaces"
-    public = f"{'edit_harness' if core else base.__module__}.{base.__name__}"
-    if not isinstance(factory, type):
-        raise PluginError(
-            f"{what} is no class: it is a {type(factory).__name__}", "register the class itself"
-        )
-    if not issubclass(factory, base):
-        raise PluginError(f"{what} is no {base.__name__}", f"it has to be a subclass of {public}")
-    if missing := sorted(getattr(factory, "__abstractmethods__", ())):
-        raise PluginError(
-            f"{what} has no {', '.join(missing)}",
-            f"a {base.__name__} has to define it: class {factory.__name__}",
-        )
-    for problem in _problems(factory):
-        raise PluginError(f"{what}: {problem}", f"see the docstring of {public}")
-
-
-def _problems(factory: type) -> Iterator[str]:
-    """Yield what is wrong with attributes of a class; one that an object computes is not looked at."""
-    for name, wanted in ATTRIBUTES.items():
-        value = inspect.getattr_static(factory, name, None)
-        if value is None or inspect.isdatadescriptor(value):
-            continue
-        if wanted is Regime:
-            if not isinstance(value, Regime):
-                yield f"regime is a {type(value).__name__}, and no Regime"
-        elif wanted is list:
-            if not isinstance(value, list | tuple) or not all(isinstance(n, str) for n in value):
-                yield f"{name} is no list of names: {value!r:.60}"
-        elif not (
-            isinstance(value, Mapping) and all(isinstance(v, wanted) for v in value.values())
-        ):
-            yield f"{name} is no mapping from names to {wanted.__name__}: {value!r:.60}"
 
 
 def _named(text: str) -> Any:

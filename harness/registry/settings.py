@@ -1,8 +1,7 @@
 """Settings: from ``KEY=VALUE``, presets and a plugin's fields to objects of plugins. It needs no torch.
 
 What a field may hold follows from its annotation, such as ``steps: Count`` or
-``rate: Annotated[float, Bounds(0, below=1)]``. `edit_harness.run.assembly` puts models, editors and
-benchmarks together.
+``rate: Annotated[float, Bounds(0, below=1)]``.
 """
 
 from __future__ import annotations
@@ -11,21 +10,10 @@ import hashlib
 import json
 import math
 import types
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    TypeAlias,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, cast
 
 from ..errors import PluginError, UsageError
 from ..interfaces import FROM_PRESET, Editor, Executor, Metric, ModelShape, ModelSource, Task
@@ -142,7 +130,7 @@ def convert(text: str, kind: Any) -> Any:
 
     Raises `ValueError` with a description of what was expected.
     """
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return convert(text, next(a for a in arguments if a is not type(None)))
     if origin is Literal:
@@ -166,7 +154,7 @@ def convert(text: str, kind: Any) -> Any:
 
 def check(plugin: object, what: str) -> None:
     """Raise `UsageError` for a field whose number is out of its bounds; None is not looked at."""
-    hints = get_type_hints(type(plugin), include_extras=True) if is_dataclass(plugin) else {}
+    hints = typing.get_type_hints(type(plugin), include_extras=True) if is_dataclass(plugin) else {}
     for name, hint in hints.items():
         value = getattr(plugin, name, None)
         for bounds in getattr(hint, "__metadata__", ()):
@@ -181,7 +169,7 @@ def _fields(of: Any) -> list[Field[Any]]:
 
 def field_types(factory: type) -> dict[str, Any]:
     """Return the types of a plugin's settable fields by name."""
-    hints = get_type_hints(factory) if is_dataclass(factory) else {}
+    hints = typing.get_type_hints(factory) if is_dataclass(factory) else {}
     return {field.name: hints[field.name] for field in _fields(factory)}
 
 

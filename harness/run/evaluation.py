@@ -6,9 +6,7 @@ The command line and the Python interface (`edit_harness.api`) both come through
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -16,45 +14,36 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from msgspec import UNSET, structs
 
-from ..cases import Answer, Case, Examined, Visit
-from ..encoding import decode_answer
-from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
-from ..folder import accounts, records
+from ..cases import Case, Examined, Visit
+from ..errors import LeakError, UsageError
+from ..folder import records
 from ..folder.manifests import (
     ControlId,
     EditorId,
     Identity,
     JudgeId,
-    Manifest,
     ModelId,
-    ModelInfo,
     Preview,
-    ShardInfo,
     TaskId,
-    TaskInfo,
-    Tuning,
     as_json,
     decoded,
 )
-from ..folder.records import OK, Record, RunFolder
-from ..interfaces import Executor, Measure, Metric, Regime, whole
+from ..folder.records import Record, RunFolder
+from ..interfaces import Measure, Metric, Regime, whole
 from ..model import digests
 from ..model.model import Model
 from ..registry.packages import Package
 from ..registry.registry import Plugins
 from ..registry.settings import Named, described, make_judge, make_metrics, provenance, settings
-from ..wording import counted
 from . import beside, control, examining, judging, plan, precision, runner, shares
 from .assembly import Benchmark, make_editor
 from .beside import Care, Rows, Turn
 from .controls import SAMPLE, make_controls
-from .outcome import Run, measures_of
+from .outcome import measures_of
 from .plan import Step
 from .shares import Share, Span
 from .spec import ALL, RunSpec, Selection
-from .tuning import among, tuning
 from .witness import Witness
 
 Advance = Callable[[Record], None]
@@ -293,6 +282,7 @@ class Evaluation:
         )
         path = self.model.source.path
         return RunFolder.open(output, name, self.identity, new=new, model=path)
+
 
 def assemble(
     plugins: Plugins,

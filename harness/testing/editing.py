@@ -1,11 +1,12 @@
-"""What the checks of editors share: requests, interruptions, and what an edit or an editor changes."""
+"""What the checks of editors share: their base, requests, interruptions, and what an edit changes."""
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -29,7 +30,10 @@ from ..interfaces import Editor, Regime
 from ..model.batch import padded
 from ..model.model import Model
 from ..registry import guard
+from ..registry.settings import configure, shape_of
 from ..run import leaks, plan, runner
+from .suite import Suite
+from .tiny import tiny_model
 
 FACTS = (
     Request("{} lives in", "Ann", "Rome", "Oslo"),
@@ -62,6 +66,46 @@ def as_cases(requests: Sequence[Request]) -> list[Case]:
         )
         for number, request in enumerate(requests)
     ]
+
+
+class EditorSuite(Suite):
+    """The base of all checks of editors."""
+
+    editor: Editor
+    family: ClassVar[str] = "gpt2"
+    """The family of the tiny model: "gpt2" or "llama"."""
+    trains: ClassVar[bool] = True
+    """Set to False if a random model cannot show the edit's effect, as with prompting."""
+
+    @pytest.fixture
+    def model(self) -> Model:
+        """Return a fresh tiny model; override it to use another."""
+        torch.set_num_threads(1)
+        return tiny_model(self.family)
+
+    def ready(self, model: Model) -> Editor:
+        """Return a copy of the editor that is configured for the model, checked and prepared."""
+        shape = shape_of(model.module.config, model.source.family)
+        editor = configure(copy.copy(self.editor), shape, type(self.editor).__name__).editor
+        editor.check(model)
+        editor.prepare(model)
+        return editor
+
+    def edits(self, model: Model, requests: Sequence[Request]) -> Iterator[tuple[str, Edit]]:
+        """Yield what every way of editing returns, with the way's name."""
+        editor = self.ready(model)
+        batches = [[request] for request in requests] + [list(requests)]
+        first = editor.edit(model, requests[:1])
+        yield "edit() of one request", first
+        yield "edit() of several requests", editor.edit(model, requests)
+        yield "extend()", editor.extend(model, first, requests[1:])
+        for edit in editor.edit_each(model, batches):
+            yield "edit_each()", edit
+
+    def skip_unless_trains(self) -> None:
+        """Skip what a random model cannot show."""
+        if not self.trains:
+            pytest.skip("a random model cannot show it")
 
 
 def forward_counter(

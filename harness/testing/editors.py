@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
-from ..cases import Choose, Request, is_finite
+from ..cases import Choose, is_finite
 from ..edits import Edit
 from ..errors import PluginError
 from ..folder.records import OK
-from ..interfaces import Editor, Regime
+from ..interfaces import Regime
 from ..model.model import Model
-from ..registry.settings import build, configure, settings, shape_of
+from ..registry.settings import build, settings
 from .editing import (
     FACTS,
     ODD,
     TOO_LONG,
+    EditorSuite,
     Interrupted,
     Stumbling,
     after,
@@ -42,48 +40,6 @@ from .editing import (
     same_weights,
     tensors_of,
 )  # fmt: skip
-from .suite import Suite
-from .tiny import tiny_model
-
-
-class EditorSuite(Suite):
-    """The base of all checks of editors."""
-
-    editor: Editor
-    family: ClassVar[str] = "gpt2"
-    """The family of the tiny model: "gpt2" or "llama"."""
-    trains: ClassVar[bool] = True
-    """Set to False if a random model cannot show the edit's effect, as with prompting."""
-
-    @pytest.fixture
-    def model(self) -> Model:
-        """Return a fresh tiny model; override it to use another."""
-        torch.set_num_threads(1)
-        return tiny_model(self.family)
-
-    def ready(self, model: Model) -> Editor:
-        """Return a copy of the editor that is configured for the model, checked and prepared."""
-        shape = shape_of(model.module.config, model.source.family)
-        editor = configure(copy.copy(self.editor), shape, type(self.editor).__name__).editor
-        editor.check(model)
-        editor.prepare(model)
-        return editor
-
-    def edits(self, model: Model, requests: Sequence[Request]) -> Iterator[tuple[str, Edit]]:
-        """Yield what every way of editing returns, with the way's name."""
-        editor = self.ready(model)
-        batches = [[request] for request in requests] + [list(requests)]
-        first = editor.edit(model, requests[:1])
-        yield "edit() of one request", first
-        yield "edit() of several requests", editor.edit(model, requests)
-        yield "extend()", editor.extend(model, first, requests[1:])
-        for edit in editor.edit_each(model, batches):
-            yield "edit_each()", edit
-
-    def skip_unless_trains(self) -> None:
-        """Skip what a random model cannot show."""
-        if not self.trains:
-            pytest.skip("a random model cannot show it")
 
 
 class StateChecks(EditorSuite):

@@ -93,7 +93,7 @@ class MetricTests(TraceChecks):
 
     def columns(self, cases: Sequence[Case]) -> dict[str, np.ndarray]:
         """Measure cases, and return the values as columns, NaN where a case has none."""
-        rows = [only_floats(self.values(case)) for case in cases]
+        rows = [only_floats(values) for values in self.values_of(self.metric, cases)]
         names = dict.fromkeys(name for row in rows for name in row)
         return {n: np.array([row.get(n, np.nan) for row in rows]) for n in names}
 

@@ -1,3 +1,5 @@
+"""Which plugins there are, and components by name."""
+
 import importlib
 import sys
 
