@@ -528,6 +528,7 @@ def test_a_file_is_in_no_package(here, monkeypatch, wanted):
 
 
 ENTRIES = "[project.entry-points.edit_harness]\n"
+TEXTS = "the name, the version and the entry points of a package are texts"
 NAMED = '[project]\nname = "x"\n'
 
 
@@ -548,17 +549,10 @@ def test_what_a_package_says(tmp_path):
             "[project.entry-points]\nedit_harness = 'm'",
             "[project.entry-points.edit_harness] is no table",
         ),
-        (f"{ENTRIES}a = 'm'", "[project] has no name"),
-        (f"[project]\nname = 1\n{ENTRIES}a = 'm'", "[project] has no name"),
-        (f"{NAMED}version = 1.0\n{ENTRIES}a = 'm'", "the version 1.0 is no text"),
-        (f"{NAMED}{ENTRIES}a = ['m']", "the entry point 'a' is no text"),
-        (f"{NAMED}{ENTRIES}a = '__main__'", "the entry point 'a' names no module: '__main__'"),
-        (
-            f"{NAMED}{ENTRIES}a = 'not a module!'",
-            "the entry point 'a' names no module: 'not a module!'",
-        ),
-        (f"{NAMED}{ENTRIES}a = 'm..n'", "the entry point 'a' names no module: 'm..n'"),
-        (f"{NAMED}{ENTRIES}a = ''", "the entry point 'a' names no module: ''"),
+        (f"{ENTRIES}a = 'm'", TEXTS),
+        (f"[project]\nname = 1\n{ENTRIES}a = 'm'", TEXTS),
+        (f"{NAMED}version = 1.0\n{ENTRIES}a = 'm'", TEXTS),
+        (f"{NAMED}{ENTRIES}a = ['m']", TEXTS),
     ],
 )
 def test_what_no_package_can_say_is_an_error_of_use(tmp_path, monkeypatch, capsys, text, cause):

@@ -18,8 +18,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from ..errors import PluginError, UsageError
 from .guard import note
 from .packages import Package, installed, normal
@@ -116,6 +114,8 @@ def check_required(plugins: Plugins, wanted: Sequence[str]) -> None:
 
     One that brings plugins must also have been loaded. Raises `UsageError` for what is no requirement.
     """
+    from packaging.requirements import InvalidRequirement, Requirement
+
     there = {normal(package.name): package.version for package in plugins.packages}
     unloaded = {normal(out.package.name): out.reason for out in plugins.left_out}
     unloaded |= {normal(failure.distribution): str(failure) for failure in plugins.failures}

@@ -189,12 +189,13 @@ def _of_sources(folder: Path) -> Package | None:
             )
     if not tables[3]:
         return None
-    name, version = tables[1].get("name"), tables[1].get("version", "")
-    if not isinstance(name, str) or not name.strip():
-        raise UsageError(f"{file}: [project] has no name", 'it takes name = "edit-harness-x"')
-    if not isinstance(version, str):
-        raise UsageError(f"{file}: the version {version!r} is no text", 'it takes version = "0.1"')
-    entries = [_entry(file, *entry) for entry in sorted(tables[3].items())]
+    name, version, values = tables[1].get("name"), tables[1].get("version", ""), tables[3].values()
+    if not name or not all(isinstance(text, str) for text in (name, version, *values)):
+        raise UsageError(
+            f"{file}: the name, the version and the entry points of a package are texts",
+            'it takes name = "edit-harness-x", version = "0.1", x = "package.module"',
+        )
+    entries = [EntryPoint(*entry, GROUP) for entry in sorted(tables[3].items())]
     roots = roots_of(entries)
     for root in sorted(roots):
         src = folder / "src"
@@ -202,17 +203,6 @@ def _of_sources(folder: Path) -> Package | None:
     source = f"{folder} (sources{'' if version else ', version unknown'})"
     contents = partial(modules, roots)
     return Package(name.strip(), version, source, entries, roots, contents, named=True)
-
-
-def _entry(file: Path, name: str, value: object) -> EntryPoint:
-    remedy = 'it takes name = "package.module"'
-    if not isinstance(value, str):
-        raise UsageError(f"{file}: the entry point {name!r} is no text", remedy)
-    found = EntryPoint.pattern.match(value)
-    parts = found["module"].split(".") if found else [""]
-    if parts == ["__main__"] or not all(part.isidentifier() for part in parts):
-        raise UsageError(f"{file}: the entry point {name!r} names no module: {value!r}", remedy)
-    return EntryPoint(name, value, GROUP)
 
 
 def _importable(folder: Path) -> None:
