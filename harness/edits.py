@@ -195,13 +195,13 @@ class Edit:
         tensors = {f"state/{name}": tensor for name, tensor in self.state.items()}
         for name, delta in self.weights.items():
             tensors |= {f"weights/{name}/{part}": t for part, t in vars(delta).items()}
-        for name, adaptor in adaptors.items():
-            tensors |= {f"adaptors/{name}/{part}": t for part, t in adaptor.tensors.items()}
+        for module, (_, _, own) in adaptors.items():
+            tensors |= {f"adaptors/{module}/{part}": t for part, t in own.items()}
         header = {
             "prefix": self.prefix,
             "model": model,
             "info": json.dumps(dict(self.info), allow_nan=False),
-            "adaptors": json.dumps({name: (a.name, a.fields) for name, a in adaptors.items()}),
+            "adaptors": json.dumps({module: own[:2] for module, own in adaptors.items()}),
         }
         storage.write(path, tensors, header)
 
@@ -263,7 +263,7 @@ def _adaptors(
     if tensors.keys() - described.keys():
         raise ValueError("it has tensors of adaptors that it does not describe")
     return {
-        module: storage.restored(storage.Stored(name, fields, tensors.get(module, {})))
+        module: storage.restored(name, fields, tensors.get(module, {}))
         for module, (name, fields) in described.items()
     }
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,14 +25,8 @@ from .registry.registry import Plugins
 FORMAT = "edit-harness edit 2"
 
 
-class Stored(NamedTuple):
-    """An adaptor as data."""
-
-    name: str
-    """``distribution/name`` of its class."""
-    fields: dict[str, Any]
-    """What is JSON."""
-    tensors: dict[str, Tensor]
+Stored: TypeAlias = tuple[str, Mapping[str, Any], Mapping[str, Tensor]]
+"""An adaptor as data: ``distribution/name`` of its class, the fields that are JSON, and its tensors."""
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
@@ -80,19 +74,19 @@ def stored(adaptor: Any) -> Stored:
             f"an adaptor {name} cannot be saved: {error}",
             f"the fields of {kind.__name__} have to be tensors or JSON",
         ) from None
-    return Stored(name, plain, tensors)
+    return name, plain, tensors
 
 
-def restored(data: Stored) -> Any:
+def restored(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
     """Return the adaptor that was stored. Raises `PluginError` if its class is not installed.
 
     What its class raises for fields that are not right, `TypeError` or `ValueError`, is raised on.
     """
     plugins = Plugins.installed()
     for component in plugins.of_kind("adaptor"):
-        if component.qualified == data.name:
-            return component.load()(**data.fields, **data.tensors)
-    package, _, short = data.name.partition("/")
+        if component.qualified == name:
+            return component.load()(**fields, **tensors)
+    package, _, short = name.partition("/")
     remedy = f"install {package}, or another version of it"
     if package.endswith(".py"):
         remedy = f"name that file: --plugin {package}"

@@ -153,7 +153,7 @@ def modules(roots: Iterable[str]) -> Contents:
         except (ImportError, ValueError, AttributeError):  # no module, such as "" and "__main__"
             continue
         own = [spec.origin] if spec and spec.has_location else []
-        for place in map(Path, (spec.submodule_search_locations if spec else None) or own):
+        for place in map(Path, (spec and spec.submodule_search_locations) or filter(None, own)):
             project = place.parent.parent / "pyproject.toml"
             src = project.is_file() and not (place.parent / "pyproject.toml").exists()
             for path in place.parent.iterdir() if src else [place]:

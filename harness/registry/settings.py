@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, cast
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast
 
 from ..errors import PluginError, UsageError
 from ..interfaces import FROM_PRESET, Editor, Executor, Metric, ModelShape, ModelSource, Task
@@ -212,7 +212,8 @@ def shape_of(config: Any, family: str = "") -> ModelShape:
     return ModelShape(family or found, kind, *size)
 
 
-class Configured(NamedTuple):
+@dataclass(frozen=True)
+class Configured:
     """An editor with all its fields set, and where those of the preset come from."""
 
     editor: Editor

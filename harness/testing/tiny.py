@@ -159,7 +159,8 @@ def _trained(kind: Kind) -> str:
 
 
 def _byte_level(kind: Kind) -> Tokenizer:
-    core, pieces = Tokenizer(models.BPE()), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core = Tokenizer(models.BPE())
+    pieces: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
     if kind != "gpt2":
         split = pre_tokenizers.Split(Regex(_PIECES[kind]), "isolated")
         rest = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
