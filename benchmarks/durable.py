@@ -29,8 +29,8 @@ from edit_harness.encoding import dumps, encode_answer, encode_case
 from edit_harness.folder import log
 from edit_harness.folder.records import OK, Record, RunFolder
 from edit_harness.interfaces import Metric
-from edit_harness.registry.components import make_metrics
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_metrics
 from edit_harness.run.outcome import Run, values
 
 ROLES = (

@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 
 TASKS = ("counterfact", "counterfactplus")

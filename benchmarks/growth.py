@@ -15,7 +15,7 @@ from rich.table import Table
 from benchmarks.counting import Cost, Work, counting
 from edit_harness.api import load_model
 from edit_harness.interfaces import Regime
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import plan, runner
 from edit_harness.run.assembly import make_benchmark, make_editor
 

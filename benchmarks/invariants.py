@@ -19,8 +19,8 @@ import click
 import torch
 
 from edit_harness.folder import accounts
-from edit_harness.registry import process
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import guard
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import asking, assembly, evaluation, selftest
 from edit_harness.run.before import Before
 from edit_harness.run.evaluation import Evaluation
@@ -88,7 +88,7 @@ def unchecked() -> Iterator[None]:
     with ExitStack() as stack:
         for holder, name in OFF:
             stack.enter_context(mock.patch.object(holder, name, mock.Mock(return_value=None)))
-        stack.enter_context(mock.patch.object(process, "restored", nothing))
+        stack.enter_context(mock.patch.object(guard, "restored", nothing))
         yield
 
 
@@ -105,7 +105,7 @@ def parts(made: Evaluation) -> Iterator[tuple[str, float, int]]:
     chunks = -(-len(made.cases) // 64)
 
     def put_back() -> None:
-        with process.restored(lambda names: None):
+        with guard.restored(lambda names: None):
             pass
 
     for name, work, times in (

@@ -20,7 +20,7 @@ from edit_harness.cases import Scores
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Editor
 from edit_harness.model.model import Model
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 
 T = TypeVar("T")

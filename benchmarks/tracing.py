@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from benchmarks.together import timed
 from edit_harness import Request
 from edit_harness.model.model import Model
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness_plugins.commands.studies.trace import method as ways
 from edit_harness_plugins.commands.studies.trace import passes

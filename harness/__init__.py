@@ -54,74 +54,23 @@ if TYPE_CHECKING:
     from .run.spec import ModelRef, RunSpec
 
 _LAZY = {
-    "ModelRef": "edit_harness.run.spec",
-    "RunSpec": "edit_harness.run.spec",
-    "Identity": "edit_harness.folder.manifests",
-    "Run": "edit_harness.run.outcome",
-    "edit": "edit_harness.api",
-    "evaluate": "edit_harness.api",
-    "inner": "edit_harness.run.assembly",
-    "load_model": "edit_harness.api",
-    "save_model": "edit_harness.api",
-}
+    "ModelRef": "run.spec", "RunSpec": "run.spec", "Identity": "folder.manifests", "Run": "run.outcome",
+    "inner": "run.assembly", "edit": "api", "evaluate": "api", "load_model": "api", "save_model": "api",
+}  # fmt: skip
 
 __all__ = [
-    "FROM_PRESET",
-    "Answer",
-    "Case",
-    "Choose",
-    "Control",
-    "DataError",
-    "Distribution",
-    "Divergence",
-    "Drift",
-    "Editor",
-    "Executor",
-    "Generate",
-    "Graded",
-    "HarnessError",
-    "Identity",
-    "Judge",
-    "Key",
-    "Making",
-    "Marks",
-    "Measure",
-    "Metric",
-    "ModelRef",
-    "ModelShape",
-    "ModelSource",
-    "NextToken",
-    "PluginError",
-    "Preset",
-    "Probe",
-    "Query",
-    "Regime",
-    "Register",
-    "RegisterCommand",
-    "RegisterKind",
-    "Reply",
-    "Request",
-    "ResourceError",
-    "Run",
-    "RunFolderError",
-    "RunSpec",
-    "Scores",
-    "Task",
-    "Text",
-    "UsageError",
-    "Verdict",
-    "edit",
-    "evaluate",
-    "hookimpl",
-    "inner",
-    "join",
-    "load_model",
-    "save_model",
-]
+    "FROM_PRESET", "Answer", "Case", "Choose", "Control", "DataError", "Distribution",
+    "Divergence", "Drift", "Editor", "Executor", "Generate", "Graded", "HarnessError", "Identity",
+    "Judge", "Key", "Making", "Marks", "Measure", "Metric", "ModelRef", "ModelShape",
+    "ModelSource", "NextToken", "PluginError", "Preset", "Probe", "Query", "Regime", "Register",
+    "RegisterCommand", "RegisterKind", "Reply", "Request", "ResourceError", "Run",
+    "RunFolderError", "RunSpec", "Scores", "Task", "Text", "UsageError", "Verdict", "edit",
+    "evaluate", "hookimpl", "inner", "join", "load_model", "save_model",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs torch or numpy when it is first asked for."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(f".{_LAZY[name]}", __name__), name)

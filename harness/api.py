@@ -14,8 +14,8 @@ from .edits import Edit
 from .errors import PluginError, ResourceError, UsageError
 from .interfaces import Editor, Regime, Task
 from .model.model import Model
-from .registry.components import make_executor
-from .registry.plugins import Plugins
+from .registry.registry import Plugins
+from .registry.settings import make_executor
 from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import Advance, assemble
 from .run.outcome import Run
@@ -106,15 +106,12 @@ def _specified(
     spec = replace(editor, **own) if isinstance(editor, RunSpec) else RunSpec(editor=editor, **own)
     for name in (each for each in known if each.endswith("_args")):
         if not isinstance(value := getattr(spec, name), Mapping):
-            raise UsageError(
-                f"{name} is {value!r:.60}, which has no settings by name", f"{name}={{'layer': 1}}"
-            )
+            cause = f"{name} is {value!r:.60}, which has no settings by name"
+            raise UsageError(cause, f"{name}={{'layer': 1}}")
     if not isinstance(spec.regime, Regime | None):
         raise UsageError(f"{spec.regime!r:.60} is no regime", 'regime=eh.Regime("batch", 10)')
-    if isinstance(spec.controls, str):
-        raise UsageError(
-            f"controls is the text {spec.controls!r}", f"give a list: controls=[{spec.controls!r}]"
-        )
+    if isinstance(text := spec.controls, str):
+        raise UsageError(f"controls is the text {text!r}", f"give a list: controls=[{text!r}]")
     return spec, loading
 
 

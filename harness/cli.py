@@ -25,8 +25,8 @@ from .errors import HarnessError, PluginError, ResourceError, Terminated
 from .escapes import one_line, printable
 from .hookspecs import DISTRIBUTION
 from .options import HELP, misspelt
-from .registry.blame import said
-from .registry.plugins import Component, Plugins, suggestion
+from .registry.guard import said
+from .registry.registry import Component, Plugins, suggestion
 
 INTERNAL = 70
 COMPLETE = "_EDIT_HARNESS_COMPLETE"
@@ -166,33 +166,32 @@ def _explain(error: BaseException, called: Component | None) -> int:
         click.echo(printable(shown.getvalue()), err=True, nl=False)
         return error.exit_code
     if isinstance(error, HarnessError):
-        _say(f"error: {error.cause}", f"       {error.remedy}" if error.remedy else "")
-        return error.code
+        return _failed(error.code, f"error: {error.cause}", error.remedy)
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        _say("interrupted")
-        return signals.CODES[signal.SIGINT]
+        return _failed(signals.CODES[signal.SIGINT], "interrupted")
     if isinstance(error, Terminated):
-        _say("terminated")
-        return signals.CODES[signal.SIGTERM]
+        return _failed(signals.CODES[signal.SIGTERM], "terminated")
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, OSError) and not called:
-        _say(f"error: {error.filename or 'the output'}: {error.strerror}")
-        return ResourceError.code
+        cause = f"error: {error.filename or 'the output'}: {error.strerror}"
+        return _failed(ResourceError.code, cause)
     if isinstance(error, SystemExit) and called and isinstance(error.code, int | None):
         return error.code or 0
     if isinstance(error, SystemExit):  # ours return a code
-        _say(f"error: a plugin ended the program: {said(error)}", "       see which with --debug")
-        return PluginError.code
+        cause = f"error: a plugin ended the program: {said(error)}"
+        return _failed(PluginError.code, cause, "see which with --debug")
     if called:
-        _say(
-            f"error: command {called.name} of {called.origin} failed: {said(error)}",
-            "       see the whole with --debug, or ask its author",
-        )
-        return PluginError.code
-    _say(f"internal error: {said(error)}", "       please report it with the output of --debug")
-    return INTERNAL
+        cause = f"error: command {called.name} of {called.origin} failed: {said(error)}"
+        return _failed(PluginError.code, cause, "see the whole with --debug, or ask its author")
+    remedy = "please report it with the output of --debug"
+    return _failed(INTERNAL, f"internal error: {said(error)}", remedy)
+
+
+def _failed(code: int, cause: str, remedy: str = "") -> int:
+    _say(cause, f"       {remedy}" if remedy else "")
+    return code
 
 
 def _say(*lines: str) -> None:

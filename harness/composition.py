@@ -12,7 +12,6 @@ from typing import Any
 from .cases import Case
 
 Row = Mapping[str, Any]
-NOTHING: Sequence[str] = ()
 
 
 def of_cases(cases: Iterable[Case]) -> dict[str, list[Row]]:
@@ -24,26 +23,18 @@ def of_cases(cases: Iterable[Case]) -> dict[str, list[Row]]:
         "requests": [[r.statement for r in case.requests] for case in usable],
         "subjects": [[r.subject for r in case.requests] for case in usable],
         "new objects": [[r.target_new for r in case.requests] for case in usable],
-        **_prompts(usable),
     }
+    prompts: dict[str, list[list[str]]] = {}
+    for number, case in enumerate(usable):
+        for probe in case.probes:
+            name = f"{probe.role}, {type(probe.query).__name__}"
+            own = prompts.setdefault(name, [[] for _ in usable])
+            own[number].append(probe.query.prompt)
     rows = [counted(what, of_each, "case") for what, of_each in texts.items()]
+    rows += [counted(what, of_each, "case") for what, of_each in prompts.items()]
     if len(usable) < len(found):
         rows.append(counted("of no use", [[c.id] for c in found if c.problem]))
     return {"what is edited and asked": rows}
-
-
-def _prompts(cases: Sequence[Case]) -> dict[str, list[Sequence[str]]]:
-    """Return the prompts of each case, by role and kind of query."""
-    of_each = []
-    for case in cases:
-        own: dict[str, list[str]] = {}
-        for probe in case.probes:
-            own.setdefault(f"{probe.role}, {type(probe.query).__name__}", []).append(
-                probe.query.prompt
-            )
-        of_each.append(own)
-    names = dict.fromkeys(name for own in of_each for name in own)
-    return {name: [own.get(name, NOTHING) for own in of_each] for name in names}
 
 
 def counted(what: str, texts: Sequence[Sequence[str]], unit: str = "") -> Row:

@@ -1,7 +1,6 @@
 """Files that are there whole or not at all, and documents that know their own digest.
 
-A derived file is written beside its place, synced and renamed, so that no reader and no crash ever
-meets half of one. What the files mean is not known here; rows that are appended are in `log`.
+Rows that are appended are in `edit_harness.folder.log`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from .encoding import dumps, finite
+from .files import sha256_of as digest_of
 from .files import staged
 
-BLOCK = 1 << 20
+__all__ = [
+    "SEAL",
+    "digest",
+    "digest_of",
+    "put",
+    "sealed",
+    "strict",
+    "sync_folder",
+    "unsealed",
+    "write",
+]
+
 SEAL = "sha256"
 """The key under which a document has the digest of the rest of it."""
 
@@ -52,12 +63,6 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes. Raises `OSError`."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest(data: Any) -> str:

@@ -194,14 +194,14 @@ class Edit:
         adaptors = {name: storage.stored(adaptor) for name, adaptor in self.adaptors.items()}
         tensors = {f"state/{name}": tensor for name, tensor in self.state.items()}
         for name, delta in self.weights.items():
-            tensors |= {f"{storage.WEIGHTS}{name}/{part}": t for part, t in vars(delta).items()}
-        for name, adaptor in adaptors.items():
-            tensors |= {f"adaptors/{name}/{part}": t for part, t in adaptor.tensors.items()}
+            tensors |= {f"weights/{name}/{part}": t for part, t in vars(delta).items()}
+        for module, (_, _, own) in adaptors.items():
+            tensors |= {f"adaptors/{module}/{part}": t for part, t in own.items()}
         header = {
             "prefix": self.prefix,
             "model": model,
             "info": json.dumps(dict(self.info), allow_nan=False),
-            "adaptors": json.dumps({name: (a.name, a.fields) for name, a in adaptors.items()}),
+            "adaptors": json.dumps({module: own[:2] for module, own in adaptors.items()}),
         }
         storage.write(path, tensors, header)
 
@@ -219,25 +219,21 @@ class Edit:
                 "load the model that it was made for, or make the edit anew",
             )
         try:
-            parts = _sorted(tensors)
+            weights, adaptors, state = (
+                {name.removeprefix(kind): t for name, t in tensors.items() if name.startswith(kind)}
+                for kind in ("weights/", "adaptors/", "state/")
+            )
+            if len(weights) + len(adaptors) + len(state) < len(tensors):
+                raise ValueError("it has tensors that are of no part of an edit")
             return cls(
-                {name: _delta(own) for name, own in _grouped(parts["weights"]).items()},
-                _adaptors(json.loads(header["adaptors"]), _grouped(parts["adaptors"])),
+                {name: _delta(own) for name, own in _grouped(weights).items()},
+                _adaptors(json.loads(header["adaptors"]), _grouped(adaptors)),
                 header["prefix"],
                 info=json.loads(header["info"]),
-                state=parts["state"],
+                state=state,
             )
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise DataError(f"{path} is damaged: {error}") from None
-
-
-def _sorted(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """Return the tensors by what they are of; a name begins with that and a slash."""
-    kinds: dict[str, dict[str, Tensor]] = {"weights": {}, "adaptors": {}, "state": {}}
-    for key, tensor in tensors.items():
-        kind, _, name = key.partition("/")
-        kinds[kind][name] = tensor
-    return kinds
 
 
 def _grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
@@ -267,7 +263,7 @@ def _adaptors(
     if tensors.keys() - described.keys():
         raise ValueError("it has tensors of adaptors that it does not describe")
     return {
-        module: storage.restored(storage.Stored(name, fields, tensors.get(module, {})))
+        module: storage.restored(name, fields, tensors.get(module, {}))
         for module, (name, fields) in described.items()
     }
 

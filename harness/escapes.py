@@ -14,7 +14,9 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def one_line(text: str) -> str:
@@ -22,15 +24,11 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", r"\n")
 
 
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode()
-
-
 def elsewhere(text: str) -> bool:
     """Tell whether a text is an address, and not plainly one of this machine.
 
-    No name is looked up, and nothing is connected to. An address is what has ``://`` in it. Of this machine are localhost and loopback addresses in
-    their usual spelling; a name that leads back here by other means is not known to do so.
+    An address has ``://`` in it. Of this machine are localhost and loopback addresses in their usual
+    spelling; no name is looked up.
     """
     if "://" not in text:
         return False

@@ -5,34 +5,24 @@ Processes may share the folder: each renames its own download into place; nothin
 
 from __future__ import annotations
 
-import contextlib
-import email.utils
-import errno
 import glob
 import hashlib
 import os
-import random
-import shutil
-import socket
 import time
-import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
-from urllib.error import HTTPError
 
 from .errors import DataError, ResourceError
 
-TRIES = 5
+RETRIES = 3
+"""How often an address is asked again."""
 TIMEOUT = 60.0
-LONGEST_WAIT = 120.0
-TRANSIENT = {408, 429, 500, 502, 503, 504}
-DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG}
 YES = {"1", "true", "yes", "on"}
-AT_WORK: set[Path] = set()
-"""What this process is writing: an earlier one, of a container, may have had the same number."""
+LEFT = 86400.0
+"""Seconds after which a half-written file belongs to a writer that is gone."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +36,7 @@ class Remote:
     size: int = 0
     sha256: str = ""
     agent: str = "edit-harness"
-    """What the server is told of who asks."""
+    """The name by which the server learns who asks."""
 
 
 def cache_folder() -> Path:
@@ -71,11 +61,11 @@ def offline() -> str:
     return ""
 
 
-def fetch(remote: Remote, *, sleep: Callable[[float], object] = time.sleep) -> Path:
+def fetch(remote: Remote) -> Path:
     """Return the path of the file in the cache, downloading it first if need be.
 
-    Raises `DataError` if it cannot be had or is not the file that was expected, which is then
-    moved aside, and `ResourceError` if the cache cannot be written.
+    A file in the cache that is not the expected one is moved aside. Raises `DataError` if the file cannot
+    be had, and `ResourceError` if the cache cannot be written.
     """
     path = cache_folder() / remote.name
     missing = f"{remote.name} is not in the cache"
@@ -91,28 +81,48 @@ def fetch(remote: Remote, *, sleep: Callable[[float], object] = time.sleep) -> P
             f"{missing}, and {variable} forbids downloads",
             f"unset it, or put {remote.urls[0]} at {path}",
         )
-    part = Path(f"{path}.{uuid.uuid4().hex}.part")
     try:
-        part.parent.mkdir(parents=True, exist_ok=True)
-        url = _download(remote, part, sleep)
-        digest = sha256_of(part)
-        if problem := _mismatch(remote, part, digest):
-            bad = set_aside(part, f"{path}.bad")
-            raise DataError(f"{url}: {problem}", f"it was kept as {bad}; try again")
-        os.replace(part, path)
+        _download(remote, path)
+        path.chmod(0o644)  # others may share the cache
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be written: {error.strerror or error}",
             "free some space, or set EDIT_HARNESS_CACHE to another folder",
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink()
+    digest = sha256_of(path)
+    if problem := _mismatch(remote, path, digest):  # without a checksum the size still counts
+        bad = set_aside(path)
+        raise DataError(f"{remote.urls[0]}: {problem}", f"it was kept as {bad}; try again")
     _remember(path, digest)
     return path
 
 
-@contextlib.contextmanager
+def _download(remote: Remote, path: Path) -> None:
+    """Write the file, whole or not at all. Raises `DataError`, or `OSError` of the disk."""
+    import pooch  # here, since most commands fetch nothing
+    from requests.exceptions import RequestException
+
+    pooch.get_logger().setLevel("WARNING")
+    known = f"sha256:{remote.sha256.lower()}" if remote.sha256 else None
+    ask = pooch.HTTPDownloader(headers={"User-Agent": remote.agent}, timeout=TIMEOUT)
+    cause = ""
+    for url in remote.urls:
+        store = pooch.create(
+            path.parent, "", registry={path.name: known}, urls={path.name: url},
+            retry_if_failed=RETRIES,
+        )  # fmt: skip
+        try:
+            store.fetch(path.name, downloader=ask)
+            return
+        except (RequestException, ValueError) as error:
+            cause = f"{url}: {error}"
+    raise DataError(
+        f"{remote.name} could not be downloaded: {cause}",
+        f"check the connection, or put the file at {path}",
+    )
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a path to write to, and rename it afterwards: a file is whole or not there.
 
@@ -123,53 +133,35 @@ def replacing(path: Path) -> Iterator[Path]:
         yield partial
 
 
-@contextlib.contextmanager
+@contextmanager
 def staged(path: Path) -> Iterator[Path]:
     """Give a name beside a file that no other writer has, and rename it to the file afterwards.
 
-    What writers of this host left there that are gone is removed. Raises `OSError`, and leaves the
-    old file as it was.
+    Half-written files of a day before are removed. Raises `OSError`, and leaves the old file as it was.
     """
-    host = "".join(c if c.isalnum() else "-" for c in socket.gethostname())
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{host}.*"):
-        owner = left.name.rpartition(".")[2]
-        mine = owner == str(os.getpid())
-        if owner.isdecimal() and (left not in AT_WORK if mine else not alive(int(owner))):
-            with contextlib.suppress(OSError):
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        with suppress(OSError):
+            if left.stat().st_mtime < time.time() - LEFT:
                 left.unlink()
-    partial = path.with_name(f".{path.name}.{host}.{uuid.uuid4().hex[:8]}.{os.getpid()}")
-    AT_WORK.add(partial)
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         yield partial
         os.replace(partial, path)
     except BaseException:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             partial.unlink()
         raise
-    finally:
-        AT_WORK.discard(partial)
-
-
-def alive(pid: int) -> bool:
-    """Tell whether a process of this host is there."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal digits."""
+    """Return the SHA-256 of a file's content, in hexadecimal digits. Raises `OSError`."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def known_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, from the note beside it as long as the file is untouched."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         digest, _, state = _note(path).read_text(encoding="ascii").partition(" ")
         if state == _state(path):
             return digest
@@ -180,8 +172,7 @@ def set_aside(path: Path, target: str = "") -> Path:
     """Rename a bad file, by default to its name with ``.bad`` at the end; return the new path."""
     bad = Path(target or f"{path}.bad")
     _note(path).unlink(missing_ok=True)
-    # Another process may have been faster.
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):  # another process may have been faster
         os.replace(path, bad)
     return bad
 
@@ -196,61 +187,8 @@ def _mismatch(remote: Remote, path: Path, digest: str) -> str:
     return ""
 
 
-def _download(remote: Remote, part: Path, sleep: Callable[[float], object]) -> str:
-    """Write the file to ``part`` and return the address that it came from."""
-    urls, cause = list(remote.urls), ""
-    for attempt in range(TRIES):
-        url = urls[attempt % len(urls)]
-        # With jitter, but without touching the global generator that experiments seed.
-        wait = 2**attempt * random.SystemRandom().uniform(0.5, 1.0)
-        try:
-            _transfer(url, part, remote.agent)
-            return url
-        except HTTPError as error:
-            error.close()
-            cause = f"{url} answered {error.code} {error.reason}"
-            if error.code not in TRANSIENT:
-                urls.remove(url)
-                if not urls:
-                    break
-                continue
-            wait = max(wait, _retry_after(error.headers.get("Retry-After", "")))
-        except (OSError, HTTPException) as error:
-            if isinstance(error, OSError) and error.errno in DISK:
-                raise
-            cause = f"{url}: {error}"
-        if attempt + 1 < TRIES:
-            sleep(min(wait, LONGEST_WAIT))
-    raise DataError(
-        f"{remote.name} could not be downloaded: {cause}",
-        f"check the connection, or put the file at {cache_folder() / remote.name}",
-    )
-
-
-def _transfer(url: str, part: Path, agent: str) -> None:
-    request = urllib.request.Request(url, headers={"User-Agent": agent})
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as response, part.open("wb") as stream:
-        announced = response.headers.get("Content-Length")
-        shutil.copyfileobj(response, stream)
-    # A lost connection looks like the end of the file to urllib.
-    arrived = part.stat().st_size
-    if announced and arrived != int(announced):
-        raise ConnectionError(f"{arrived:,} of {int(announced):,} bytes arrived")
-
-
-def _retry_after(header: str) -> float:
-    """Return the seconds that a server asks to wait, given as a number or as a date."""
-    if header.strip().isdigit():
-        return float(header)
-    try:
-        return email.utils.parsedate_to_datetime(header).timestamp() - time.time()
-    except (TypeError, ValueError):
-        return 0.0
-
-
 def _remember(path: Path, digest: str) -> None:
-    # A cache that is read-only goes without.
-    with contextlib.suppress(OSError):
+    with suppress(OSError):  # a cache that is read-only goes without
         _note(path).write_text(f"{digest} {_state(path)}", encoding="ascii")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, get_args
 
 from . import composition
 from .cases import Answer, Case, Graded, Query, Reply, Request, Verdict
@@ -99,15 +99,14 @@ class Measure:
 
 @dataclass(frozen=True)
 class Making:
-    """What the command ``prepare`` gives an editor or a task that has something made beforehand."""
+    """What the command ``prepare`` gives an editor or a task that makes something beforehand."""
 
     folder: Path
-    """Where the cache keeps what belongs to this model's weights, or to this task; it may not exist
-    yet."""
+    """The cache's folder for this model's weights, or for this task; it may not exist yet."""
     data: str = ""
-    """What ``--data`` said: a name or a file that the plugin knows how to read."""
+    """``--data``: a name or a file that the plugin knows how to read."""
     imported: str = ""
-    """What ``--import`` said: a file of the authors to take over instead of making it."""
+    """``--import``: a file of the authors to take over instead of making it."""
     report: Callable[[str], None] = print
     """Takes a line for the user, such as a validation figure."""
     advance: Callable[[int, int], None] = lambda done, total: None
@@ -117,8 +116,8 @@ class Making:
 class Editor(ABC):
     """Turns requests into an `Edit` of a model, leaving the model as it was.
 
-    A field that is `FROM_PRESET` takes its value from the preset of the model's family before
-    any method with a model is called.
+    Fields that are `FROM_PRESET` are filled from the preset of the model's family before any method with
+    a model is called.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = {}
@@ -218,8 +217,7 @@ class Regime:
     """
 
     mode: Mode = "single"
-    """single: every case on the unedited model; batch: so many at once; sequential: on top of those
-    before."""
+    """single: each case on the unedited model; batch: so many at once; sequential: on top of those before."""
     size: int = 1
     """Cases edited at once; 0 is all of them."""
     in_turn: bool = False
@@ -229,37 +227,37 @@ class Regime:
     checkpoints: tuple[int, ...] = ()
     """In a sequence: all cases so far are measured when it has so many; at its end in any case."""
     apart: str = ""
-    """In a batch: the tag of cases that keeps them apart, so that only cases that have the same value
-    are edited at once; empty if all may be."""
+    """In a batch: a tag; only cases with the same value of it are edited at once. Empty: all may be."""
     conflicts: Literal["keep", "drop"] = "keep"
-    """drop: of the cases that write different objects to one subject and relation, the first alone is
-    there; before any limit, as MEMIT's authors filter CounterFact."""
+    """drop: of cases that write different objects to one subject and relation, only the first counts; before any
+    limit, as MEMIT's authors filter CounterFact."""
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise UsageError(f"there is no mode {self.mode!r}", f"known: {', '.join(MODES)}")
+        def refuse(cause: str, remedy: str) -> NoReturn:
+            raise UsageError(cause, remedy)
+
+        mode, alone = self.mode, self.mode == "single"
+        if mode not in MODES:
+            refuse(f"there is no mode {mode!r}", f"known: {', '.join(MODES)}")
         if type(self.size) is not int or self.size < 0:
-            raise UsageError(f"a size of {self.size!r} is no number of cases", "0 is all of them")
-        if self.mode == "single" and self.size != 1:
-            raise UsageError("single edits are of one case each", 'Regime("batch", N)')
-        if self.mode != "sequential" and (self.immediate or self.checkpoints):
-            raise UsageError(
-                f"checkpoints are for sequential edits, and this is {self.mode}",
+            refuse(f"a size of {self.size!r} is no number of cases", "0 is all of them")
+        if alone and self.size != 1:
+            refuse("single edits are of one case each", 'Regime("batch", N)')
+        if mode != "sequential" and (self.immediate or self.checkpoints):
+            refuse(
+                f"checkpoints are for sequential edits, and this is {mode}",
                 'Regime("sequential", ...)',
             )
         if any(type(point) is not int or point < 1 for point in self.checkpoints):
-            raise UsageError(f"{self.checkpoints} are no numbers of cases", "they begin at 1")
-        if self.conflicts not in ("keep", "drop") or (self.conflicts, self.mode) == (
-            "drop",
-            "single",
-        ):
-            raise UsageError(
+            refuse(f"{self.checkpoints} are no numbers of cases", "they begin at 1")
+        if self.conflicts not in ("keep", "drop") or (self.conflicts == "drop" and alone):
+            refuse(
                 f"conflicts are kept or dropped where edits share a model, not {self.conflicts!r} here",
                 'Regime("batch", N, conflicts="drop"), or --edit-mode batch --edit-conflicts drop',
             )
-        if self.apart and self.mode != "batch":
-            raise UsageError(
-                f"cases are kept apart in batches, and this is {self.mode}",
+        if self.apart and mode != "batch":
+            refuse(
+                f"cases are kept apart in batches, and this is {mode}",
                 'Regime("batch", 0, apart=TAG)',
             )
 
@@ -267,13 +265,13 @@ class Regime:
         turns = ", a case's requests in turn" if self.in_turn else ""
         if self.mode == "single":
             return f"single{turns}"
-        size = f"{self.size} at once" if self.size else "all at once"
+        size = f"{self.size or 'all'} at once"
         size += ", conflicts dropped" if self.conflicts == "drop" else ""
         if self.mode == "batch":
             apart = f", each {self.apart} apart" if self.apart else ""
             return f"batch, {size}{apart}{turns}"
         points = [str(point) for point in self.checkpoints]
-        when = [*(["each"] if self.immediate else []), *points, "the end"]
+        when = ["each"] * self.immediate + [*points, "the end"]
         return f"sequential, {size}{turns}, measured at {', '.join(when)}"
 
 
@@ -294,8 +292,8 @@ class Task(ABC):
     def cases(self) -> Iterable[Case]:
         """Yield the cases, in a fixed order. Raises `DataError` for data that are not right.
 
-        All are read before a run begins, whatever its limit, since their digest is part of what identifies
-        it. A record that nothing can be asked of is a case without requests that has a ``problem``.
+        A run reads all, whatever its limit, since their digest identifies it. A record of no use is a case
+        without requests that has a ``problem``.
         """
 
     def bind(self, source: ModelSource) -> Self:
@@ -363,11 +361,10 @@ class Metric(ABC):
     def tables(
         self, cases: Sequence[Case], columns: Mapping[str, np.ndarray]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return what `summarize` has no room for, such as groups, as tables by title.
+        """Return what `summarize` has no room for, such as groups, as tables by title; by default none.
 
-        A column has an item for every case, NaN where it has no value. Rows are of named cells:
-        texts, None, or numbers, in the unit they are stored in unless a name says otherwise. The
-        first table is the one that is shown without being asked for. By default there are none.
+        A column has an item for every case, NaN where it has no value. Rows are of named cells: texts, None,
+        or numbers, in the unit they are stored in unless a name says otherwise. The first table is always shown.
         """
         return {}
 
@@ -383,12 +380,10 @@ class Judge(ABC):
     note: ClassVar[str] = ""
     """What a reader of its numbers must know."""
     practical: ClassVar[Sequence[str]] = ()
-    """The fields that say how it is reached and what it may cost, and not what it says; they are no
-    part of what identifies it."""
-
+    """The fields that change no verdict, such as an address or a price limit; they do not identify it."""
     instead: ClassVar[Mapping[str, str]] = {}
-    """What to do instead, by the name of a setting that it is asked for and has no field for, such as
-    a key of a server; the error says that and never what was given."""
+    """What to do instead, by the name of a setting that it has no field for, such as a server's key; the
+    error says that and never what was given."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -397,10 +392,9 @@ class Judge(ABC):
 
     @property
     def outward(self) -> Sequence[str]:
-        """The fields by which these settings lead elsewhere: to a server, a file, a model to load.
+        """The fields that lead elsewhere: to a server, a file, a model; by default addresses of other machines.
 
-        `score` takes them from a run folder only if they are given again, since a folder may be a
-        stranger's. By default they are those that hold an address of another machine.
+        `score` takes them from a run folder, which may be a stranger's, only if they are given again.
         """
         known: Sequence[Any] = fields(self) if is_dataclass(self) else ()
         return [f.name for f in known if elsewhere(str(getattr(self, f.name)))]
@@ -419,10 +413,10 @@ class Judge(ABC):
 
 
 class Control:
-    """Asks edited models of what no edit is about, so that side effects show; see `edit_harness.run.effects`.
+    """Asks edited models what no edit is about, so that side effects show; see `edit_harness.run.effects`.
 
-    It gives either a `query`, which any edit can be put to, or its own `examine`, which sees a module
-    that holds the edit: an edit by adaptors or a prefix is refused there before the run.
+    It has either a `query`, for any edit, or its own `examine`, which sees a module that holds the edit: an
+    edit by adaptors or a prefix is refused there before the run.
     """
 
     version: ClassVar[str] = "0"
@@ -434,8 +428,7 @@ class Control:
     takes: ClassVar[str] = ""
     """The field that ``--control NAME:VALUE`` sets; empty if there is none."""
     practical: ClassVar[Sequence[str]] = ()
-    """The fields that say how it is done and not what is measured; they are no part of what identifies
-    it, so that what they lead to belongs into `provenance`."""
+    """The fields that change no number; they do not identify it. What they lead to belongs into `provenance`."""
 
     @property
     def provenance(self) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Who may write into a folder: one process at a time, and which. The lock ends with its process."""
+"""The lock of a folder: one process at a time writes into it, and the lock ends with the process."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ import click
 
 from .errors import UsageError
 from .hookspecs import DISTRIBUTION
-from .registry.fields import parse
-from .registry.plugins import Plugins, suggestion
+from .registry.registry import Plugins, suggestion
+from .registry.settings import parse
 
 T = TypeVar("T")
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -39,24 +39,16 @@ def misspelt(commands: Iterable[click.Command]) -> Iterator[str]:
 
     ``commands`` are gone through, and so imported, only if there is one that only a flag can explain.
     """
-    given = {
-        name.removeprefix("EDIT_HARNESS_")
-        for name in os.environ
-        if name.startswith("EDIT_HARNESS_")
-    }
-    if given <= set(VARIABLES):
+    prefix = "EDIT_HARNESS_"
+    given = {name.removeprefix(prefix) for name in os.environ if name.startswith(prefix)}
+    if not (unknown := given - {*VARIABLES}):
         return
-    known = {
-        str(option.name).upper()
-        for command in commands
-        if "auto_envvar_prefix" in command.context_settings
-        for option in command.params
-        if getattr(option, "allow_from_autoenv", False)
-    }.union(VARIABLES)
-    for own in sorted(given - known):
-        close = get_close_matches(own, sorted(known), n=1)
-        guess = f"; did you mean EDIT_HARNESS_{close[0]}?" if close else ""
-        yield f"the variable EDIT_HARNESS_{own} means nothing here{guess}"
+    params = [p for c in commands if "auto_envvar_prefix" in c.context_settings for p in c.params]
+    flags = {str(p.name).upper() for p in params if getattr(p, "allow_from_autoenv", False)}
+    for own in sorted(unknown - flags):
+        close = get_close_matches(own, sorted({*VARIABLES} | flags), n=1)
+        guess = f"; did you mean {prefix}{close[0]}?" if close else ""
+        yield f"the variable {prefix}{own} means nothing here{guess}"
 
 
 def listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:
@@ -69,8 +61,32 @@ def listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> li
 
 def configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
     """Take defaults from a TOML or JSON file whose keys are the flags' names."""
-    if path is None:
-        return
+    options = {
+        name.lstrip("-"): option
+        for option in ctx.command.params
+        if isinstance(option, click.Option)
+        for name in option.opts
+    }
+    defaults: dict[str, Any] = {}
+    for key, value in _table(path).items() if path else ():
+        if (name := key.replace("_", "-")) not in options:
+            raise UsageError(f"{path}: there is no flag {key!r}{suggestion(name, list(options))}")
+        if name in BY_HAND:
+            raise UsageError(f"{path} cannot say {key}", f"say it at the command line: --{name}")
+        option = options[name]
+        if option.is_flag and not isinstance(value, bool):
+            raise UsageError(f"{path}: {key} is {value!r}, and can be true or false")
+        if isinstance(value, dict):
+            value = [f"{field}={setting}" for field, setting in value.items()]
+        if option.multiple:
+            value = [str(item) for item in (value if isinstance(value, list) else [value])]
+        defaults[str(option.name)] = value if option.is_flag or option.multiple else str(value)
+    if path:
+        ctx.default_map = defaults
+
+
+def _table(path: str) -> dict[str, Any]:
+    """Return what a configuration file says. Raises `UsageError`."""
     import json
     import tomllib
 
@@ -83,24 +99,7 @@ def configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
         raise UsageError(f"the configuration {path} is no TOML or JSON: {error}") from None
     if not isinstance(read, dict):
         raise UsageError(f"the configuration {path} is no table of flags")
-    options = [p for p in ctx.command.params if isinstance(p, click.Option)]
-    flags = {name.lstrip("-"): option for option in options for name in option.opts}
-    defaults: dict[str, Any] = {}
-    for key, value in read.items():
-        if (name := key.replace("_", "-")) not in flags:
-            guess = suggestion(name, list(flags))
-            raise UsageError(f"{path}: there is no flag {key!r}{guess}")
-        if name in BY_HAND:
-            raise UsageError(f"{path} cannot say {key}", f"say it at the command line: --{name}")
-        option = flags[name]
-        if option.is_flag and not isinstance(value, bool):
-            raise UsageError(f"{path}: {key} is {value!r}, and can be true or false")
-        if isinstance(value, dict):
-            value = [f"{field}={setting}" for field, setting in value.items()]
-        if option.multiple:
-            value = [str(item) for item in (value if isinstance(value, list) else [value])]
-        defaults[str(option.name)] = value if option.is_flag or option.multiple else str(value)
-    ctx.default_map = defaults
+    return read
 
 
 def flags(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -220,34 +219,25 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
 
     @selection_flags
     @wraps(command)
-    def selected(
-        *args: Any,
-        plugin: Sequence[str],
-        include_path: Sequence[str],
-        only_plugins: Sequence[str],
-        no_plugins: bool,
-        block_plugins: Sequence[str],
-        require: Sequence[str] = (),
-        **flags: Any,
-    ) -> Any:
+    def selected(*args: Any, require: Sequence[str] = (), **given: Any) -> Any:
         from .registry import selection
 
-        if no_plugins and only_plugins:
-            raise UsageError(
-                "--no-plugins leaves nothing to --only-plugins",
-                "say one of them; what is bundled is edit-harness: --only-plugins edit-harness,DIST",
-            )
-        with selection.chosen(
-            plugin=plugin,
-            include_path=include_path,
-            only=[DISTRIBUTION] if no_plugins else only_plugins,
-            block=block_plugins,
-        ):
+        only, block = given.pop("only_plugins"), given.pop("block_plugins")
+        paths = {"plugin": given.pop("plugin"), "include_path": given.pop("include_path")}
+        if given.pop("no_plugins"):
+            if only:
+                raise UsageError(
+                    "--no-plugins leaves nothing to --only-plugins",
+                    "say one of them; what is bundled is edit-harness: "
+                    "--only-plugins edit-harness,DIST",
+                )
+            only = [DISTRIBUTION]
+        with selection.chosen(**paths, only=only, block=block):
             if not load:
-                return command(*args, **flags)
+                return command(*args, **given)
             plugins = Plugins.installed()
             selection.check_required(plugins, require)
-            return command(plugins, *args, **flags)
+            return command(plugins, *args, **given)
 
     return selected
 

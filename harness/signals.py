@@ -1,8 +1,7 @@
-"""What a user's wish to end does: Ctrl-C, SIGTERM, a closed terminal. For the command line only.
+"""Signals of the command line: Ctrl-C, SIGTERM, a closed terminal.
 
-The first raises an error wherever the program is, so that edits are undone and what is done is said; a second one
-ends the process at once. What rows hold needs neither. Only compiled code that loses errors is left to its end first:
-see `held`.
+The first raises an error wherever the program is, so that edits are undone; a second one ends the process at
+once. Compiled code that loses errors is left to its end first: see `held`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
 
 from .errors import Terminated
 
@@ -30,7 +28,9 @@ def install() -> None:
 
     def end(number: int, frame: FrameType | None) -> None:
         if asked:
-            _at_once(CODES[signal.Signals(number)])
+            if sys.stderr.isatty():  # the bar of progress hides it
+                os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
+            os._exit(CODES[signal.Signals(number)])
         asked.add(number)
         wish = KeyboardInterrupt() if number == signal.SIGINT else Terminated()
         if not _blocks:
@@ -56,9 +56,3 @@ def held() -> Generator[None]:
         _blocks.pop()
         if wishes:
             raise wishes[0]
-
-
-def _at_once(code: int) -> NoReturn:
-    if sys.stderr.isatty():  # the bar of progress hides it
-        os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
-    os._exit(code)

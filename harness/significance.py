@@ -1,13 +1,8 @@
-"""Tests of means and of shares, and their correction where there are many: functions of numbers.
+"""Tests of means and of shares, as papers print them, and their correction where there are many.
 
-They are the tests that papers print. The intervals of a run's own estimates are made elsewhere
-(`edit_harness.stats`), and which numbers are tested is the affair of a metric's tables.
-
-Besides, how large a difference must be for a test to show it.
-
-Where a test says nothing there is None in the place of its numbers, never a number that could be
-taken for a result: with fewer than two values, and with values that do not vary, of which t is not
-defined.
+Where a test says nothing there is None in the place of its numbers: with fewer than two values, and with
+values that do not vary, of which t is not defined. scipy.stats is imported when a test is made, since that
+takes long.
 """
 
 from __future__ import annotations
@@ -43,15 +38,10 @@ class TTest:
 
 
 def one_sample(values: Numbers, level: float = LEVEL) -> TTest:
-    """Test whether a mean is 0, by Student (1908); NaN is left out.
-
-    It is scipy's ``ttest_1samp``, which the code of Seesaw-CF calls, but for the values that do not
-    vary: of those it makes a p of 0.
-    """
+    """Test whether a mean is 0, by Student (1908); NaN is left out."""
     x = _present(values)
-    if len(x) < 2:
-        return TTest(float(x[0]) if len(x) else None, None, None, None, None, len(x))
-    return _tested(float(x.mean()), _spread(x), 1 / len(x), len(x) - 1, len(x), level)
+    mean = float(x.mean()) if len(x) else None
+    return _tested(mean, _spread(x), 1 / max(len(x), 1), len(x) - 1, len(x), level)
 
 
 def of_sums(n: int, total: float, squares: float, level: float = LEVEL) -> TTest:
@@ -59,11 +49,9 @@ def of_sums(n: int, total: float, squares: float, level: float = LEVEL) -> TTest
 
     Meant for values of few digits, such as -1, 0 and 1, whose sums are exact.
     """
-    if n < 2:
-        return TTest(total / n if n else None, None, None, None, None, n)
-    spread = squares - total * total / n
+    spread = squares - total * total / max(n, 1)
     spread = spread if spread > ROUNDING * squares else 0.0
-    return _tested(total / n, spread, 1 / n, n - 1, n, level)
+    return _tested(total / n if n else None, spread, 1 / max(n, 1), n - 1, n, level)
 
 
 def paired(before: Numbers, after: Numbers, level: float = LEVEL) -> TTest:
@@ -77,21 +65,18 @@ def paired(before: Numbers, after: Numbers, level: float = LEVEL) -> TTest:
 def two_sample(before: Numbers, after: Numbers, level: float = LEVEL) -> TTest:
     """Test whether two means are one, by Student's test for equal variances; NaN is left out.
 
-    It is what scipy's ``ttest_ind`` does unless it is told otherwise, and papers print it for pairs
-    too, for which `paired` is stronger. The mean is that after less that before.
+    The mean is that after less that before. Papers print it for pairs too, for which `paired` is stronger.
     """
     one, two = _present(before), _present(after)
-    n = len(one) + len(two)
-    difference = float(two.mean() - one.mean()) if len(one) and len(two) else None
-    if difference is None or min(len(one), len(two)) < 2:
-        return TTest(difference, None, None, None, None, n)
-    spread = _spread(one) + _spread(two)
+    if not len(one) or not len(two):
+        return TTest(None, None, None, None, None, len(one) + len(two))
+    spread = _spread(one) + _spread(two) if min(len(one), len(two)) > 1 else 0.0
+    n, difference = len(one) + len(two), float(two.mean() - one.mean())
     return _tested(difference, spread, 1 / len(one) + 1 / len(two), n - 2, n, level)
 
 
 def _changes(before: Numbers, after: Numbers) -> np.ndarray:
-    # One value would be subtracted from all of the others.
-    if len(before) != len(after):
+    if len(before) != len(after):  # one value would be subtracted from all of the others
         raise ValueError(f"{len(before)} values before and {len(after)} after are no pairs")
     return np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
 
@@ -103,23 +88,24 @@ def _present(values: Numbers) -> np.ndarray:
 
 def _spread(x: np.ndarray) -> float:
     """Return the sum of squared deviations from the mean, 0 if it is of rounding alone."""
-    deviations = x - x.mean()
-    if np.abs(deviations).max() <= ROUNDING * np.abs(x).max():
+    deviations = x - x.mean() if len(x) > 1 else np.zeros(1)
+    if np.abs(deviations).max() <= ROUNDING * np.abs(x).max(initial=0.0):
         return 0.0
     return float(deviations @ deviations)
 
 
-def _tested(mean: float, spread: float, weight: float, freedom: int, n: int, level: float) -> TTest:
+def _tested(
+    mean: float | None, spread: float, weight: float, freedom: int, n: int, level: float
+) -> TTest:
     """Test a mean whose variance is ``weight * spread / freedom``."""
-    error = math.sqrt(weight * spread / freedom)
-    if not error:
+    if mean is None or not spread:
         return TTest(mean, None, None, None, None, n)
-    # scipy.stats has the same under other names, and takes twice as long to import.
-    from scipy.special import stdtr, stdtrit
+    from scipy import stats
 
-    t = mean / error
-    half = float(stdtrit(freedom, (1 + level) / 2)) * error
-    return TTest(mean, mean - half, mean + half, t, 2 * float(stdtr(freedom, -abs(t))), n)
+    error = math.sqrt(weight * spread / freedom)
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+    p = 2 * float(stats.t.sf(abs(mean) / error, freedom))
+    return TTest(mean, mean - half, mean + half, mean / error, p, n)
 
 
 @dataclass(frozen=True)
@@ -136,26 +122,22 @@ class McNemar:
 
 
 def mcnemar(before: Numbers, after: Numbers) -> McNemar:
-    """Test whether pairs of right (1) and wrong (0) answers became better or worse.
+    """Test whether pairs of right (1) and wrong (0) answers became better or worse (McNemar 1947).
 
-    McNemar (1947), by the binomial distribution itself instead of its approximation: of the pairs
-    that changed, half are lost by chance. Pairs with a NaN are left out. Raises `ValueError` if
-    there are not as many before as after.
+    It is exact: of the pairs that changed, half are lost by chance. Pairs with a NaN are left out. Raises
+    `ValueError` if there are not as many before as after.
     """
     changes = _present(_changes(before, after))
     lost, gained = int((changes < 0).sum()), int((changes > 0).sum())
-    if not len(changes):
-        return McNemar(0, 0, 0, None)
-    return McNemar(lost, gained, len(changes), sign(lost + gained, gained))
+    p = sign(lost + gained, gained) if len(changes) else None
+    return McNemar(lost, gained, len(changes), p)
 
 
 def sign(n: int, above: int) -> float:
-    """Return the two-sided p of the exact sign test: of ``n`` differences other than 0, some are above.
+    """Return the two-sided p of the exact sign test: of ``n`` differences other than 0, some are above."""
+    from scipy import stats
 
-    1 if there is no difference.
-    """
-    tail = sum(math.comb(n, k) for k in range(min(above, n - above) + 1))
-    return min(1.0, 2 * tail / 2**n)
+    return float(stats.binomtest(above, n).pvalue) if n else 1.0
 
 
 def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
@@ -164,14 +146,12 @@ def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
     Benjamini and Hochberg (1995): a share of at most q of those at or below q are false finds, as is
     to be expected. What is None or NaN was not tested, and is neither counted nor corrected.
     """
-    tested = sorted((p, i) for i, p in enumerate(ps) if p is not None and not math.isnan(p))
-    adjusted: list[float | None] = [None] * len(ps)
-    least = 1.0
-    for rank in range(len(tested), 0, -1):
-        p, place = tested[rank - 1]
-        least = min(least, p * (len(tested) / rank))
-        adjusted[place] = least
-    return adjusted
+    from scipy import stats
+
+    tested = {i: p for i, p in enumerate(ps) if p is not None and not math.isnan(p)}
+    found = stats.false_discovery_control([*tested.values()]) if tested else []
+    adjusted = dict(zip(tested, map(float, found), strict=True))
+    return [adjusted.get(i) for i in range(len(ps))]
 
 
 def effect_size(before: Numbers, after: Numbers) -> float | None:
@@ -180,7 +160,7 @@ def effect_size(before: Numbers, after: Numbers) -> float | None:
     None where the differences do not vary. Raises `ValueError` as `paired` does.
     """
     x = _present(_changes(before, after))
-    spread = _spread(x) if len(x) > 1 else 0.0
+    spread = _spread(x)
     return float(x.mean()) / math.sqrt(spread / (len(x) - 1)) if spread else None
 
 
@@ -191,12 +171,11 @@ def detectable_mean(before: Numbers, after: Numbers, alpha: float, power: float)
     of the two-sided test. None where the differences do not vary, since nothing is known of how much
     others would. Raises `ValueError` as `paired` does.
     """
-    x = _present(_changes(before, after))
-    spread = _spread(x) if len(x) > 1 else 0.0
-    if not spread:
-        return None
     from scipy.special import nctdtrinc, stdtrit
 
+    x = _present(_changes(before, after))
+    if not (spread := _spread(x)):
+        return None
     freedom = len(x) - 1
     error = math.sqrt(spread / freedom / len(x))
     # The other side's share of the power is left out: it is below alpha / 2 and vanishes with power.
@@ -228,24 +207,14 @@ def _power(n: int, changed: float, difference: float, alpha: float) -> float:
 
     ``changed`` is the probability that a pair changes, ``difference`` by how much gains are the likelier.
     """
-    from scipy.special import bdtr
+    from scipy import stats
 
     changes = np.arange(n + 1)
-    probability = np.diff(bdtr(changes, n, changed), prepend=0.0)
+    probability = stats.binom.pmf(changes, n, changed)
     changes, probability = changes[probability > ROUNDING], probability[probability > ROUNDING]
-    most = _critical(changes, alpha)
+    # How many of so many changes may go the rarer way at a p of at most alpha; -1: none.
+    most = stats.binom.ppf(alpha / 2, changes, 0.5)
+    most = np.where(2 * stats.binom.cdf(most, changes, 0.5) <= alpha, most, most - 1)
     gains = (changed + difference) / (2 * changed)
-    rejected = bdtr(most, changes, gains) + bdtr(most, changes, 1 - gains)
-    return float(probability @ np.where(most < 0, 0.0, rejected))
-
-
-def _critical(changes: np.ndarray, alpha: float) -> np.ndarray:
-    """Return how many of so many changes may go the rarer way at a p of at most ``alpha``; -1: none."""
-    from scipy.special import bdtr
-
-    low, high = np.full(len(changes), -1), changes // 2
-    while (low < high).any():
-        middle = (low + high + 1) // 2
-        fits = 2 * bdtr(middle, changes, 0.5) <= alpha
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
-    return low
+    rejected = stats.binom.cdf(most, changes, gains) + stats.binom.cdf(most, changes, 1 - gains)
+    return float(probability @ rejected)

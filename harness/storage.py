@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -20,24 +20,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from .errors import DataError, PluginError, ResourceError
-from .registry.plugins import Component, Plugins
+from .registry.registry import Plugins
 
 FORMAT = "edit-harness edit 2"
-FIRST_FORMAT = "edit-harness edit 1"
-"""Had tensors of weights only, whose names did not say so."""
-FIRST_HEADER = {"model": "", "adaptors": "{}"}
-"""What a file of the first format says by leaving it out."""
-WEIGHTS = "weights/"
 
 
-class Stored(NamedTuple):
-    """An adaptor as data."""
-
-    name: str
-    """``distribution/name`` of its class."""
-    fields: dict[str, Any]
-    """What is JSON."""
-    tensors: dict[str, Tensor]
+Stored: TypeAlias = tuple[str, Mapping[str, Any], Mapping[str, Tensor]]
+"""An adaptor as data: ``distribution/name`` of its class, the fields that are JSON, and its tensors."""
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
@@ -61,8 +50,6 @@ def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read as an edit: {error}") from None
-    if header.get("format") == FIRST_FORMAT:
-        return {WEIGHTS + key: tensor for key, tensor in tensors.items()}, FIRST_HEADER | header
     if header.get("format") != FORMAT:
         raise DataError(f"{path} holds no edit of this harness")
     return tensors, header
@@ -74,7 +61,7 @@ def stored(adaptor: Any) -> Stored:
     Raises `PluginError` if its class is not registered, or a field is neither tensor nor JSON.
     """
     kind = type(adaptor)
-    name = _component_of(kind).qualified
+    name = _registered_name(kind)
     if not is_dataclass(kind):
         raise PluginError(f"an adaptor {name} cannot be saved", f"make {kind.__name__} a dataclass")
     values = {field.name: getattr(adaptor, field.name) for field in fields(kind) if field.init}
@@ -87,34 +74,34 @@ def stored(adaptor: Any) -> Stored:
             f"an adaptor {name} cannot be saved: {error}",
             f"the fields of {kind.__name__} have to be tensors or JSON",
         ) from None
-    return Stored(name, plain, tensors)
+    return name, plain, tensors
 
 
-def restored(data: Stored) -> Any:
+def restored(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
     """Return the adaptor that was stored. Raises `PluginError` if its class is not installed.
 
     What its class raises for fields that are not right, `TypeError` or `ValueError`, is raised on.
     """
     plugins = Plugins.installed()
-    found = [c for c in plugins.of_kind("adaptor") if c.qualified == data.name]
-    if not found:
-        package, _, short = data.name.partition("/")
-        remedy = f"install {package}, or another version of it"
-        if package.endswith(".py"):
-            remedy = f"name that file: --plugin {package}"
-        raise PluginError(
-            f"the edit has an adaptor {short!r} of the package {package}, which is not there",
-            "; ".join([remedy, *map(str, plugins.failures)]),
-        )
-    return found[0].load()(**data.fields, **data.tensors)
+    for component in plugins.of_kind("adaptor"):
+        if component.qualified == name:
+            return component.load()(**fields, **tensors)
+    package, _, short = name.partition("/")
+    remedy = f"install {package}, or another version of it"
+    if package.endswith(".py"):
+        remedy = f"name that file: --plugin {package}"
+    raise PluginError(
+        f"the edit has an adaptor {short!r} of the package {package}, which is not there",
+        "; ".join([remedy, *map(str, plugins.failures)]),
+    )
 
 
-def _component_of(kind: type) -> Component:
-    """Return what a class of adaptors is registered as."""
+def _registered_name(kind: type) -> str:
+    """Return the name that a class of adaptors is registered under."""
     for component in Plugins.installed().of_kind("adaptor"):
         with suppress(PluginError):  # another package's class that cannot be imported
             if component.load() is kind:
-                return component
+                return component.qualified
     raise PluginError(
         f"an adaptor of the class {kind.__qualname__} cannot be saved, since it has no name",
         "register the class in the hook edit_harness_register_adaptors",

@@ -16,8 +16,8 @@ from edit_harness import durable
 from edit_harness.encoding import decode_answer, decode_case, encode_case
 from edit_harness.folder import records
 from edit_harness.folder.manifests import Manifest, as_json, decoded
-from edit_harness.registry.components import make_metrics, source_of
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_metrics, source_of
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.outcome import Run, values
 from edit_harness_plugins.commands.leaderboard import baseline, build, bundle, checks

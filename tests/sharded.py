@@ -12,7 +12,7 @@ from saboteurs import Honest
 
 from edit_harness import Case, Choose, Probe, Request
 from edit_harness.interfaces import ModelSource, Regime, Task
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.outcome import Run

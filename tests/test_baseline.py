@@ -12,7 +12,7 @@ import edit_harness as eh
 from edit_harness import DataError, Divergence, Scores, Text
 from edit_harness.cases import Case, Choose, Generate, Probe
 from edit_harness.interfaces import ModelSource
-from edit_harness.registry.components import source_of
+from edit_harness.registry.settings import source_of
 from edit_harness.run.assembly import make_benchmark
 from edit_harness_plugins.commands.leaderboard import baseline
 from edit_harness_plugins.commands.leaderboard.baseline import PLACE, Baseline, disagreement, line

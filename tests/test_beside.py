@@ -16,7 +16,7 @@ from edit_harness.encoding import encode_answer
 from edit_harness.errors import CaseError, ResourceError, RunFolderError
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.model.tokens import TooLongError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import asking, evaluation, runner
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.beside import Care

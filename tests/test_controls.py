@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from edit_harness import Control, DataError, Graded, PluginError, UsageError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.controls import SAMPLE, make_controls
 
 

@@ -19,7 +19,7 @@ from edit_harness import Generate, Request
 from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
 from edit_harness.model import hooks
 from edit_harness.model.model import Model
-from edit_harness.registry.presets import configure, shape_of
+from edit_harness.registry.settings import configure, shape_of
 from edit_harness.run import selftest
 from edit_harness.run.witness import Witness
 from edit_harness.testing import tiny_model

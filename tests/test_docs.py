@@ -13,7 +13,7 @@ from builders import ROOT, record
 from pages import PAGES, blocks, files
 
 from edit_harness.cli import main
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 
 
 def commands() -> list[str]:

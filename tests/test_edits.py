@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from edit_harness import Choose, DataError, PluginError
 from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
-from edit_harness.testing.effects import same_weights
+from edit_harness.testing.editing import same_weights
 from edit_harness.testing.tiny import tiny_model
 
 NAME = "transformer.h.1.mlp.c_proj.weight"
@@ -252,18 +252,6 @@ def test_an_edit_is_of_the_weights_that_it_was_made_for(tmp_path, made, asked, f
         Edit.load(tmp_path / "edit", asked)
 
 
-def test_files_of_the_first_format_are_read(tmp_path):
-    """It had weights, a prefix and diagnostics, and neither state nor a model's digest."""
-    matrix = low_rank(2)
-    tensors = {f"{NAME}/left": matrix.left, f"{NAME}/right": matrix.right, f"{BIAS}/tensor": torch.ones(32)}  # fmt: skip
-    header = {"format": "edit-harness edit 1", "prefix": "Ann. ", "info": '{"loss": 0.5}'}
-    save_file(tensors, tmp_path / "edit", header)
-    back = Edit.load(tmp_path / "edit", "some model")
-    assert torch.equal(back.weights[NAME].dense(), matrix.dense())
-    assert torch.equal(back.weights[BIAS].dense(), torch.ones(32))
-    assert (back.prefix, back.info, back.state) == ("Ann. ", {"loss": 0.5}, {})
-
-
 # Adaptors in files.
 
 
@@ -397,8 +385,8 @@ def damage(path, kind):
     elif kind == "other format":
         save_file({"a": torch.ones(2)}, path, {"format": "edit-harness edit 99", "prefix": ""})
     elif kind == "other parts":
-        known = {"format": "edit-harness edit 1", "prefix": "", "info": "{}"}
-        save_file({f"{NAME}/left": torch.ones(2, 1)}, path, known)
+        known = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "adaptors": "{}"}
+        save_file({f"weights/{NAME}/left": torch.ones(2, 1)}, path, known)
     elif kind == "missing":
         path.unlink()
     elif kind == "folder":

@@ -16,7 +16,7 @@ from edit_harness.encoding import decode_answer
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.records import RunFolder, cases_digest, columns
 from edit_harness.model.model import Model
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.evaluation import assemble
 from edit_harness.run.outcome import LEVEL, Run, limits_of

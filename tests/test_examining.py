@@ -118,7 +118,7 @@ def test_its_numbers_are_read_from_the_folder_alone(evaluate):
     found = run.results()["control"]["likelihood"]["loglikelihood"]
     assert found["models"] == 7
     assert found["difference"] == pytest.approx(found["after"] - found["before"])
-    read = reread(eh.registry.plugins.Plugins.installed(), str(run.folder.path))
+    read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
     assert read.results() == run.results()
 
 
@@ -250,7 +250,7 @@ class Wavering(Likelihood):
 def test_a_measure_that_an_edited_model_lacks_ends_nothing(evaluate):
     run = evaluate(control=Wavering(), control_args={"sample": 2})
     assert run.effects == []
-    read = reread(eh.registry.plugins.Plugins.installed(), str(run.folder.path))
+    read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
     assert read.uncompared["wavering"]["loglikelihood"].startswith("NaN of 3, of the edited model")
 
 

@@ -9,8 +9,8 @@ from local_workers import Together
 import edit_harness as eh
 from edit_harness import hookimpl
 from edit_harness.errors import HarnessError, ResourceError, UsageError
-from edit_harness.registry.components import make_executor
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_executor
 from edit_harness.run import assembly, beside
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed.pool import WorkerExecutor

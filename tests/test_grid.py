@@ -5,7 +5,7 @@ import re
 import pytest
 
 from edit_harness import UsageError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.studies.sweep.grid import (
     Axis,
     asked,

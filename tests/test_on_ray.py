@@ -19,7 +19,7 @@ from kills.workers import differences, rows, workers
 
 import edit_harness as eh
 from edit_harness.errors import HarnessError, ResourceError, UsageError
-from edit_harness.registry import fields
+from edit_harness.registry import settings as fields
 from edit_harness_plugins.commands.distributed import on_ray
 from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
 from edit_harness_plugins.commands.distributed.worker import (

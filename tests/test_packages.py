@@ -2,19 +2,20 @@
 
 import importlib
 import json
-import math
 import os
 import shutil
 import subprocess
 import sys
 
 import pytest
-from builders import ROOT, distribution
+from builders import ROOT, distribution, in_memory
 
 from edit_harness import UsageError
-from edit_harness.registry import discovery, guard
-from edit_harness.registry.contents import trees
-from edit_harness.registry.plugins import Plugins
+from edit_harness.cli import main
+from edit_harness.registry import selection
+from edit_harness.registry.packages import file_of
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.sources import in_folder, of_class
 from edit_harness_plugins.commands.catalog import plugins as inventory
 
 EDITOR = """
@@ -44,7 +45,7 @@ build-backend = "setuptools.build_meta"
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder to put plugins into; what is imported from it is forgotten."""
-    for name in (discovery.ONLY, discovery.BLOCK, discovery.FILES, discovery.FOLDERS):
+    for name in (selection.ONLY, selection.BLOCK, selection.FILES, selection.FOLDERS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
     known = set(sys.modules)
@@ -75,7 +76,7 @@ def editors(distribution_name):
 
 def test_a_file_that_is_named_is_a_plugin(here, monkeypatch):
     (here / "mine.py").write_text(EDITOR)
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
     found = Plugins.installed()
     assert found.find("editor", "mine.py/nothing").origin == "mine.py"
     assert (
@@ -85,22 +86,12 @@ def test_a_file_that_is_named_is_a_plugin(here, monkeypatch):
     assert found.find("editor", "rome").distribution == "edit-harness"
 
 
-def test_only_what_every_start_loads_has_to_be_quick(here, monkeypatch):
-    (here / "mine.py").write_text(EDITOR)
-    distribution(here, "quiz-good", EDITOR.replace("nothing", "idle"))
-    monkeypatch.syspath_prepend(here)
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
-    limits = {package.name: went.limit for package, went in Plugins.installed().packages.items()}
-    assert limits["quiz-good"] == guard.SLOW
-    assert limits["mine.py"] == math.inf
-
-
 def test_two_files_may_have_one_name(here, monkeypatch):
     files = [here / "a" / "mine.py", here / "b" / "mine.py"]
     for file, name in zip(files, ("one", "two"), strict=True):
         file.parent.mkdir()
         file.write_text(EDITOR.replace('"nothing"', f'"{name}"'))
-    monkeypatch.setenv(discovery.FILES, os.pathsep.join(map(str, files)))
+    monkeypatch.setenv(selection.FILES, os.pathsep.join(map(str, files)))
     assert editors("mine.py") == ["one", "two"]
 
 
@@ -108,7 +99,7 @@ def test_two_files_may_have_one_name(here, monkeypatch):
 def test_files_of_names_alike_both_run(here, monkeypatch, pair):
     for file, name in zip(pair, ("one", "two"), strict=True):
         (here / file).write_text(EDITOR.replace('"nothing"', f'"{name}"'))
-    monkeypatch.setenv(discovery.FILES, os.pathsep.join(str(here / file) for file in pair))
+    monkeypatch.setenv(selection.FILES, os.pathsep.join(str(here / file) for file in pair))
     found = Plugins.installed()
     assert {c.name for c in found.of_kind("editor") if c.distribution in pair} == {"one", "two"}
     assert not found.failures
@@ -118,8 +109,8 @@ def test_a_file_that_is_named_twice_counts_once(here, monkeypatch):
     (here / "mine.py").write_text(EDITOR)
     (here / "link.py").symlink_to(here / "mine.py")
     files = [here / "mine.py", here / "link.py", here / "." / "mine.py"]
-    monkeypatch.setenv(discovery.FILES, os.pathsep.join(map(str, files)))
-    monkeypatch.setenv(discovery.FOLDERS, str(here))
+    monkeypatch.setenv(selection.FILES, os.pathsep.join(map(str, files)))
+    monkeypatch.setenv(selection.FOLDERS, str(here))
     found = Plugins.installed()
     assert [p.source for p in found.packages if p.named] == [str(here / "mine.py")]
     assert not found.failures
@@ -127,7 +118,7 @@ def test_a_file_that_is_named_twice_counts_once(here, monkeypatch):
 
 def test_what_runs_is_what_was_read_and_what_the_digest_is_of(here, monkeypatch):
     """Also of one size and within a second, when Python takes its compiled file for fresh."""
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
     seen = []
     for value in "12":
         (here / "mine.py").write_text(f"{EDITOR}\nNothing.value = {value}\n")
@@ -149,7 +140,7 @@ def test_a_file_counts_with_what_it_imports_from_beside_it(here, monkeypatch):
     (here / "unused.py").write_text("RATE = 1\n")
     mine = "import constants\nimport numpy\n" + EDITOR
     (here / "mine.py").write_text(mine.replace("...", "return constants.RATE"))
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
 
     def now():
         importlib.invalidate_caches()
@@ -173,7 +164,7 @@ def test_failures_of_files_of_one_name_are_kept_apart(here, monkeypatch):
     for file, text in zip(files, (EDITOR, "1 / 0"), strict=True):
         file.parent.mkdir()
         file.write_text(text)
-    monkeypatch.setenv(discovery.FILES, os.pathsep.join(map(str, files)))
+    monkeypatch.setenv(selection.FILES, os.pathsep.join(map(str, files)))
     found = Plugins.installed()
     (failure,) = found.failures
     assert failure.package.source == str(files[1])
@@ -185,7 +176,7 @@ def test_failures_of_files_of_one_name_are_kept_apart(here, monkeypatch):
 def test_what_is_no_file_of_python_is_an_error(here, monkeypatch, name):
     (here / "notes.txt").write_text("")
     (here / "folder.py").mkdir()
-    monkeypatch.setenv(discovery.FILES, str(here / name))
+    monkeypatch.setenv(selection.FILES, str(here / name))
     with pytest.raises(UsageError) as caught:
         Plugins.installed()
     assert caught.value.cause == f"{here / name} is no plugin: there is no such Python file"
@@ -194,7 +185,7 @@ def test_what_is_no_file_of_python_is_an_error(here, monkeypatch, name):
 
 def test_a_broken_file_is_reported_and_can_be_mended_in_one_process(here, monkeypatch):
     (here / "mine.py").write_text("1 / 0")
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
     assert str(failure).startswith("mine.py could not be loaded: ZeroDivisionError")
     assert failure.reason == "ZeroDivisionError: division by zero"
@@ -204,7 +195,7 @@ def test_a_broken_file_is_reported_and_can_be_mended_in_one_process(here, monkey
 
 def test_a_module_that_registers_nothing_is_broken(here, monkeypatch):
     (here / "mine.py").write_text(EDITOR.replace("@hookimpl", ""))
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
     assert failure.reason.endswith("it registers nothing; hooks are functions marked @hookimpl")
 
@@ -218,7 +209,7 @@ def test_a_plugin_of_another_interface_is_left_out_and_told_what_has_moved(
     plugin, here, monkeypatch
 ):
     (here / "mine.py").write_text(plugin)
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
     assert failure.reason.endswith("; docs/plugins.md, What has moved, says what is where")
 
@@ -227,7 +218,7 @@ def test_a_folder_has_files_with_hooks_and_modules_that_they_import(here, monkey
     (here / "helping.py").write_text("raise SystemExit('this one is imported by nobody')")
     (here / "constants.py").write_text("NAME = 'nothing'")
     (here / "mine.py").write_text(f"from constants import NAME\n{EDITOR}")
-    monkeypatch.setenv(discovery.FOLDERS, str(here))
+    monkeypatch.setenv(selection.FOLDERS, str(here))
     assert editors("mine.py") == ["nothing"]
 
 
@@ -237,7 +228,7 @@ def test_the_code_of_a_folder_is_all_that_its_files_may_import(here, monkeypatch
     (here / "mine.py").write_text(f"from constants import NAME\n{(here / 'mine.py').read_text()}")
     (here / "venv").mkdir()
     (here / "venv" / "pyvenv.cfg").write_text("")
-    monkeypatch.setenv(discovery.FOLDERS, str(here))
+    monkeypatch.setenv(selection.FOLDERS, str(here))
     first = Plugins.installed().find("editor", "mine.py/nothing").package
     (here / "venv" / "other.py").write_text("")
     (here / "notes.txt").write_text("")
@@ -250,21 +241,21 @@ def test_the_code_of_a_folder_is_all_that_its_files_may_import(here, monkeypatch
 def test_what_a_text_editor_leaves_in_a_folder_is_no_plugin(here, monkeypatch):
     (here / "mine.py").write_text(EDITOR)
     (here / ".#mine.py").symlink_to("me@here.1234")
-    monkeypatch.setenv(discovery.FOLDERS, str(here))
+    monkeypatch.setenv(selection.FOLDERS, str(here))
     assert editors("mine.py") == ["nothing"]
 
 
 def test_two_sources_of_one_distribution_are_an_error(sources, here, monkeypatch):
     shutil.copytree(sources, here / "copy")
     folders = [sources, here / "copy", sources]
-    monkeypatch.setenv(discovery.FOLDERS, os.pathsep.join(map(str, folders)))
+    monkeypatch.setenv(selection.FOLDERS, os.pathsep.join(map(str, folders)))
     with pytest.raises(UsageError) as caught:
-        discovery.found()
+        selection.found()
     assert caught.value.cause == (
         f"two folders are sources of edit-harness-nothing: {sources} (sources), "
         f"{here / 'copy'} (sources)"
     )
-    monkeypatch.setenv(discovery.FOLDERS, os.pathsep.join(map(str, [sources, sources])))
+    monkeypatch.setenv(selection.FOLDERS, os.pathsep.join(map(str, [sources, sources])))
     assert editors("edit-harness-nothing") == ["nothing"]
 
 
@@ -272,7 +263,7 @@ def test_a_module_beside_src_is_found_where_it_is(sources, monkeypatch):
     module = sources / "src" / "edit_harness_nothing"
     module.rename(sources / "edit_harness_nothing")
     (sources / "src" / "assets").mkdir()
-    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
     assert editors("edit-harness-nothing") == ["nothing"]
     names = {name for name, _ in of("edit-harness-nothing").contents()}
     assert names == {"edit_harness_nothing/__init__.py", "edit_harness_nothing/data.json"}
@@ -281,13 +272,13 @@ def test_a_module_beside_src_is_found_where_it_is(sources, monkeypatch):
 def test_a_version_that_the_sources_do_not_name_is_unknown(sources, monkeypatch):
     project = sources / "pyproject.toml"
     project.write_text(PYPROJECT.replace('version = "0.7"', 'dynamic = ["version"]'))
-    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
     package = of("edit-harness-nothing")
     assert (package.version, package.source) == ("", f"{sources} (sources, version unknown)")
 
 
 def test_a_folder_with_the_sources_of_a_package(sources, monkeypatch):
-    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
     assert editors("edit-harness-nothing") == ["nothing"]
     (package,) = (p for p in Plugins.installed().packages if p.name == "edit-harness-nothing")
     assert (package.version, package.source) == ("0.7", f"{sources} (sources)")
@@ -298,8 +289,8 @@ def test_sources_hide_what_is_installed_by_that_name(sources, here, monkeypatch)
     distribution(here / "site", "edit-harness-nothing", EDITOR, version="0.1")
     monkeypatch.syspath_prepend(here / "site")
     importlib.invalidate_caches()
-    monkeypatch.setenv(discovery.FOLDERS, str(sources))
-    assert [p.version for p in discovery.found() if p.name == "edit-harness-nothing"] == ["0.7"]
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
+    assert [p.version for p in selection.found() if p.name == "edit-harness-nothing"] == ["0.7"]
 
 
 @pytest.mark.parametrize(
@@ -313,13 +304,13 @@ def test_sources_hide_what_is_installed_by_that_name(sources, here, monkeypatch)
 def test_a_folder_without_plugins_is_an_error(here, monkeypatch, pyproject, cause):
     if pyproject is not None:
         (here / "pyproject.toml").write_text(pyproject)
-    monkeypatch.setenv(discovery.FOLDERS, str(here))
+    monkeypatch.setenv(selection.FOLDERS, str(here))
     with pytest.raises(UsageError, match=cause):
         Plugins.installed()
 
 
 def test_a_folder_that_is_not_there_is_an_error(here, monkeypatch):
-    monkeypatch.setenv(discovery.FOLDERS, str(here / "absent"))
+    monkeypatch.setenv(selection.FOLDERS, str(here / "absent"))
     with pytest.raises(UsageError) as caught:
         Plugins.installed()
     assert caught.value.cause == f"there is no folder {here / 'absent'}"
@@ -328,10 +319,10 @@ def test_a_folder_that_is_not_there_is_an_error(here, monkeypatch):
 @pytest.mark.parametrize(
     ("variable", "names", "reason"),
     [
-        (discovery.BLOCK, "Quiz_Good", "EDIT_HARNESS_BLOCK names it"),
-        (discovery.BLOCK, "other, quiz-good", "EDIT_HARNESS_BLOCK names it"),
-        (discovery.ONLY, "edit-harness", "EDIT_HARNESS_PLUGINS does not name it"),
-        (discovery.ONLY, "", "EDIT_HARNESS_PLUGINS does not name it"),
+        (selection.BLOCK, "Quiz_Good", "EDIT_HARNESS_BLOCK names it"),
+        (selection.BLOCK, "other, quiz-good", "EDIT_HARNESS_BLOCK names it"),
+        (selection.ONLY, "edit-harness", "EDIT_HARNESS_PLUGINS does not name it"),
+        (selection.ONLY, "", "EDIT_HARNESS_PLUGINS does not name it"),
     ],
 )
 def test_lists_leave_out_what_is_installed_and_say_so(here, monkeypatch, variable, names, reason):
@@ -345,19 +336,19 @@ def test_lists_leave_out_what_is_installed_and_say_so(here, monkeypatch, variabl
 
 def test_lists_are_of_what_is_installed_not_of_what_is_named(here, monkeypatch):
     (here / "mine.py").write_text(EDITOR)
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
-    monkeypatch.setenv(discovery.ONLY, "edit-harness")
+    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(selection.ONLY, "edit-harness")
     assert editors("mine.py") == ["nothing"]
     assert editors("edit-harness")
 
 
 def of(name):
-    (package,) = (p for p in discovery.found() if p.name == name)
+    (package,) = (p for p in selection.found() if p.name == name)
     return package
 
 
 def test_a_digest_is_of_names_and_bytes(sources, monkeypatch):
-    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
     first = of("edit-harness-nothing").digest
     assert of("edit-harness-nothing").digest == first
     data = sources / "src" / "edit_harness_nothing" / "data.json"
@@ -368,7 +359,7 @@ def test_a_digest_is_of_names_and_bytes(sources, monkeypatch):
 
 
 def test_in_a_src_layout_every_module_is_part_of_a_digest(sources, monkeypatch):
-    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
     first = of("edit-harness-nothing").digest
     other = sources / "src" / "edit_harness_other"
     other.mkdir()
@@ -393,7 +384,7 @@ def test_an_editable_install_without_a_list_of_modules_is_digested_as_its_source
     monkeypatch.syspath_prepend(site)
     monkeypatch.syspath_prepend(sources / "src")
     editable = of("edit-harness-nothing")
-    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
     assert editable.source.endswith("(editable)")
     assert editable.digest == of("edit-harness-nothing").digest
     assert "edit_harness_other.py" in dict(editable.contents())
@@ -438,17 +429,6 @@ def test_packages_in_one_namespace_are_told_apart(laboratory, name):
     assert of(f"lab-{name}").digest != first
 
 
-def test_folders_of_a_namespace_are_told_apart_without_a_list_of_files(here, monkeypatch):
-    for name in "ab":
-        module = here / name / "lab" / f"{name}.py"
-        module.parent.mkdir(parents=True)
-        module.write_text("")
-        monkeypatch.syspath_prepend(here / name)
-    importlib.invalidate_caches()
-    assert list(trees(["lab.a"])) == [("lab/a.py", here / "a" / "lab" / "a.py")]
-    assert {name for name, _ in trees(["lab"])} == {"lab/a.py", "lab/b.py"}
-
-
 def test_a_class_counts_with_the_packages_of_its_bases_and_of_who_registered_it(laboratory):
     found = Plugins.installed()
     a, b = (found.find("editor", f"nothing-{name}") for name in "ab")
@@ -470,7 +450,7 @@ def test_an_installed_entry_point_that_names_no_module_is_broken(here, monkeypat
 
 
 def test_compiled_files_are_no_part_of_a_digest(sources, monkeypatch):
-    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
     digest = of("edit-harness-nothing").digest
     cache = sources / "src" / "edit_harness_nothing" / "__pycache__"
     cache.mkdir()
@@ -487,9 +467,9 @@ def test_a_wheel_an_editable_install_and_the_sources_have_one_digest(sources, he
         command = [sys.executable, "-m", "pip", "install", *options, str(here / target), *what]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    monkeypatch.setenv(discovery.FOLDERS, str(sources))
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
     digests = {"sources": of("edit-harness-nothing").digest}
-    monkeypatch.delenv(discovery.FOLDERS)
+    monkeypatch.delenv(selection.FOLDERS)
     for target in ("wheel", "editable"):
         with monkeypatch.context() as patch:
             patch.syspath_prepend(here / target)
@@ -526,7 +506,7 @@ def test_a_file_imports_what_lies_beside_it(here, monkeypatch):
     (here / "json.py").write_text("1 / 0")
     mine = "import helper9\nimport json\n" + EDITOR
     (here / "mine.py").write_text(mine.replace("...", "return helper9.RATE"))
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
     found = Plugins.installed()
     assert not found.failures
     assert found.find("editor", "nothing").load().edit(None, None, None) == 7
@@ -538,10 +518,77 @@ def test_a_file_is_in_no_package(here, monkeypatch, wanted):
     """A stranger's review of issue 18: the import is the plugin's own error, or its own to mend."""
     (here / "helper9.py").write_text("RATE = 7\n")
     (here / "mine.py").write_text(f"{wanted}\n{EDITOR}")
-    monkeypatch.setenv(discovery.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
     assert "attempted relative import with no known parent package" in failure.reason
     mended = f"try:\n    {wanted}\nexcept ImportError:\n    import helper9\n{EDITOR}"
     (here / "mine.py").write_text(mended)
     assert not Plugins.installed().failures
     assert {name for name, _ in of("mine.py").contents()} == {"mine.py", "helper9.py"}
+
+
+ENTRIES = "[project.entry-points.edit_harness]\n"
+TEXTS = "the name, the version and the entry points of a package are texts"
+NAMED = '[project]\nname = "x"\n'
+
+
+def test_what_a_package_says(tmp_path):
+    file = tmp_path / "pyproject.toml"
+    file.write_text(f"{NAMED}version = '1'\n{ENTRIES}b = 'm.n'\na = 'm:plugin'\n")
+    (said,) = in_folder(tmp_path)
+    assert (said.name, said.version) == ("x", "1")
+    assert [(e.name, e.value) for e in said.entries] == [("a", "m:plugin"), ("b", "m.n")]
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("project = 1", "[project] is no table"),
+        ("[project]\nentry-points = 1", "[project.entry-points] is no table"),
+        (
+            "[project.entry-points]\nedit_harness = 'm'",
+            "[project.entry-points.edit_harness] is no table",
+        ),
+        (f"{ENTRIES}a = 'm'", TEXTS),
+        (f"[project]\nname = 1\n{ENTRIES}a = 'm'", TEXTS),
+        (f"{NAMED}version = 1.0\n{ENTRIES}a = 'm'", TEXTS),
+        (f"{NAMED}{ENTRIES}a = ['m']", TEXTS),
+    ],
+)
+def test_what_no_package_can_say_is_an_error_of_use(tmp_path, monkeypatch, capsys, text, cause):
+    file = tmp_path / "pyproject.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        in_folder(tmp_path)
+    assert caught.value.cause == f"{file}: {cause}"
+    assert caught.value.remedy
+    monkeypatch.setenv(selection.FOLDERS, str(tmp_path))
+    with pytest.raises(SystemExit) as left:
+        main(["plugins"])
+    assert left.value.code == 2
+    assert f"error: {file}: {cause}\n" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_an_error_of_use(tmp_path):
+    file = tmp_path / "pyproject.toml"
+    file.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="cannot be read"):
+        in_folder(tmp_path)
+
+
+CLASS = "class Mine:\n    pass\n"
+
+
+def test_a_class_without_a_file_is_a_package_in_memory():
+    kind = in_memory(CLASS).Mine
+    package = of_class(kind)
+    assert file_of(kind) is None
+    assert (package.name, package.version, package.source) == ("Mine", "", "in memory")
+    assert package.digest == package.identity["digest"]
+    assert package.digest.startswith("unversioned ")
+
+
+def test_it_is_another_each_time():
+    """Nobody can tell whether it still does the same: reading its old numbers back would be a guess."""
+    kind = in_memory(CLASS).Mine
+    assert of_class(kind).digest != of_class(kind).digest

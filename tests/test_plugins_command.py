@@ -11,8 +11,8 @@ from builders import distribution
 
 from edit_harness.cli import main
 from edit_harness.errors import Terminated
-from edit_harness.registry import discovery
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import selection
+from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.catalog import plugins as catalog
 
 GOOD = """
@@ -39,7 +39,7 @@ BAD = {
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    for variable in (discovery.ONLY, discovery.BLOCK, discovery.FILES, discovery.FOLDERS):
+    for variable in (selection.ONLY, selection.BLOCK, selection.FILES, selection.FOLDERS):
         monkeypatch.delenv(variable, raising=False)
     site = tmp_path / "site"
     site.mkdir()
@@ -211,7 +211,7 @@ def test_a_check_imports_nothing_here_and_says_where_each_is_from(site, capsys):
 
 
 def trouble(name):
-    (package,) = (package for package in discovery.found() if package.name == name)
+    (package,) = (package for package in selection.found() if package.name == name)
     return catalog.trouble(package)
 
 
@@ -256,8 +256,8 @@ def test_no_other_package_is_loaded_there(site, tmp_path, monkeypatch):
     (tmp_path / "killer.py").write_text(KILLER)
     (tmp_path / "mine.py").write_text(GOOD)
     files = f"{tmp_path / 'killer.py'}:{tmp_path / 'mine.py'}"
-    monkeypatch.setenv(discovery.FILES, files)
-    monkeypatch.setenv(discovery.BLOCK, "quiz-good")
+    monkeypatch.setenv(selection.FILES, files)
+    monkeypatch.setenv(selection.BLOCK, "quiz-good")
     assert trouble("quiz-good") == trouble("mine.py") == ""
     assert trouble("quiz-fatal") == trouble("killer.py") == KILLED
 
@@ -273,7 +273,7 @@ def test_a_folder_is_tried_as_it_is(site, tmp_path, monkeypatch):
     )
     (loose / "one.py").write_text(f"import two\n{GOOD}")
     (loose / "two.py").write_text("")
-    monkeypatch.setenv(discovery.FOLDERS, f"{sources}:{loose}")
+    monkeypatch.setenv(selection.FOLDERS, f"{sources}:{loose}")
     assert trouble("quiz-source") == "ZeroDivisionError: division by zero"
     assert trouble("one.py") == ""
 

@@ -23,7 +23,7 @@ from edit_harness.errors import (
 )
 from edit_harness.folder.manifests import as_json
 from edit_harness.interfaces import ModelSource, Regime
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, runner, selfcheck
 from edit_harness.run.assembly import load, make_benchmark
 from edit_harness.run.beside import Care

@@ -9,7 +9,7 @@ import pytest
 from pages import DOCS
 
 from edit_harness import hookspecs
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.testing import tiny_model
 
 HOOKS = {name: value for name, value in vars(hookspecs).items() if name.startswith("edit_harness_")}

@@ -9,8 +9,8 @@ import pytest
 
 from edit_harness import Preset
 from edit_harness.encoding import decode_answer, dumps
-from edit_harness.registry import fields
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import settings as fields
+from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.leaderboard.replay import distance, strange
 
 

@@ -13,7 +13,7 @@ from edit_harness import Case, Choose, Probe, Request
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import LeakError
 from edit_harness.interfaces import ModelSource, Task
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, runner
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.beside import Care

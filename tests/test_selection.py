@@ -6,8 +6,8 @@ import pytest
 
 from edit_harness import PluginError, UsageError
 from edit_harness.cli import main
-from edit_harness.registry import discovery, selection
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import selection
+from edit_harness.registry.registry import Plugins
 
 EDITOR = """
 from edit_harness import Editor, hookimpl
@@ -23,7 +23,7 @@ def edit_harness_register_editors(register):
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    for name in (discovery.ONLY, discovery.BLOCK, discovery.FILES, discovery.FOLDERS):
+    for name in (selection.ONLY, selection.BLOCK, selection.FILES, selection.FOLDERS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
     monkeypatch.chdir(tmp_path)
@@ -52,13 +52,13 @@ def test_flags_name_plugins_that_are_not_installed(mine, tell, flags):
 
 def test_flags_hold_for_child_processes_wherever_they_run(mine):
     with selection.chosen(plugin=["mine.py"], include_path=[], only=[], block=["a", "b"]):
-        assert os.environ[discovery.FILES] == str(mine)
-        assert os.environ[discovery.BLOCK] == "a,b"
-        assert discovery.ONLY not in os.environ
+        assert os.environ[selection.FILES] == str(mine)
+        assert os.environ[selection.BLOCK] == "a,b"
+        assert selection.ONLY not in os.environ
 
 
 def test_the_environment_is_as_before_even_after_an_error(mine, monkeypatch):
-    monkeypatch.setenv(discovery.ONLY, "edit-harness")
+    monkeypatch.setenv(selection.ONLY, "edit-harness")
     before = dict(os.environ)
     with (
         pytest.raises(KeyboardInterrupt),
@@ -172,22 +172,22 @@ def test_what_is_no_requirement_is_an_error_of_use(wanted):
 
 
 def test_what_is_left_out_or_broken_is_not_there(mine, monkeypatch):
-    monkeypatch.setenv(discovery.BLOCK, "edit-harness")
+    monkeypatch.setenv(selection.BLOCK, "edit-harness")
     with pytest.raises(PluginError) as caught:
         selection.check_required(Plugins.installed(), ["edit-harness"])
     assert str(caught.value) == (
-        "edit-harness is required, and left out\nEDIT_HARNESS_BLOCK names it"
+        "edit-harness is required, and not loaded\nEDIT_HARNESS_BLOCK names it"
     )
-    monkeypatch.delenv(discovery.BLOCK)
+    monkeypatch.delenv(selection.BLOCK)
     broken = Plugins.installed()
     (package,) = (p for p in broken.packages if p.name == "edit-harness")
     broken.failures.append(_failure(package))
-    with pytest.raises(PluginError, match="edit-harness is required, and broken"):
+    with pytest.raises(PluginError, match="edit-harness is required, and not loaded"):
         selection.check_required(broken, ["edit-harness"])
 
 
 def _failure(package):
-    from edit_harness.registry.plugins import Failure
+    from edit_harness.registry.registry import Failure
 
     return Failure(package.name, package.version, "some_module", "ImportError: no")
 
@@ -195,4 +195,4 @@ def _failure(package):
 def test_a_file_has_no_version_to_require(mine, tell):
     code, _, err = tell("ls", "--plugin", "mine.py", "--require", "mine.py==1")
     assert code == 3
-    assert "mine.py==1 is required, and mine.py here has no version\n" in err
+    assert "mine.py==1 is required, and not installed\n" in err

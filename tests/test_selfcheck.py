@@ -10,7 +10,7 @@ from test_beside import NAMES, Few
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError
 from edit_harness.interfaces import ModelSource
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, selfcheck
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.beside import Care

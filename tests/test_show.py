@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from edit_harness import Judge, Measure, Metric, Regime, Task, UsageError, hookimpl
 from edit_harness.cli import main
 from edit_harness.errors import DataError, PluginError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.catalog.show import card, composed, facts, found
 
 NAMES = sorted({component.name for component in Plugins.installed().components})

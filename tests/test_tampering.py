@@ -11,7 +11,7 @@ from bundles import CASES, archive_of, honest, line, plugins, report
 import edit_harness as eh
 from edit_harness.cases import Scores
 from edit_harness.encoding import dumps
-from edit_harness.registry.fields import settings
+from edit_harness.registry.settings import settings
 from edit_harness.run import asking
 from edit_harness.run.assembly import make_editor
 from edit_harness_plugins.commands.leaderboard import bundle, replay

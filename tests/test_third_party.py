@@ -10,7 +10,7 @@ import torch
 from builders import distribution
 
 from edit_harness import evaluate
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.testing import tiny_model
 
 PYPROJECT = """

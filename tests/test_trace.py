@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from edit_harness import DataError, Request, ResourceError
 from edit_harness.cli import main
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.studies.trace import trace as command

@@ -16,7 +16,7 @@ from pages import DOCS, blocks, files, followed, snippets
 
 import edit_harness as eh
 from edit_harness.cli import main
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.locate.rome import Rome
 

@@ -9,7 +9,7 @@ from test_runner import Push
 
 import edit_harness as eh
 from edit_harness import Measure
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.stats import Estimate
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.report.formats import Cell

@@ -16,7 +16,7 @@ from edit_harness.cli import main
 from edit_harness.encoding import decode_answer
 from edit_harness.folder.manifests import TaskInfo
 from edit_harness.folder.records import Record
-from edit_harness.registry.fields import defaults
+from edit_harness.registry.settings import defaults
 from edit_harness.run import plan
 from edit_harness_plugins.commands.leaderboard import bundle, replay, verify
 from edit_harness_plugins.commands.leaderboard import site as pages

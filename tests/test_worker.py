@@ -9,8 +9,8 @@ from local_workers import Some
 from saboteurs import Honest
 
 from edit_harness.errors import DataError, LeakError, PluginError, UsageError
-from edit_harness.registry import discovery
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import selection
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import runner
 from edit_harness.run.beside import Care
 from edit_harness.run.spec import ALL, ModelRef, RunSpec
@@ -119,7 +119,7 @@ def test_what_a_worker_cannot_do_is_told_with_its_host(
 
 def test_a_plugin_that_is_not_on_the_worker_is_told(ordered, monkeypatch, tmp_path):
     missing = str(tmp_path / "mine.py")
-    monkeypatch.setenv(discovery.FILES, missing)
+    monkeypatch.setenv(selection.FILES, missing)
     error = Worker(0, ordered()).start().error
     assert missing in error.cause
     assert error.cause.endswith(f"(worker on {HOST})")

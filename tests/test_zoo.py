@@ -8,8 +8,8 @@ import pytest
 import zoo
 from builders import ROOT, distribution
 
-from edit_harness.registry import process
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import guard
+from edit_harness.registry.registry import Plugins
 
 ANIMALS = sorted(name for name in vars(zoo) if name.startswith("Test"))
 PACKAGE = """
@@ -114,10 +114,10 @@ class Notes:
 
 def run(file):
     """Run the suites of a file in this process."""
-    notes, before = Notes(), process.read()
+    notes, before = Notes(), guard.read()
     quiet = ["-q", "--tb=short", "--noconftest", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
     pytest.main([*quiet, "-o", "python_files=*.py", f"--rootdir={ROOT}", str(file)], [notes])
-    process.put_back(before)
+    guard.put_back(before)
     return notes
 
 
@@ -147,7 +147,7 @@ def test_the_zoo_is_large():
 def packages(tmp_path_factory):
     """Install the packages into a folder, and run the suite of each."""
     folder = tmp_path_factory.mktemp("packages")
-    before, modules = process.read(), []
+    before, modules = guard.read(), []
     sys.path.insert(0, str(folder))
     lines = ["from edit_harness.testing import PluginTests"]
     for name, (source, _) in {**HEALTHY, **CAUGHT}.items():
@@ -158,7 +158,7 @@ def packages(tmp_path_factory):
     file = folder / "try_packages.py"
     file.write_text("\n".join(lines), encoding="utf-8")
     notes = run(file)
-    process.put_back(before)
+    guard.put_back(before)
     sys.path.remove(str(folder))
     for module in modules:
         sys.modules.pop(module, None)

@@ -39,11 +39,8 @@ from zoo_tasks import (
 from edit_harness import Editor, Judge, Key, Measure, Metric, Reply, UsageError, Verdict
 from edit_harness.edits import Dense, Edit
 from edit_harness.testing import EditorTests, JudgeTests, MetricTests, TaskTests
-from edit_harness.testing.editing_effects import EffectChecks
-from edit_harness.testing.editing_records import RecordChecks
-from edit_harness.testing.editing_runs import RunChecks
-from edit_harness.testing.editing_state import StateChecks
-from edit_harness.testing.traces import KEPT
+from edit_harness.testing.editors import EffectChecks, RecordChecks, RunChecks, StateChecks
+from edit_harness.testing.suite import KEPT
 
 ALONE = "test_leaves_the_model_and_the_process_as_they_were"
 LIKELIER = "test_makes_the_target_likelier"

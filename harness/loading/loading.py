@@ -26,7 +26,7 @@ from ..files import sha256_of
 from ..interfaces import ModelSource
 from ..model.model import Model
 from ..model.offloading import value
-from ..registry.blame import PASSING
+from ..registry.guard import PASSING
 from . import placing, trust
 from .placing import Place, Placement
 from .unloadable import explain

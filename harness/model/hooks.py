@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..allowance import Expired
 from ..edits import Adaptor, Edit, Rows
 from ..errors import HarnessError, PluginError
-from ..registry.blame import blamed, named
+from ..registry.guard import blamed, named
 from .offloading import executing_on
 
 NOT_ITS_OWN = (HarnessError, Expired, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)

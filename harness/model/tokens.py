@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from ..allowance import Allowance, Expired
 from ..cases import Request
 from ..errors import DataError, UsageError
-from ..registry.blame import said
+from ..registry.guard import said
 
 FactToken: TypeAlias = Literal["subject_first", "subject_last", "subject_first_after_last", "last"]
 """A token of a prompt at which a fact can be looked at or written, by the names of ROME's authors."""

@@ -1,1 +1,1 @@
-"""What is installed, what its settings are, and whose fault an error is."""
+"""Which plugins are installed, what their settings are, and whose fault an error is."""

@@ -1,38 +1,101 @@
-"""Import and run strangers' code so that an accident stays one.
+"""Strangers' code under guard: what it prints, what it changes in the process, and whose fault an error is.
 
-What it prints is kept from the result, and what an import changes is put back. What it writes below Python's
-streams, as a process that it starts does, goes where that leads; and who calls ``os._exit`` ends the program.
-
-This is against accidents, not against malice: a plugin is code with the rights of who runs it.
+What an import or a call changes in the process is put back. This is against accidents, not against
+malice: a plugin is code with the rights of who runs it. It imports no torch, and looks at the parts of
+torch and numpy only where these are loaded. What a plugin must leave as it was in a model is in
+`edit_harness.run.leaks`.
 """
 
 from __future__ import annotations
 
 import io
 import logging
-import math
+import os
+import random
 import sys
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TextIO
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+from weakref import WeakKeyDictionary
 
-from . import process
+# rich draws random numbers when it is first imported, and no plugin is to be blamed for that.
+import rich.style  # noqa: F401
 
-SLOW = 2.0
-"""Seconds that the registration of an installed package may take without a note."""
+from ..errors import HarnessError, PluginError, Terminated
+
+PASSING = (KeyboardInterrupt, Terminated)
+"""The user's own wish that all ends; no plugin's error."""
 
 log = logging.getLogger("edit_harness")
+_origins: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+
+
+def said(error: BaseException, of: object = None) -> str:
+    """Return an error's type and message in one line, even if it has no message to show.
+
+    ``of`` is the plugin's object, or its class, whose code ran: the last line of its file that the error came through
+    is added, as ``(file.py:52)``, unless the error is a `HarnessError`, which was meant for users.
+    """
+    try:
+        text = str(error)
+    except Exception as worse:
+        text = f"it cannot be shown: {type(worse).__name__}"
+    if isinstance(error, HarnessError):
+        return f"{type(error).__name__}: {'; '.join(text.splitlines())}"
+    one_line = " ".join(f"{type(error).__name__}: {text}".split())
+    return " ".join(filter(None, (one_line.removesuffix(":"), _place(error, of))))
+
+
+def _place(error: BaseException, of: object) -> str:
+    """Return the last line of an object's own file that an error came through; empty if none."""
+    file = getattr(sys.modules.get(getattr(of, "__module__", "")), "__file__", None)
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [frame.lineno for frame in lines if file and frame.filename == file]
+    return f"({Path(file).name}:{own[-1]})" if file and own else ""
+
+
+def remember(factory: type, origin: str) -> None:
+    """Remember which distribution or file a class was registered by, for `named`."""
+    _origins[factory] = origin
+
+
+def named(kind: str, name: str, of: object) -> str:
+    """Return how errors call an object of a plugin: kind, name, and its distribution if that is known."""
+    origin = _origins.get(of if isinstance(of, type) else type(of))
+    return f"{kind} {name} of {origin}" if origin else f"{kind} {name}"
+
+
+@contextmanager
+def blamed(
+    what: str,
+    of: object,
+    remedy: str = "see the whole with --debug, or ask its author",
+    passing: tuple[type[BaseException], ...] = (HarnessError,),
+) -> Iterator[None]:
+    """Turn whatever the block raises into a `PluginError` that begins with ``what``.
+
+    A plugin that exits, or raises what is no `Exception`, does not end the program. Errors of the types
+    in ``passing`` stay what they are, and so does what the user asked for, such as Ctrl-C.
+    """
+    try:
+        yield
+    except PASSING:
+        raise
+    except passing:
+        raise
+    except BaseException as error:
+        raise PluginError(f"{what}: {said(error, of)}", remedy) from error
 
 
 @dataclass
 class Import:
     """How an import went."""
 
-    limit: float = math.inf
-    """Seconds that it may take without a note."""
     seconds: float = 0.0
     printed: str = ""
     changed: list[str] = field(default_factory=list)
@@ -45,11 +108,6 @@ class Import:
             yield f"printed while it was loaded: {' '.join(self.printed.split())[:200]}"
         if self.changed:
             yield f"changed {', '.join(self.changed)} while it was loaded; that was put back"
-        if self.seconds > self.limit:
-            yield (
-                f"took {self.seconds:.1f} s to load; its author can name factories as texts, "
-                "so that they are imported when they are used"
-            )
 
 
 class Caught(io.TextIOBase):
@@ -59,12 +117,12 @@ class Caught(io.TextIOBase):
         self.real, self.caught, self.catches = real, caught, True
 
     def write(self, text: str) -> int:
-        """Write to what it stands for, unless that is caught."""
+        """Write to the real stream, unless that is caught."""
         to = self.caught if self.catches else self.real
         return len(text) if to is None else to.write(text)
 
     def flush(self) -> None:
-        """Flush what it stands for."""
+        """Flush the real stream."""
         if self.real is not None:  # as where there is no terminal
             self.real.flush()
 
@@ -73,11 +131,11 @@ class Caught(io.TextIOBase):
 
 
 @contextmanager
-def importing(limit: float = math.inf) -> Iterator[Import]:
-    """Catch what is printed, time it, and put back what changed."""
-    went, printed = Import(limit), io.StringIO()
+def importing() -> Iterator[Import]:
+    """Catch what an import prints, time it, and put back what it changes."""
+    went, printed = Import(), io.StringIO()
     out, err = Caught(sys.stdout, printed), Caught(sys.stderr, printed)
-    before, path = process.read(), list(sys.path)
+    before, path = read(), list(sys.path)
     start = time.perf_counter()
     try:
         with redirect_stdout(out), redirect_stderr(err):
@@ -86,7 +144,7 @@ def importing(limit: float = math.inf) -> Iterator[Import]:
         went.seconds = time.perf_counter() - start
         out.catches = err.catches = False
         went.printed = printed.getvalue()
-        went.changed = process.put_back(before)
+        went.changed = put_back(before)
         # What is added may be needed later, for factories that are texts.
         if gone := [folder for folder in path if folder not in sys.path]:
             sys.path[:0] = gone
@@ -95,7 +153,7 @@ def importing(limit: float = math.inf) -> Iterator[Import]:
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """Let what plugins print go where messages go: stdout carries the result."""
+    """Send what plugins print to where messages go: stdout carries the result."""
     with redirect_stdout(sys.stderr):
         yield
 
@@ -104,3 +162,129 @@ def measuring() -> Iterator[None]:
 def note(text: str) -> None:
     """Tell the user something, once in a process."""
     log.warning(text)
+
+
+class Global(NamedTuple):
+    """A part of the process's state: how to read it, comparable by ``==``, and put it back."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+
+
+OURS = "PYTEST_CURRENT_TEST"
+"""What pytest changes in the environment itself."""
+START: dict[str, Any] = {"the default dtype": "torch.float32", "gradient mode": True}
+"""Values of a torch that nobody has imported yet, so that who imports it first leaves these as well."""
+NUMERIC = frozenset(("the default dtype", "the number of torch's threads"))
+"""What the numbers of a forward pass depend on."""
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it may have been removed
+        return ""
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != OURS}
+
+
+def _set_environment(values: Mapping[str, str]) -> None:
+    for name in _environment().keys() - values.keys():
+        del os.environ[name]
+    os.environ.update(values)
+
+
+PLAIN: dict[str, Global] = {
+    "the working directory": Global(_folder, lambda old: os.chdir(old) if old else None),
+    "the environment": Global(_environment, _set_environment),
+    "Python's random state": Global(random.getstate, random.setstate),
+}
+
+
+def _of_numpy(np: Any) -> dict[str, Global]:
+    def state() -> tuple[Any, ...]:
+        kind, keys, *rest = np.random.get_state()
+        return kind, tuple(keys.tolist()), *rest
+
+    return {"numpy's random state": Global(state, np.random.set_state)}
+
+
+def _of_torch(torch: Any) -> dict[str, Global]:
+    def tensor(state: bytes) -> Any:
+        return torch.frombuffer(bytearray(state), dtype=torch.uint8)
+
+    found = {
+        "torch's random state": Global(
+            lambda: torch.get_rng_state().numpy().tobytes(),
+            lambda old: torch.set_rng_state(tensor(old)),
+        ),
+        "the default dtype": Global(
+            lambda: str(torch.get_default_dtype()),
+            lambda old: torch.set_default_dtype(getattr(torch, old.removeprefix("torch."))),
+        ),
+        "gradient mode": Global(torch.is_grad_enabled, torch.set_grad_enabled),
+        "the number of torch's threads": Global(torch.get_num_threads, torch.set_num_threads),
+    }
+    if torch.cuda.is_initialized():
+        found["CUDA's random states"] = Global(
+            lambda: [state.numpy().tobytes() for state in torch.cuda.get_rng_state_all()],
+            lambda old: torch.cuda.set_rng_state_all([tensor(state) for state in old]),
+        )
+    return found
+
+
+def _globals() -> dict[str, Global]:
+    # None stands in sys.modules for a library that must not be imported.
+    np, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    return PLAIN | (_of_numpy(np) if np else {}) | (_of_torch(torch) if torch else {})
+
+
+def read() -> dict[str, Any]:
+    """Return the watched parts of the process's state by name, comparable by ``==``."""
+    return START | {name: part.read() for name, part in _globals().items()}
+
+
+def put_back(before: Mapping[str, Any]) -> list[str]:
+    """Give the process the state that `read` returned, or a part of it; return what was not so."""
+    parts = {name: part for name, part in _globals().items() if name in before}
+    changed = [name for name, part in parts.items() if part.read() != before[name]]
+    for name in changed:
+        parts[name].write(before[name])
+    return changed
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return what is not as it was, each with what it was and is, as far as that is short."""
+    names = [name for name in before if name in after and before[name] != after[name]]
+    return [name + _difference(before[name], after[name]) for name in names]
+
+
+def _difference(before: Any, after: Any) -> str:
+    if isinstance(before, Mapping):
+        keys = sorted(str(k) for k in before.keys() | after.keys() if before.get(k) != after.get(k))
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        return f" ({keys[0]}{more})"
+    said = [str(value) for value in (before, after)]
+    return f" (was {said[0]}, is {said[1]})" if max(map(len, said)) < 40 else ""
+
+
+@contextmanager
+def restored(told: Callable[[list[str]], None]) -> Iterator[None]:
+    """Put back what the block changed; ``told`` gets its names, if there are any."""
+    before = read()
+    try:
+        yield
+    finally:
+        if found := put_back(before):
+            told(found)
+
+
+@contextmanager
+def left_alone() -> Iterator[None]:
+    """Fail if the block changed something about the process."""
+    before = read()
+    yield
+    changed = changes(before, read())
+    assert not changed, f"changed and not put back: {'; '.join(changed)}"

@@ -17,8 +17,8 @@ from ..encoding import encode_answer
 from ..errors import DataError, HarnessError, LeakError
 from ..folder.records import OK, Record
 from ..interfaces import Editor, Judge, Metric
-from ..registry import process
-from ..registry.blame import PASSING
+from ..registry import guard as process
+from ..registry.guard import PASSING
 from . import failures
 from .before import Before
 from .judging import judged_apart

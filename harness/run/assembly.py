@@ -18,11 +18,18 @@ from ..folder.records import cases_digest
 from ..interfaces import Editor, ModelSource, Task
 from ..loading import loading
 from ..model.model import Model
-from ..registry.blame import blamed, named
-from ..registry.components import Named, build_component, make_task, source_of
-from ..registry.fields import typed
-from ..registry.plugins import Plugins, suggestion
-from ..registry.presets import Configured, configure, shape_of
+from ..registry.guard import blamed, named
+from ..registry.registry import Plugins, suggestion
+from ..registry.settings import (
+    Configured,
+    Named,
+    build_component,
+    configure,
+    make_task,
+    shape_of,
+    source_of,
+    typed,
+)
 from ..wording import counted
 from .control import is_control
 

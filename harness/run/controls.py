@@ -12,10 +12,9 @@ from typing import Any, cast
 
 from ..errors import PluginError, UsageError
 from ..interfaces import Control
-from ..registry.blame import blamed, named
-from ..registry.components import Named, build_component
-from ..registry.fields import field_types
-from ..registry.plugins import Component, Plugins
+from ..registry.guard import blamed, named
+from ..registry.registry import Component, Plugins
+from ..registry.settings import Named, build_component, field_types
 
 SAMPLE = 10
 """Single edits that controls are put to unless it is said otherwise."""

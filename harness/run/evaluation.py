@@ -42,10 +42,9 @@ from ..folder.records import OK, Record, RunFolder
 from ..interfaces import Executor, Measure, Metric, Regime, whole
 from ..model import digests
 from ..model.model import Model
-from ..registry.components import Named, described, make_judge, make_metrics, provenance
-from ..registry.fields import settings
 from ..registry.packages import Package
-from ..registry.plugins import Plugins
+from ..registry.registry import Plugins
+from ..registry.settings import Named, described, make_judge, make_metrics, provenance, settings
 from ..wording import counted
 from . import beside, control, examining, judging, plan, precision, runner, shares
 from .assembly import Benchmark, make_editor

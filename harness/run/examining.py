@@ -12,8 +12,8 @@ from ..cases import Case, Examined, Graded, Request
 from ..edits import Edit
 from ..errors import PluginError
 from ..model.model import Model
-from ..registry import process
-from ..registry.components import Named
+from ..registry import guard as process
+from ..registry.settings import Named
 from . import control
 
 

@@ -9,7 +9,7 @@ import torch
 from ..allowance import Expired
 from ..errors import PluginError
 from ..model.tokens import TooLongError
-from ..registry.blame import said
+from ..registry.guard import said
 
 RETRIED = frozenset(
     ("edit_failed", "oom", "timeout", "device_error", "plugin_error", "leak", "error")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ..cases import Answers, Case, Reply, Text, Verdict
 from ..errors import DataError, HarnessError, UsageError
 from ..interfaces import Judge
-from ..registry.blame import PASSING, said
+from ..registry.guard import PASSING, said
 
 LOG = logging.getLogger(__name__)
 NO_JUDGE = Verdict("pending", note="no judge was asked")

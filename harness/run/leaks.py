@@ -1,6 +1,6 @@
 """What an editor must leave as it was in a model, read: weights, modules, hooks, tokenizer and the rest.
 
-All of it is compared by ``==``. What it must leave in the process is in `edit_harness.registry.process`; what no
+All of it is compared by ``==``. What it must leave in the process is in `edit_harness.registry.guard`; what no
 reading finds, such as another way to compute the same layers, is shown by `edit_harness.run.witness`.
 """
 

@@ -17,8 +17,8 @@ from ..edits import UNEDITED, Edit
 from ..encoding import dumps
 from ..interfaces import Editor
 from ..model.model import Model
-from ..registry import process
-from ..registry.blame import PASSING, said
+from ..registry import guard as process
+from ..registry.guard import PASSING, said
 from ..wording import counted
 from . import failures
 from .failures import NoEditError

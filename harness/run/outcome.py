@@ -29,7 +29,7 @@ from ..folder.records import INVALID, OK, Record, RunFolder
 from ..folder.stored import ById, Cases, Chosen
 from ..folder.tables import Table
 from ..interfaces import Measure, Metric, Regime
-from ..registry.blame import blamed, named
+from ..registry.guard import blamed, named
 from ..stats import Estimate
 from ..wording import counted
 from . import control, effects, plan, report

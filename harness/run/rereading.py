@@ -16,8 +16,8 @@ from ..folder.manifests import Manifest
 from ..folder.records import INVALID, Record, RunFolder
 from ..hookspecs import DISTRIBUTION
 from ..interfaces import Metric
-from ..registry.components import make_metrics
-from ..registry.plugins import Plugins
+from ..registry.registry import Plugins
+from ..registry.settings import make_metrics
 from . import control
 from .outcome import Run, values
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import LeakError, ResourceError
-from ..registry import process
+from ..registry import guard as process
 from . import failures, leaks
 
 if TYPE_CHECKING:

@@ -27,13 +27,11 @@ Subclass the suite of your kind, name the component, and pytest does the rest::
     class TestMyPlugin(PluginTests):
         plugin = my_package
 
-The suites need pytest, but neither a GPU nor a download: editors are tried on `tiny_model`, a
-model of two layers with random weights; metrics are given made-up answers, and
-judges are given the replies that you name. The docstring of a suite says what it checks, that of a check
-what it means; docs/conformance.md says what to do if one fails. A kind
-that a package has brought has its suite there: `BuilderTests` is in
-`edit_harness_plugins.commands.authoring.builder_suite`. What a check changes in the process
-is put back before the next one. Those for tasks, metrics and judges do without torch.
+The suites need pytest, but neither a GPU nor a download: editors are tried on `tiny_model`, a model of two
+layers with random weights; metrics get made-up answers, and judges the replies that you name. The docstring
+of a suite says what it checks, that of a check what it means; docs/conformance.md says what to do if one
+fails. Suites for tasks, metrics and judges need no torch. A kind that a package has brought has its suite
+there: `BuilderTests` is in `edit_harness_plugins.commands.authoring.builder_suite`.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     from .editors import EditorTests
     from .judges import JudgeTests
     from .metrics import MetricTests
-    from .packages import PluginTests
+    from .plugins import PluginTests
     from .tasks import TaskTests
     from .tiny import tiny_model
 
@@ -55,19 +53,12 @@ _LAZY = {
     "EditorTests": "editors",
     "JudgeTests": "judges",
     "MetricTests": "metrics",
-    "PluginTests": "packages",
+    "PluginTests": "plugins",
     "TaskTests": "tasks",
     "tiny_model": "tiny",
 }
 
-__all__ = [
-    "EditorTests",
-    "JudgeTests",
-    "MetricTests",
-    "PluginTests",
-    "TaskTests",
-    "tiny_model",
-]
+__all__ = ["EditorTests", "JudgeTests", "MetricTests", "PluginTests", "TaskTests", "tiny_model"]
 
 # An assert of an installed package says what it compared only if pytest is told before the import.
 if pytest := sys.modules.get("pytest"):

@@ -1,21 +1,71 @@
-"""What the checks of editors share: a tiny model, the editor made ready, and how it is interrupted."""
+"""What the checks of editors share: their base, requests, interruptions, and what an edit changes."""
 
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 
-from ..cases import Request
+from ..cases import (
+    Answer,
+    Case,
+    Choose,
+    Distribution,
+    Drift,
+    NextToken,
+    Probe,
+    Query,
+    Request,
+    Scores,
+)  # fmt: skip
 from ..edits import Edit
-from ..interfaces import Editor
+from ..folder.records import OK, Record
+from ..interfaces import Editor, Regime
+from ..model.batch import padded
 from ..model.model import Model
-from ..registry.presets import configure, shape_of
+from ..registry import guard
+from ..registry.settings import configure, shape_of
+from ..run import leaks, plan, runner
 from .suite import Suite
 from .tiny import tiny_model
+
+FACTS = (
+    Request("{} lives in", "Ann", "Rome", "Oslo"),
+    Request("The firm of {} is", "Bob", "Saab", "Fiat"),
+)
+"""What editors are asked to write."""
+ODD = (
+    Request("{} lives in", "Zoë Müller-Łukasz", "Paris"),
+    Request("The {so-called} home of {} is", "the {strange} one", "Rome", "{Oslo}"),
+    Request("{} goes to", "X", "Rome, the capital of Italy, and then to Paris and to Oslo", "Oslo"),
+    Request("Where does {} live? In", 'Ann "O\'Neil" \\ Bob', "Sankt Gallen"),
+    Request("{} は", "東京", "大阪"),
+)
+"""Requests that a task may have: braces, accents, quotes, other scripts, a subject of one letter at the
+very start, a long target, no true object."""
+TOO_LONG = Request("word " * 3000 + "{} lives in", "Ann", "Rome", "Oslo")
+"""A request that has more tokens than the tiny model has positions."""
+
+
+def as_cases(requests: Sequence[Request]) -> list[Case]:
+    """Return a case for each request, that asks for its objects and for a divergence elsewhere."""
+    return [
+        Case(
+            f"case-{number}",
+            (request,),
+            (  # of a prompt that is too long the end, so that what fails is the edit
+                Probe("efficacy", Choose(request.text[-99:], (request.target_new, "Oslo"))),
+                Probe("neighborhood", Drift("Ada plays")),
+            ),
+        )
+        for number, request in enumerate(requests)
+    ]
 
 
 class EditorSuite(Suite):
@@ -77,3 +127,140 @@ def forward_counter(
 
 class Interrupted(Exception):
     """What a forward pass raises when a check interrupts an editor."""
+
+
+def questions() -> list[Query]:
+    """Return queries on the facts, with candidates of more than one token."""
+    chosen = [Choose(f.text, (f.target_new, f.target_true)) for f in FACTS]
+    return [*chosen, *(NextToken(f.text) for f in FACTS)]
+
+
+def gain(model: Model, edit: Edit, fact: Request) -> float:
+    """Return by how many nats an edit makes the target likelier."""
+    query = Choose(fact.text, (fact.target_new,))
+    before, after = model.answer([(Edit(), query), (edit, query)])
+    assert isinstance(before, Scores)
+    assert isinstance(after, Scores)
+    return before.nll(0) - after.nll(0)
+
+
+def same_weights(one: Edit, two: Edit) -> bool:
+    """Tell whether two edits change the same weights by the same bits."""
+    first, second = (
+        {name: (type(d), {p: bits(t) for p, t in vars(d).items()}) for name, d in e.weights.items()}
+        for e in (one, two)
+    )
+    return first == second
+
+
+def tensors_of(edit: Edit) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield all tensors of an edit, each with the name of what it belongs to."""
+    for name, part in (*edit.weights.items(), *edit.adaptors.items()):
+        held = vars(part).values() if hasattr(part, "__dict__") else ()
+        yield from ((name, each) for each in held if isinstance(each, torch.Tensor))
+    yield from edit.state.items()
+
+
+def assert_same_answers(model: Model, one: Edit, two: Edit, *, rtol: float, atol: float) -> None:
+    """Fail if a model answers questions on the facts differently under two edits."""
+    for query in questions():
+        assert_close(*model.answer([(one, query), (two, query)]), rtol=rtol, atol=atol)
+
+
+def assert_close(one: Answer, two: Answer, *, rtol: float, atol: float) -> None:
+    """Fail if two answers of the same kind are not nearly equal."""
+    left, right = (
+        np.concatenate([*map(np.asarray, a.logprobs)])
+        if isinstance(a, Scores)
+        else np.asarray(a.logprobs)
+        for a in (one, two)
+        if isinstance(a, Scores | Distribution)
+    )
+    np.testing.assert_allclose(left, right, rtol=rtol, atol=atol)
+
+
+@torch.no_grad()
+def after(
+    model: Model, edit: Edit, texts: Sequence[tuple[int, ...]], *, left: bool
+) -> torch.Tensor:
+    """Return the log-probabilities of what follows the first of some texts, all in one batch."""
+    batch = padded(texts, left=left, device=model.device)
+    lengths = [len(text) for text in texts]
+    edits = [edit.without_weights()] * len(texts)
+    with model.applied(edit), model.edited_rows(batch, edits, lengths):
+        return model.logits(batch, batch.places([0], [lengths[0] - 1])).log_softmax(-1)
+
+
+def state_of(model: Model) -> dict[str, Any]:
+    """Return everything that an editor could leave behind, comparable by ``==``."""
+    return {**leaks.read(model), **guard.read()}
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    """Return the bits of a tensor."""
+    return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+
+
+@contextmanager
+def left_alone(model: Model) -> Iterator[None]:
+    """Fail if something about the model or the process is not as it was."""
+    before = state_of(model)
+    yield
+    changed = guard.changes(before, state_of(model))
+    assert not changed, (
+        f"changed and not restored: {'; '.join(changed)}. An edit is returned as data: put back in a "
+        "`finally` what is changed for a while"
+    )
+
+
+def assert_written(model: Model, edit: Edit, fact: Request) -> None:
+    """Fail unless an edit makes a request's new object likelier."""
+    found = gain(model, edit, fact)
+    assert found > 0, (
+        f"{fact.statement!r} gained {found:.3g} nats where it should have become likelier; set "
+        "trains = False if a random model cannot show the effect"
+    )
+
+
+def assert_json(what: str, data: Any) -> None:
+    """Fail if data are not strict JSON."""
+    try:
+        json.dumps(data, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        pytest.fail(f"{what}: {error}; use texts, finite numbers, lists and dicts: {data!r}")
+
+
+class Stumbling(Editor):
+    """An editor that is interrupted, at its first forward pass, when it gets a certain request."""
+
+    def __init__(self, editor: Editor, where: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.editor, self.where, self.monkeypatch = editor, where, monkeypatch
+
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        """Edit, or be interrupted."""
+        if self.where not in requests:
+            return self.editor.edit(model, requests)
+        with self.monkeypatch.context() as patch:
+            forward_counter(model, patch, fail_at=1)
+            self.editor.edit(model, requests)
+        raise Interrupted
+
+
+def records_of(
+    model: Model, editor: Editor, requests: Sequence[Request], regime: Regime
+) -> list[Record]:
+    """Run a case of each request, one chunk for each case if they are edited one by one."""
+    steps = plan.steps(as_cases(requests), regime)
+    chunk = 1 if regime.mode == "single" else None
+    return list(runner.run(model, editor, steps, {}, chunk=chunk))
+
+
+def assert_ok(record: Record) -> None:
+    """Fail if a case of a run failed."""
+    assert record.status == OK, f"{record.case} is {record.status}: {record.message}"
+
+
+def numbers(answers: Sequence[Any]) -> list[float]:
+    """Return the numbers of stored answers."""
+    scores, divergence = answers
+    return [*(value for part in scores["logprobs"] for value in part), *divergence[:2]]

@@ -17,11 +17,11 @@ import pytest
 from ..cases import Key, Reply, Verdict
 from ..errors import HarnessError
 from ..interfaces import Judge
-from ..registry import process
-from ..registry.fields import build, defaults
+from ..registry import guard
+from ..registry.settings import build, defaults
 from ..run.judging import sound
-from .answers import contents
-from .traces import TraceChecks
+from .metrics import contents
+from .suite import TraceChecks
 
 
 class JudgeTests(TraceChecks):
@@ -88,7 +88,7 @@ class JudgeTests(TraceChecks):
 
     def test_leaves_the_process_as_it_was(self) -> None:
         """Judging changes no random state, no environment, no handler of signals."""
-        with process.left_alone():
+        with guard.left_alone():
             self.judge.judge(self.replies)
 
     def test_failures_are_never_scored(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,20 +7,38 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from itertools import islice
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
 
-from ..cases import Case, Choose, Drift, Generate, NextToken, Probe, Query
+from ..cases import (
+    Answer,
+    Case,
+    Choose,
+    Distribution,
+    Divergence,
+    Drift,
+    Generate,
+    Key,
+    NextToken,
+    Probe,
+    Query,
+    Request,
+    Scores,
+    Text,
+    Verdict,
+)  # fmt: skip
 from ..encoding import finite
 from ..interfaces import Metric, Task
-from ..registry import process
-from ..registry.fields import build, settings
-from .answers import contents, invented, made_up
-from .facts import FACTS
-from .traces import TraceChecks
+from ..registry import guard
+from ..registry.settings import build, settings
+from .suite import TraceChecks
+
+ROLES = ("efficacy", "paraphrase", "neighborhood", "neighborhood-plus", "attribute")
+FACT = Request("{} lives in", "Ann", "Rome", "Oslo")
 
 
 class MetricTests(TraceChecks):
@@ -60,7 +78,7 @@ class MetricTests(TraceChecks):
             return bool(self.values(case))
         return False
 
-    def values(self, case: Case) -> Mapping[str, float]:
+    def values(self, case: Case) -> dict[str, float]:
         """Measure a case with answers that depend on its id alone."""
         return self.values_of(self.metric, [case])[0]
 
@@ -75,7 +93,7 @@ class MetricTests(TraceChecks):
 
     def columns(self, cases: Sequence[Case]) -> dict[str, np.ndarray]:
         """Measure cases, and return the values as columns, NaN where a case has none."""
-        rows = [only_floats(self.values(case)) for case in cases]
+        rows = [only_floats(values) for values in self.values_of(self.metric, cases)]
         names = dict.fromkeys(name for row in rows for name in row)
         return {n: np.array([row.get(n, np.nan) for row in rows]) for n in names}
 
@@ -88,37 +106,34 @@ class MetricTests(TraceChecks):
     def test_is_pure(self, cases: list[Case]) -> None:
         """The same answers give the same values, whatever was measured in between."""
         how = "a value depends on the case and its answers alone: keep no state, draw nothing"
-        first = [dict(self.values(case)) for case in cases]
+        first = self.values_of(self.metric, cases)
         random.seed(len(cases))
         np.random.seed(len(cases))
-        assert [dict(self.values(case)) for case in reversed(cases)] == first[::-1], how
-        fresh = self.fresh()
-        for case, values in zip(cases, first, strict=True):
-            before, after = (invented(case, seed_of(case) + i) for i in (0, 1))
-            assert dict(fresh.measure(case, before, after)) == values, how
+        assert self.values_of(self.metric, cases[::-1]) == first[::-1], how
+        assert self.values_of(self.fresh(), cases) == first, how
 
     def test_changes_no_argument(self, cases: list[Case]) -> None:
         """Other metrics measure the same case and the same answers."""
+        names = ("the case", "the answers before the edit", "the answers after the edit")
         for case in cases:
             given = case, invented(case, 1), invented(case, 2)
             before = [contents(part) for part in given]
             self.metric.measure(*given)
-            names = ("the case", "the answers before the edit", "the answers after the edit")
             for what, one, part in zip(names, before, given, strict=True):
                 assert contents(part) == one, f"it changed {what} that it was given: copy first"
 
     def test_chunks_do_not_matter(self, cases: list[Case]) -> None:
         """Cases that are measured in pieces, by fresh metrics, have the values of the whole."""
-        whole = [dict(self.values(case)) for case in cases]
+        whole = self.values_of(self.metric, cases)
         for size in (1, 3):
             pieces = [cases[at : at + size] for at in range(0, len(cases), size)]
-            parts = [self.values_of(self.fresh(), piece) for piece in pieces]
-            same = [values for part in parts for values in part] == whole
-            assert same, f"{size} cases at a time have other values: keep nothing between cases"
+            parts = [values for piece in pieces for values in self.values_of(self.fresh(), piece)]
+            how = f"{size} cases at a time have other values: keep nothing between cases"
+            assert parts == whole, how
 
     def test_leaves_the_process_as_it_was(self, cases: list[Case]) -> None:
         """Summing up changes no random state, environment or working directory."""
-        with process.left_alone():
+        with guard.left_alone():
             self.metric.summarize(self.columns(cases))
 
     def test_pre_values_describe_the_model_before_the_edit(self, cases: list[Case]) -> None:
@@ -138,7 +153,7 @@ class MetricTests(TraceChecks):
             Choose("a", ("b", "c")), Drift("a"), NextToken("a"), Generate("a"),
         ]  # fmt: skip
         for probes in ([], [Probe("unheard-of", query) for query in queries]):
-            case = Case("x", FACTS[:1], tuple(probes))
+            case = Case("x", (FACT,), tuple(probes))
             answers = invented(case, 0)
             how = "return {} for a case that has no probes of the metric's own roles"
             assert self.metric.measure(case, answers, answers) == {}, how
@@ -183,18 +198,13 @@ class MetricTests(TraceChecks):
         """Tables are shown and stored as they are, and bear cases without a value."""
         columns = self.columns(cases)
         gaps = {name: np.full(len(cases), np.nan) for name in columns}
-        for tables in (
-            self.metric.tables(cases, columns),
-            self.metric.tables(cases, gaps),
-            self.metric.tables([], {}),
-        ):
+        for some, given in ((cases, columns), (cases, gaps), ([], {})):
+            tables = self.metric.tables(some, given)
             json.dumps(finite(tables), allow_nan=False)
-            cells = (cell for rows in tables.values() for row in rows for cell in row.values())
-            for cell in cells:
+            for cell in (cell for rows in tables.values() for row in rows for cell in row.values()):
                 good = cell is None or isinstance(cell, str | int | float)
-                assert good, (
-                    f"{cell!r} is a {type(cell).__name__}: a cell is a text, a number or None"
-                )
+                kind = type(cell).__name__
+                assert good, f"{cell!r} is a {kind}: a cell is a text, a number or None"
 
     def test_values_are_in_range(self, cases: list[Case]) -> None:
         """What a measure says of its range holds for each case and for the summary."""
@@ -252,3 +262,76 @@ def assert_in_range(metric: Metric, values: Mapping[str, float]) -> None:
 def seed_of(case: Case) -> int:
     """Return what the made-up answers of a case depend on."""
     return sum(case.id.encode())
+
+
+def made_up(roles: set[str]) -> list[Case]:
+    """Return cases whose probes have these roles, or else the usual ones; each asks in one way."""
+    key = Key("match", FACT.target_new, FACT.target_true, {"how": "within"})
+    ways: list[tuple[Query, Key | None]] = [
+        (Choose(FACT.text, (FACT.target_new, FACT.target_true)), None),
+        (Drift(FACT.text), None),
+        (NextToken(FACT.text), None),
+        (Generate(FACT.text), key),
+    ]
+    played = sorted(roles or ROLES)
+    return [
+        Case(f"made-up-{number}", (FACT,), tuple(Probe(r, query, key=key) for r in played))
+        for number, (query, key) in enumerate(ways * 3)
+    ]
+
+
+def invented(case: Case, seed: int) -> list[Answer]:
+    """Return made-up answers to the probes of a case, judged where a probe has a key."""
+    rng = random.Random(seed)
+    return [_judged(_invent(probe.query, rng), probe, rng) for probe in case.probes]
+
+
+def _invent(query: Query, rng: random.Random) -> Answer:
+    if isinstance(query, Choose):
+        tokens = tuple(map(_tokens, query.candidates))
+        return Scores(
+            tokens=tokens,
+            logprobs=tuple(tuple(-rng.expovariate(0.5) for _ in part) for part in tokens),
+            argmax=tuple(tuple(rng.choice([t, t + 1]) for t in part) for part in tokens),
+        )
+    if isinstance(query, Drift):
+        return Divergence(rng.expovariate(1), rng.expovariate(1), 1000)
+    if isinstance(query, NextToken):
+        logits = np.array([rng.gauss(0, 1) for _ in range(50)])
+        log_partition = float(np.log(np.exp(logits).sum()))
+        return Distribution((logits - log_partition).astype(np.float32), log_partition)
+    return Text(" ".join(rng.choice(["the", "city", "of", "Ann", "is", "."]) for _ in range(20)))
+
+
+def _tokens(text: str) -> tuple[int, ...]:
+    """Return made-up tokens, which are a text's own: the same before an edit and after it."""
+    rng = random.Random(text)
+    return tuple(rng.randrange(100) for _ in range(rng.randint(1, 3)))
+
+
+def _judged(answer: Answer, probe: Probe, rng: random.Random) -> Answer:
+    if probe.key is None or not isinstance(answer, Text):
+        return answer
+    status: Literal["decided", "undecided"] = rng.choice(["decided", "decided", "undecided"])
+    score = float(status == "decided" and rng.random() < 0.5)
+    verdict = Verdict(
+        status,
+        score,
+        reverted=not score and rng.random() < 0.5,
+        ratings={name: rng.choice([-1.0, 0.0, 1.0]) for name in probe.key.about.get("aspects", ())},
+        served="a model",
+        swapped=rng.choice([None, False, True]),
+        usage={"tokens": rng.randint(1, 999), "usd": rng.random()},
+    )
+    return Text(answer.text, verdict)
+
+
+def contents(value: Any) -> Any:
+    """Return what a case, answers or replies consist of now, comparable by ``==``."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if is_dataclass(value):
+        return [(field.name, contents(getattr(value, field.name))) for field in fields(value)]
+    if isinstance(value, Mapping):
+        return [(key, contents(item)) for key, item in value.items()]
+    return [*map(contents, value)] if isinstance(value, list | tuple) else value

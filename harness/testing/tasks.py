@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,16 +14,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from ..cases import Case, Choose
+from ..cases import Case, Choose, Probe
 from ..encoding import decode_case, dumps, encode_case, finite
 from ..errors import PluginError
 from ..interfaces import Metric, Task
-from ..registry import process
-from ..registry.fields import build, defaults, settings, unwritable
-from ..registry.plugins import Plugins
-from .answers import invented
-from .elsewhere import python
-from .traces import TraceChecks
+from ..registry import guard
+from ..registry.registry import Plugins
+from ..registry.settings import build, defaults, settings, unwritable
+from .metrics import invented
+from .suite import TraceChecks, python
 
 OTHERS = ("neighborhood", "attribute")
 """The roles of probes of other subjects, with nothing in front of them."""
@@ -100,7 +100,7 @@ class TaskTests(TraceChecks):
             pytest.skip(f"another process cannot be given its field {unwritten[0]}: it is no JSON")
         ours = lines(kind, fields, self.sample)
         given = dumps([kind.__module__, kind.__qualname__, fields, self.sample]).encode()
-        done = python("-c", ELSEWHERE, given=given, PYTHONHASHSEED="4321")
+        done = python("-c", ELSEWHERE, given=given, env={**os.environ, "PYTHONHASHSEED": "4321"})
         if done.returncode == UNKNOWN:
             pytest.skip("another process does not find the task's class")
         assert done.returncode == 0, done.stderr.decode(errors="replace")
@@ -110,55 +110,49 @@ class TaskTests(TraceChecks):
 
     def test_reading_leaves_the_process_as_it_was(self) -> None:
         """Reading cases changes no random state, no directory, no environment."""
-        with process.left_alone():
+        with guard.left_alone():
             list(islice(self.task.cases(), self.sample))
 
     def test_cases_are_json(self, cases: list[Case]) -> None:
         """Cases go into run folders and digests: they come back from strict JSON as they were."""
         for case in cases:
-            with told(
-                f"the case {case.id!r} is no strict JSON, or another one when it is read back"
-            ):
+            how = f"the case {case.id!r} is no strict JSON, or another one when it is read back"
+            with told(how):
                 data = encode_case(case)
                 stored = json.loads(json.dumps(data, allow_nan=False))
-                assert encoded(decode_case(stored)) == finite(data)
+                # In `finite` lists and tuples are alike.
+                assert finite(encode_case(decode_case(stored))) == finite(data)
 
     def test_prompts_have_their_subject(self, cases: list[Case]) -> None:
         """Where an edit's efficacy is asked for, the prompt names a subject that was edited."""
-        for case in cases:
+        for case, probe in probes(cases):
             subjects = [request.subject for request in case.requests]
-            for probe in case.probes:
-                named = any(subject in probe.query.prompt for subject in subjects)
-                assert named or probe.role != "efficacy", (
-                    f"{case.id}: {probe.query.prompt!r} has none of the subjects {subjects}"
-                )
+            named = any(subject in probe.query.prompt for subject in subjects)
+            assert named or probe.role != "efficacy", (
+                f"{case.id}: {probe.query.prompt!r} has none of the subjects {subjects}"
+            )
 
     def test_no_text_is_empty(self, cases: list[Case]) -> None:
         """Every prompt and every candidate is there."""
-        for case in cases:
-            for probe in case.probes:
-                query = probe.query
-                texts = query.prompt, *(query.candidates if isinstance(query, Choose) else ())
-                assert all(map(str.strip, texts)), f"{case.id}: a text of {query} is empty"
+        for case, probe in probes(cases):
+            query = probe.query
+            texts = query.prompt, *(query.candidates if isinstance(query, Choose) else ())
+            assert all(map(str.strip, texts)), f"{case.id}: a text of {query} is empty"
 
     def test_candidates_differ(self, cases: list[Case]) -> None:
         """A choice between two equal texts says nothing, and counts as a failure."""
-        for case in cases:
-            for probe in case.probes:
-                if isinstance(probe.query, Choose):
-                    given = probe.query.candidates
-                    differ = given and len(set(given)) == len(given)
-                    assert differ, f"{case.id}: the candidates {given} are none, or not different"
+        for case, probe in probes(cases):
+            if isinstance(probe.query, Choose):
+                given = probe.query.candidates
+                differ = given and len(set(given)) == len(given)
+                assert differ, f"{case.id}: the candidates {given} are none, or not different"
 
     def test_no_fact_is_its_own_neighbour(self, cases: list[Case]) -> None:
         """What other subjects are asked is none of the prompts that the case edits."""
-        for case in cases:
-            edited = {request.text for request in case.requests}
-            for probe in case.probes:
-                other = probe.role not in OTHERS or probe.query.prompt not in edited
-                assert other, (
-                    f"{case.id}: {probe.query.prompt!r} is edited, and of the role {probe.role}"
-                )
+        for case, probe in probes(cases):
+            prompt, edited = probe.query.prompt, {request.text for request in case.requests}
+            other = probe.role not in OTHERS or prompt not in edited
+            assert other, f"{case.id}: {prompt!r} is edited, and of the role {probe.role}"
 
     def test_its_metrics_are_installed(self) -> None:
         """A task says how it is measured, by names that exist."""
@@ -204,9 +198,9 @@ def lines(kind: type[Task], fields: Mapping[str, Any], count: int) -> list[str]:
     return [dumps(encode_case(case)) for case in islice(task.cases(), count)]
 
 
-def encoded(case: Case) -> Any:
-    """Return a case as JSON-ready data, in which lists and tuples are alike."""
-    return finite(encode_case(case))
+def probes(cases: list[Case]) -> Iterator[tuple[Case, Probe]]:
+    """Yield the probes of all cases, each with its case."""
+    yield from ((case, probe) for case in cases for probe in case.probes)
 
 
 @contextmanager

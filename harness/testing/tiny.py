@@ -43,52 +43,37 @@ CORPUS = (
 )
 """Every word in here becomes one token; other words fall into pieces, and accents into bytes."""
 
-_PIECES = {
-    "llama3": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-}
+_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_PIECES = {"llama3": _SPLIT % "{1,3}", "qwen2": _SPLIT % ""}
 _SPECIAL: dict[Kind, dict[str, str]] = {
     "gpt2": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
     "llama2": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
     "llama3": {"bos_token": "<|begin_of_text|>", "eos_token": "<|end_of_text|>"},
     "qwen2": {"eos_token": "<|endoftext|>"},
 }
-_DEFAULT_KIND: dict[str, Kind] = {
-    "llama": "llama3",
-    "mistral": "llama2",
-    "mixtral": "llama2",
-    "gemma": "llama2",
-    "gemma2": "llama2",
-    "qwen2": "qwen2",
-    "qwen2_moe": "qwen2",
-    "qwen3": "qwen2",
-}
+_KINDS: dict[str, Kind] = {
+    "llama": "llama3", "mistral": "llama2", "mixtral": "llama2", "gemma": "llama2",
+    "gemma2": "llama2", "qwen2": "qwen2", "qwen2_moe": "qwen2", "qwen3": "qwen2",
+}  # fmt: skip
+"""The tokenizers of families that have another one than GPT-2's."""
 
 _GPT = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": POSITIONS}
-_LLAMA = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": POSITIONS,
-}
+_SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+_LLAMA = {**_SIZES, "intermediate_size": 64, "max_position_embeddings": POSITIONS}
 _GROUPED = {**_LLAMA, "num_key_value_heads": 2, "head_dim": 8}
 _EXPERTS = {**_GROUPED, "num_experts_per_tok": 2}
+_EXPERT = {"moe_intermediate_size": 16, "shared_expert_intermediate_size": 16}
+_NEO = {"hidden_size": 32, "num_layers": 2, "num_heads": 2, "max_position_embeddings": POSITIONS}
 CONFIGS: dict[str, dict[str, Any]] = {
     "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 2},
     "falcon": {**_LLAMA, "ffn_hidden_size": 64, "bias": True},
     "gemma": _GROUPED,
     "gemma2": {**_GROUPED, "sliding_window": 16, "final_logit_softcapping": 2.0},
     "gpt2": _GPT,
-    "gpt_neo": {
-        "hidden_size": 32,
-        "num_layers": 2,
-        "num_heads": 2,
-        "attention_types": [[["global", "local"], 1]],
-        "max_position_embeddings": POSITIONS,
-    },
+    "gpt_neo": {**_NEO, "attention_types": [[["global", "local"], 1]]},
     "gpt_neox": _LLAMA,
     "gptj": {**_GPT, "rotary_dim": 8},
     "llama": _GROUPED,
@@ -98,12 +83,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "opt": {**_LLAMA, "ffn_dim": 64, "word_embed_proj_dim": 32},
     "phi": _LLAMA,
     "qwen2": _GROUPED,
-    "qwen2_moe": {
-        **_EXPERTS,
-        "num_experts": 4,
-        "moe_intermediate_size": 16,
-        "shared_expert_intermediate_size": 16,
-    },
+    "qwen2_moe": {**_EXPERTS, **_EXPERT, "num_experts": 4},
     "qwen3": _GROUPED,
 }
 """The configuration of every family that `tiny_model` can make."""
@@ -124,16 +104,10 @@ def tiny_model(
 
     ``options`` go into the configuration of transformers.
     """
-    tokenizer = tokenizer or tiny_tokenizer(_DEFAULT_KIND.get(family, "gpt2"))
+    tokenizer = tokenizer or tiny_tokenizer(_KINDS.get(family, "gpt2"))
     module = tiny_module(family, dtype, vocab_size=len(tokenizer), **options)
-    return Model(
-        module,
-        tokenizer,
-        batch_rows=batch_rows,
-        batch_tokens=batch_tokens,
-        padding=padding,
-        chat_template=chat_template,
-    )
+    how: dict[str, Any] = {"padding": padding, "chat_template": chat_template}
+    return Model(module, tokenizer, batch_rows=batch_rows, batch_tokens=batch_tokens, **how)
 
 
 def tiny_module(
@@ -186,20 +160,17 @@ def _trained(kind: Kind) -> str:
 
 def _byte_level(kind: Kind) -> Tokenizer:
     core = Tokenizer(models.BPE())
-    if kind == "gpt2":
-        core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    else:
-        core.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Split(Regex(_PIECES[kind]), "isolated"),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
-        )
+    pieces: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if kind != "gpt2":
+        split = pre_tokenizers.Split(Regex(_PIECES[kind]), "isolated")
+        rest = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        pieces = pre_tokenizers.Sequence([split, rest])
+    core.pre_tokenizer = pieces
     if kind == "qwen2":
         core.normalizer = normalizers.NFC()
     core.decoder = decoders.ByteLevel()
     core.post_processor = processors.ByteLevel(trim_offsets=False)
-    _train(core, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), kind=kind)
+    _train(core, kind, pre_tokenizers.ByteLevel.alphabet())
     return core
 
 
@@ -209,36 +180,25 @@ def _metaspace() -> Tokenizer:
     learner.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.Punctuation()]
     )
-    _train(learner, initial_alphabet=[], kind="llama2")
+    _train(learner, "llama2", [])
     learnt = json.loads(learner.to_str())["model"]
     special = _SPECIAL["llama2"].values()
-    pieces = [*special, *(f"<0x{byte:02X}>" for byte in range(256)), *learnt["vocab"]]
+    pieces = dict.fromkeys([*special, *(f"<0x{b:02X}>" for b in range(256)), *learnt["vocab"]])
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    merges = [tuple(merge) for merge in learnt["merges"]]
     core = Tokenizer(
-        models.BPE(
-            vocab={piece: i for i, piece in enumerate(dict.fromkeys(pieces))},
-            merges=[tuple(merge) for merge in learnt["merges"]],
-            unk_token="<unk>",
-            fuse_unk=True,
-            byte_fallback=True,
-        )
+        models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
     )
     core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
-    core.decoder = decoders.Sequence(
-        [
-            decoders.Replace("▁", " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
-    )
+    space, start = decoders.Replace("▁", " "), decoders.Strip(" ", 1, 0)
+    core.decoder = decoders.Sequence([space, decoders.ByteFallback(), decoders.Fuse(), start])
     return core
 
 
-def _train(core: Tokenizer, *, initial_alphabet: list[str], kind: Kind) -> None:
+def _train(core: Tokenizer, kind: Kind, alphabet: list[str]) -> None:
+    special = list(dict.fromkeys(_SPECIAL[kind].values()))
     trainer = trainers.BpeTrainer(
-        vocab_size=1000,
-        special_tokens=list(dict.fromkeys(_SPECIAL[kind].values())),
-        initial_alphabet=sorted(initial_alphabet),
+        vocab_size=1000, special_tokens=special, initial_alphabet=sorted(alphabet),
         show_progress=False,
-    )
+    )  # fmt: skip
     core.train_from_iterator(CORPUS, trainer)

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from edit_harness import DataError, UsageError
-from edit_harness.registry.fields import Count, Natural
+from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.commands.authoring import Builder, Knows, Material
 
 from . import files, templates, triples

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edit_harness import Control, DataError, Graded, Marks, UsageError
-from edit_harness.registry.fields import Count, Natural
-from edit_harness.registry.plugins import suggestion
+from edit_harness.registry.registry import suggestion
+from edit_harness.registry.settings import Count, Natural
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model

@@ -8,7 +8,7 @@ import torch
 from edit_harness import Request
 from edit_harness.model.hooks import recording
 from edit_harness.model.tokens import FactToken
-from edit_harness.registry.fields import build
+from edit_harness.registry.settings import build
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.locate.r_rome import RRome
 from edit_harness_plugins.editors.locate.rome import Rome

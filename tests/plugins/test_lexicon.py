@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from seesaw_cases import ABOUT, ASPECTS, description
 
 from edit_harness import Key, PluginError, Reply
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.judges.lexicon import WORDS, Lexicon
 
 JUDGE = Lexicon()

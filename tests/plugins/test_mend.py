@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from edit_harness import DataError, ModelSource, PluginError, Request, UsageError
 from edit_harness.cli import main
 from edit_harness.interfaces import Making
-from edit_harness.registry.presets import FAMILIES, configure, shape_of
+from edit_harness.registry.settings import FAMILIES, configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors.mend import mend_network
 from edit_harness_plugins.editors.mend.mend import Mend

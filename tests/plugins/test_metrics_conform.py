@@ -7,7 +7,7 @@ import pytest
 from builders import question, record, with_texts
 from seesaw_cases import Invented
 
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.testing import MetricTests
 from edit_harness_plugins.metrics.drift import NeighborhoodKL
 from edit_harness_plugins.metrics.people.confidence import Confidence

@@ -18,8 +18,8 @@ from test_judge_questions import KEYS, PAIR
 
 from edit_harness import PluginError, Reply, UsageError
 from edit_harness.cli import main
-from edit_harness.registry import fields
-from edit_harness.registry.components import Named, described
+from edit_harness.registry import settings as fields
+from edit_harness.registry.settings import Named, described
 from edit_harness_plugins.judges.model import openai as openai_judge
 from edit_harness_plugins.judges.model import server as server_module
 from edit_harness_plugins.judges.model.budget import Budget

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import edit_harness_plugins.packs as bundled
 from edit_harness.cli import main
 from edit_harness.interfaces import Metric
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.testing import PluginTests
 from edit_harness_plugins.commands.studies.reproduce import packs
 from edit_harness_plugins.packs import accept

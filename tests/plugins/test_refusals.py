@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from edit_harness import PluginError
-from edit_harness.registry.plugins import Plugins
-from edit_harness.registry.presets import configure, shape_of
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors import EDITORS
 

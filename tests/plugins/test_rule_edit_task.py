@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edit_harness import DataError, Generate, Key, Regime, UsageError
-from edit_harness.registry.fields import build
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import build
 from edit_harness_plugins.tasks.rule_edit.formulas import (
     LONGEST,
     equation,

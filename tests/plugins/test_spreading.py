@@ -14,10 +14,9 @@ from edit_harness import DataError, PluginError, Request, UsageError
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Making
 from edit_harness.model.hooks import recording
-from edit_harness.registry.fields import settings
-from edit_harness.registry.presets import configure, shape_of
+from edit_harness.registry.settings import configure, settings, shape_of
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness.testing.effects import gain
+from edit_harness.testing.editing import gain
 from edit_harness_plugins.editors._search.moments import collect, find, save
 from edit_harness_plugins.editors.locate import alphaedit as alphaedit_module
 from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit, NullSpace

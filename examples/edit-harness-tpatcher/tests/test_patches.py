@@ -14,7 +14,7 @@ from edit_harness import (
 )
 from edit_harness.edits import Edit, Rows
 from edit_harness.model import Model
-from edit_harness.registry.presets import configure, shape_of
+from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import tiny_model
 
 from edit_harness_tpatcher.editor import TPatcher

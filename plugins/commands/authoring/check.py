@@ -22,9 +22,9 @@ from rich.table import Table
 
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.options import SETTINGS, as_json, debug, with_selection
-from edit_harness.registry.discovery import FILES, FOLDERS, found, left_out
 from edit_harness.registry.packages import Package, normal
-from edit_harness.registry.plugins import suggestion
+from edit_harness.registry.registry import suggestion
+from edit_harness.registry.selection import FILES, FOLDERS, found, left_out
 from edit_harness.terminal import Terminal, plain
 
 FAILED = 6

@@ -19,9 +19,9 @@ from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
 from edit_harness.folder.records import INVALID
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Task
-from edit_harness.registry.components import build_component, make_task, source_of
 from edit_harness.registry.packages import Package, normal
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry.registry import Component, Plugins
+from edit_harness.registry.settings import build_component, make_task, source_of
 from edit_harness.run import report
 from edit_harness.run.assembly import make_editor
 from edit_harness.run.outcome import LEVEL

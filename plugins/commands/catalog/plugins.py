@@ -19,17 +19,17 @@ from rich.text import Text
 
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.options import as_json, debug, with_selection
-from edit_harness.registry import discovery
+from edit_harness.registry import selection
 from edit_harness.registry.packages import Package, normal
-from edit_harness.registry.plugins import Plugins
-from edit_harness.registry.uninstalled import FileEntry
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.sources import FileEntry
 from edit_harness.terminal import Terminal, plain
 
 LIMIT = 60
 """Seconds that a package may take to load."""
 TRIAL = """
 import json, os
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 found = Plugins.installed()
 reasons = [f.reason for f in found.failures] if found.packages else ["it is not found there"]
 print("\\n" + json.dumps(reasons), flush=True)
@@ -48,7 +48,7 @@ out = Terminal()
 def plugins(check: bool, as_json: bool, debug: bool) -> int:
     """Show what is installed, from where, how long it takes to load, and what is broken."""
     if check:
-        found = [checked(package) for package in discovery.found()]
+        found = [checked(package) for package in selection.found()]
     else:
         found = list(rows(Plugins.installed()))
     if as_json:
@@ -60,7 +60,7 @@ def plugins(check: bool, as_json: bool, debug: bool) -> int:
 
 def checked(package: Package) -> dict[str, Any]:
     """Return what there is to say of a package that is loaded in a process of its own, not here."""
-    if reason := discovery.left_out(package):
+    if reason := selection.left_out(package):
         return {**identified(package), "state": "left out", "notes": [reason]}
     reason = trouble(package)
     state = "broken" if reason else "loaded"
@@ -69,14 +69,14 @@ def checked(package: Package) -> dict[str, Any]:
 
 def trouble(package: Package) -> str:
     """Return why a package does not load in a process that has no other; empty if it does."""
-    given = dict.fromkeys((discovery.ONLY, discovery.BLOCK, discovery.FILES, discovery.FOLDERS), "")
+    given = dict.fromkeys((selection.ONLY, selection.BLOCK, selection.FILES, selection.FOLDERS), "")
     files = [str(entry.path) for entry in package.entries if isinstance(entry, FileEntry)]
     if not package.named:
-        given[discovery.ONLY] = package.name
+        given[selection.ONLY] = package.name
     elif files:
-        given[discovery.FILES] = os.pathsep.join(files)
+        given[selection.FILES] = os.pathsep.join(files)
     else:
-        given[discovery.FOLDERS] = package.source.rpartition(" (sources")[0]
+        given[selection.FOLDERS] = package.source.rpartition(" (sources")[0]
     given["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     # A file, since a process that the package leaves behind would keep a pipe open.
     with TemporaryFile() as said:

@@ -19,10 +19,9 @@ from rich.table import Table
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Task
 from edit_harness.options import as_json, debug, settings, with_plugins
-from edit_harness.registry.blame import blamed, named
-from edit_harness.registry.components import check_recordable, make_task, source_of
-from edit_harness.registry.fields import defaults
-from edit_harness.registry.plugins import Component, Plugins, suggestion
+from edit_harness.registry.guard import blamed, named
+from edit_harness.registry.registry import Component, Plugins, suggestion
+from edit_harness.registry.settings import check_recordable, defaults, make_task, source_of
 from edit_harness.terminal import Terminal, plain
 
 Content = dict[str, Any]

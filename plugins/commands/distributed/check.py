@@ -15,8 +15,8 @@ from rich.table import Table
 
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.options import SETTINGS, as_json, debug, settings, with_plugins
-from edit_harness.registry.components import make_executor
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_executor
 from edit_harness.terminal import Terminal
 from edit_harness.wording import counted
 

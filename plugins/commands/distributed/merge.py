@@ -25,7 +25,7 @@ from edit_harness.folder.manifests import Manifest, ShardInfo
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.folder.tables import Table
 from edit_harness.options import SETTINGS, as_json, debug, with_plugins
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
 from edit_harness.run.shares import Share

@@ -23,9 +23,9 @@ from typing import Annotated, Any
 
 from edit_harness import signals
 from edit_harness.errors import HarnessError, ResourceError, UsageError
-from edit_harness.registry.blame import said
-from edit_harness.registry.fields import Bounds, Natural, Positive
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.guard import said
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import Bounds, Natural, Positive
 from edit_harness.wording import counted
 
 from .pool import WorkerExecutor

@@ -25,8 +25,8 @@ from edit_harness.errors import HarnessError, PluginError
 from edit_harness.folder.records import Record
 from edit_harness.loading.loading import pick_device
 from edit_harness.model.model import Model
-from edit_harness.registry.blame import said
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.guard import said
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly, evaluation, runner
 from edit_harness.run.beside import Bench, Care
 from edit_harness.run.evaluation import Evaluation

@@ -21,8 +21,8 @@ from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.model.digests import of_config
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import TooLongError
-from edit_harness.registry import fields, selection
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry import selection, settings
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.before import Before
@@ -144,7 +144,7 @@ def _vouched(evidence: Evidence) -> Manifest:
     variant = ""
     with suppress(Exception):  # an editor is made of numbers that a stranger chose, or is not here
         found = evidence.plugins.find("editor", editor.name)
-        variant = fields.build(found.load(), replay.given(found, editor), "editor").variant
+        variant = settings.build(found.load(), replay.given(found, editor), "editor").variant
     model = evidence.baseline.header["name"] or said.identity.model.digest[:12]
     return structs.replace(
         said,

@@ -16,8 +16,8 @@ from edit_harness.folder import log
 from edit_harness.folder.manifests import Identity, Manifest, decoded, fingerprint
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.interfaces import Metric
-from edit_harness.registry.components import make_metrics, source_of
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_metrics, source_of
 from edit_harness.run import control, plan
 from edit_harness.run.outcome import Run
 from edit_harness.run.plan import Step

@@ -27,9 +27,9 @@ from edit_harness.folder.records import INVALID, Record, cases_digest
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Judge
 from edit_harness.model.model import Model
-from edit_harness.registry import components, fields
-from edit_harness.registry.components import Named
-from edit_harness.registry.plugins import Component
+from edit_harness.registry import settings as fields
+from edit_harness.registry.registry import Component
+from edit_harness.registry.settings import Named
 from edit_harness.run import assembly, control, runner, selftest
 from edit_harness.run.plan import Step
 
@@ -114,7 +114,7 @@ def _bundled(evidence: Evidence) -> str:
     """Return the name of the bundled model with the weights of the run. Raises `CannotCheck`."""
     digest, plugins = evidence.identity.model.digest, evidence.plugins
     for component in plugins.of_kind("model"):
-        files = baseline.shipped(components.source_of(plugins, component.name))
+        files = baseline.shipped(fields.source_of(plugins, component.name))
         if any(baseline.header_of(file)["model"] == digest for file in files):
             return component.name
     raise CannotCheck("which model is it? name the one to replay with: --model NAME")
@@ -238,7 +238,7 @@ def made_editor(evidence: Evidence, model: Model) -> Named:
     args, seed = given(found, said), evidence.identity.seed
     made, _ = assembly.make_editor(evidence.plugins, model, found.qualified, args, seed)
     _check_same(
-        made, said, fields=fields.settings(made.value), provenance=components.provenance(made.value)
+        made, said, fields=fields.settings(made.value), provenance=fields.provenance(made.value)
     )
     return made
 
@@ -253,9 +253,9 @@ def made_judge(evidence: Evidence) -> Judge | None:
     if found.distribution != DISTRIBUTION or found.load().practical:
         why = "are not made again: it is no bundled rule"
         raise CannotCheck(f"the verdicts of judge {found.name} {why}")
-    value: Judge = components.build_component(found, given(found, said), evidence.identity.seed)
+    value: Judge = fields.build_component(found, given(found, said), evidence.identity.seed)
     made = Named(said.name, value.version, value, found.package)
-    _check_same(made, said, **components.described(made))
+    _check_same(made, said, **fields.described(made))
     return value
 
 

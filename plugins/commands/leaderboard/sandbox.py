@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.registry.discovery import BLOCK, FILES, FOLDERS, ONLY
+from edit_harness.registry.selection import BLOCK, FILES, FOLDERS, ONLY
 
 from .bundle import LIMITS, SUMS, Finding, Limits, Report
 
@@ -127,7 +127,7 @@ def main(task: Mapping[str, Any]) -> None:
             resource.setrlimit(what, (most, most))
     os.chdir(task["here"])  # where a bundle and a model lie, as they were named
     # After the limits, as imports are of no bundle's making but count all the same.
-    from edit_harness.registry.plugins import Plugins
+    from edit_harness.registry.registry import Plugins
 
     from .evidence import Evidence
 

@@ -13,8 +13,8 @@ from edit_harness.encoding import dumps
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
 from edit_harness.folder.manifests import Manifest, as_json, decoded
 from edit_harness.folder.records import RunFolder, cases_digest
-from edit_harness.registry.plugins import Plugins
-from edit_harness.registry.uninstalled import UNVERSIONED
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.sources import UNVERSIONED
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
 

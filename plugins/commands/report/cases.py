@@ -18,7 +18,7 @@ from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, 
 from edit_harness.encoding import decode_answer
 from edit_harness.folder.records import INVALID, OK, Record
 from edit_harness.interfaces import Measure
-from edit_harness.registry.blame import blamed, named
+from edit_harness.registry.guard import blamed, named
 from edit_harness.run.outcome import LEAVE_OUT, Run
 from edit_harness.run.report import HUNDREDTHS
 

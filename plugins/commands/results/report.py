@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from edit_harness.options import debug, interval, many, with_plugins
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 
 
 @click.command()

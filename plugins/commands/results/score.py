@@ -21,9 +21,9 @@ from edit_harness.folder.manifests import JudgeId
 from edit_harness.folder.records import Record, RunFolder, Writer
 from edit_harness.interfaces import Metric
 from edit_harness.options import SETTINGS, as_json, debug, many, takes, with_plugins
-from edit_harness.registry import fields
-from edit_harness.registry.components import Named, described, make_judge, make_metrics
-from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.registry import settings as fields
+from edit_harness.registry.registry import Component, Plugins
+from edit_harness.registry.settings import Named, described, make_judge, make_metrics
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
 from edit_harness.run.outcome import Run, values
 from edit_harness.run.rereading import answers, own_metrics, valued

@@ -28,8 +28,7 @@ from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.escapes import one_line
 from edit_harness.folder.records import INVALID, OK, Record, RunFolder
 from edit_harness.interfaces import Measure
-from edit_harness.registry.components import Named
-from edit_harness.registry.fields import defaults, settings
+from edit_harness.registry.settings import Named, defaults, settings
 from edit_harness.run import remarks as about
 from edit_harness.run import report
 from edit_harness.run.control import is_control

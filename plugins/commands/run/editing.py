@@ -14,7 +14,7 @@ from edit_harness.cases import Choose, Request, Scores
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import DataError, UsageError
 from edit_harness.model.model import Model
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 
 from . import preset_file

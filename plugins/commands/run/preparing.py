@@ -16,9 +16,8 @@ from edit_harness.errors import UsageError
 from edit_harness.files import cache_folder
 from edit_harness.interfaces import Making, whole
 from edit_harness.model.model import Model
-from edit_harness.registry.components import Named
-from edit_harness.registry.plugins import Plugins
-from edit_harness.registry.presets import configure, shape_of
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import Named, configure, shape_of
 from edit_harness.run import assembly
 from edit_harness_plugins.editors._search import moments
 

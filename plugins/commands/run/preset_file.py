@@ -16,7 +16,7 @@ from edit_harness import durable
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.folder.manifests import Tuning, as_json, decoded
 from edit_harness.interfaces import ModelShape
-from edit_harness.registry.presets import shape_of
+from edit_harness.registry.settings import shape_of
 from edit_harness.wording import counted
 
 if TYPE_CHECKING:

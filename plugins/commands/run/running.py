@@ -20,8 +20,8 @@ from edit_harness.interfaces import Executor, Regime
 from edit_harness.model.model import Model
 from edit_harness.options import taken
 from edit_harness.registry import guard
-from edit_harness.registry.components import make_executor
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_executor
 from edit_harness.run import assembly, evaluation
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.beside import Care

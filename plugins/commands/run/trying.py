@@ -19,7 +19,7 @@ from edit_harness.cases import Choose, Distribution, Generate, NextToken, Reques
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import UsageError
 from edit_harness.model.model import Model
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.terminal import plain
 

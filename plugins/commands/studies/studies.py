@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from edit_harness.options import SETTINGS, debug, flag, interval, takes, with_plugins
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec
 
 from ..run.flags import EditingFlags, LoadingFlags, Options

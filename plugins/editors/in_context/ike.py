@@ -24,7 +24,7 @@ from edit_harness.files import sha256_of
 from edit_harness.model.digests import of_tensors
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import TooLongError
-from edit_harness.registry.fields import Count, Natural
+from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins._texts.tfidf import Weights
 
 from . import lessons

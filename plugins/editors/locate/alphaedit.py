@@ -29,7 +29,7 @@ from edit_harness.files import replacing
 from edit_harness.interfaces import Making, Origin
 from edit_harness.model.digests import of_tensors
 from edit_harness.model.model import Model
-from edit_harness.registry.fields import Positive
+from edit_harness.registry.settings import Positive
 
 from .._search.moments import Moment
 from ..sources import ALPHAEDIT, OURS

@@ -17,7 +17,7 @@ from torch import Tensor
 from edit_harness import ModelShape, Preset
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.registry.fields import NotNegative
+from edit_harness.registry.settings import NotNegative
 
 from .._search.moments import Moment
 from ..sources import EASYEDIT, MEMIT, OURS, UNIFIED

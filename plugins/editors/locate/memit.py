@@ -14,7 +14,7 @@ from typing import ClassVar
 from edit_harness import FROM_PRESET, ModelShape, Preset
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.registry.fields import Positive
+from edit_harness.registry.settings import Positive
 
 from .. import sources
 from .._search.moments import Moment

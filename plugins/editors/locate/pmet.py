@@ -17,7 +17,7 @@ from typing import ClassVar
 from edit_harness import ModelShape, Preset
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.registry.fields import NotNegative
+from edit_harness.registry.settings import NotNegative
 
 from ..sources import EASYEDIT, OURS
 from .memit import MIDDLE, Memit, preset

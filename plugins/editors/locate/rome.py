@@ -19,7 +19,7 @@ from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import FactToken
-from edit_harness.registry.fields import Count, Natural, NotNegative, Positive
+from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
 from .._search.moments import find
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS

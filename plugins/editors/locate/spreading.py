@@ -33,7 +33,7 @@ from edit_harness import (
 )
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.model.model import Model
-from edit_harness.registry.fields import Count, NotNegative, Positive
+from edit_harness.registry.settings import Count, NotNegative, Positive
 
 from .._search.ends import Ends
 from .._search.moments import Moment, find, layers_of

@@ -23,7 +23,7 @@ from edit_harness.files import sha256_of
 from edit_harness.interfaces import Making, Origin
 from edit_harness.model.architectures import Projection
 from edit_harness.model.model import Model
-from edit_harness.registry.fields import Count, NotNegative, Positive
+from edit_harness.registry.settings import Count, NotNegative, Positive
 
 from ..in_context import lessons
 from ..sources import EASYEDIT, MEND, OURS

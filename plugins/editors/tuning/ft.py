@@ -23,7 +23,7 @@ from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.registry.fields import Count, Natural, NotNegative, Positive
+from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, OURS
 from .tuning import Case, Part, Settings, Text, grouped, state_bytes, teacher_forced

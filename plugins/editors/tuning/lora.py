@@ -23,7 +23,7 @@ from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.architectures import LINEAR, Architecture, Projection
 from edit_harness.model.model import Model
-from edit_harness.registry.fields import Bounds, Count, NotNegative, Positive
+from edit_harness.registry.settings import Bounds, Count, NotNegative, Positive
 
 from ..sources import EASYEDIT, OURS
 from . import adapters

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from edit_harness import Generate, Judge, Reply, Text, UsageError, Verdict
 from edit_harness.model.tokens import TooLongError
-from edit_harness.registry.components import source_of
-from edit_harness.registry.fields import Count, Share
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import Count, Share, source_of
 
 from .dialogue import Answer, Unfit, judged
 from .prompts import KINDS, check_key

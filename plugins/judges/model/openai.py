@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from edit_harness import Judge, PluginError, Reply, UsageError, Verdict
 from edit_harness.escapes import elsewhere
 from edit_harness.files import cache_folder
-from edit_harness.registry.fields import Count, Natural, NotNegative, Positive, Share
+from edit_harness.registry.settings import Count, Natural, NotNegative, Positive, Share
 
 from .dialogue import judged
 from .prompts import KINDS, check_key, content

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import ClassVar
 
 from edit_harness import Judge, Key, Reply, Verdict
-from edit_harness.registry.fields import Positive
+from edit_harness.registry.settings import Positive
 
 from ..keys import check, refuse
 from .pool import shared

@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 
 from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
 from edit_harness.composition import Row
-from edit_harness.registry.fields import Natural
+from edit_harness.registry.settings import Natural
 
 from .._files.published import FileTask, Published, hosted, unusable
 from .._files.records import Entry, Record

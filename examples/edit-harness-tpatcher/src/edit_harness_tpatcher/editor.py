@@ -23,7 +23,7 @@ import torch
 from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, PluginError, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.model import Model
-from edit_harness.registry.fields import Count, Natural, NotNegative, Positive
+from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 

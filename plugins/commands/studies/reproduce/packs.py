@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, json, structs
 
 from edit_harness.errors import PluginError
 from edit_harness.folder.manifests import decoded
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.report.papers import PRINTED, Printed
 
 from . import Pack
@@ -31,7 +31,7 @@ class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     """Where it is: a registered name, a folder or a name on the hub."""
     family: str = ""
-    """What `edit_harness.registry.presets` calls it: editors of the table need presets for it."""
+    """What `edit_harness.registry.settings` calls it: editors of the table need presets for it."""
 
 
 class Method(Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,8 +8,8 @@ from itertools import product
 from typing import Any, get_origin
 
 from edit_harness.errors import UsageError
-from edit_harness.registry import fields
-from edit_harness.registry.plugins import Component
+from edit_harness.registry import settings
+from edit_harness.registry.registry import Component
 
 LAYER, TOKEN = "layer", "fact_token"
 """The fields that --layers and --tokens stand for."""
@@ -60,7 +60,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def check_fields(editor: Component, names: Sequence[str]) -> None:
     """Raise `UsageError` for a field that the editor does not have."""
-    fields.typed(editor.load(), dict.fromkeys(names), f"editor {editor.name}")
+    settings.typed(editor.load(), dict.fromkeys(names), f"editor {editor.name}")
 
 
 def axes(editor: Component, asked: Mapping[str, str], depth: int) -> list[Axis]:
@@ -70,12 +70,12 @@ def axes(editor: Component, asked: Mapping[str, str], depth: int) -> list[Axis]:
     once. Raises `UsageError` for one that the field cannot have.
     """
     factory = editor.load()
-    hints = fields.field_types(factory)
+    hints = settings.field_types(factory)
     found = []
     for name, text in asked.items():
         sign = ";" if get_origin(hints[name]) is tuple else ","
         texts = layers(text, depth) if name == LAYER else text.split(sign)
-        typed = [fields.typed(factory, {name: t.strip()}, f"editor {editor.name}") for t in texts]
+        typed = [settings.typed(factory, {name: t.strip()}, f"editor {editor.name}") for t in texts]
         found.append(Axis(name, tuple(dict.fromkeys(each[name] for each in typed))))
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import Measure
-from edit_harness.registry.plugins import suggestion
+from edit_harness.registry.registry import suggestion
 from edit_harness.run import report
 from edit_harness.run.outcome import LEVEL, Run
 from edit_harness.run.report import DIRECTION, HUNDREDTHS, Line

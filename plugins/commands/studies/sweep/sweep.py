@@ -12,9 +12,10 @@ from pathlib import Path
 
 from edit_harness.errors import HarnessError, UsageError
 from edit_harness.folder import records
-from edit_harness.registry import fields, guard
-from edit_harness.registry.plugins import Plugins
-from edit_harness.registry.presets import shape_of
+from edit_harness.registry import guard
+from edit_harness.registry import settings as fields
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import shape_of
 from edit_harness.run import assembly, evaluation
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.outcome import Run

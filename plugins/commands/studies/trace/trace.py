@@ -17,7 +17,7 @@ from edit_harness.cases import SUBJECT, Choose, Request, Scores
 from edit_harness.edits import UNEDITED
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.model.model import Model
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import figures, heatmaps

@@ -1,3 +1,5 @@
+"""Which plugins there are, and components by name."""
+
 import importlib
 import sys
 
@@ -5,7 +7,7 @@ import pytest
 from builders import distribution
 
 from edit_harness import PluginError
-from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.registry import Plugins
 
 GOOD = """
 from edit_harness import Task, hookimpl
@@ -198,4 +200,4 @@ def test_a_lazy_name_that_leads_nowhere_is_an_error_when_it_is_asked_for(install
 def test_a_summary_is_one_line_of_characters_that_can_be_printed(install):
     install("quiz-good", GOOD.replace('"Questions"', r'"two\n lines\x1b[2J"'))
     (found,) = [c for c in Plugins.installed().components if c.name == "quiz-night"]
-    assert found.summary == "two lines\N{REPLACEMENT CHARACTER}[2J"
+    assert found.summary == r"two lines\x1b[2J"

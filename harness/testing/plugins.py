@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
@@ -13,16 +14,31 @@ from typing import Any
 import pytest
 
 from ..hookspecs import GROUP
-from ..registry.discovery import found
-from ..registry.fields import build
-from ..registry.plugins import Component, Plugins
-from .elsewhere import bare_python
-from .suite import Suite
+from ..registry.registry import Component, Plugins
+from ..registry.selection import found
+from ..registry.settings import build
+from .suite import Suite, python
 
 UNDER_TEST = "under-test"
 """What stands for the distribution of the plugin."""
 SECONDS = 2.0
 """What importing a plugin may take of a processor."""
+NEEDED = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
+"""What a process needs of the environment to find its way."""
+REGISTERING = f"""
+import importlib, json, sys
+from time import process_time
+from edit_harness.registry import guard
+from edit_harness.registry.registry import Plugins
+before, start = guard.read(), process_time()
+Plugins.commands_alone().add(importlib.import_module(sys.argv[1]), {UNDER_TEST!r})
+seconds, changed = process_time() - start, guard.changes(before, guard.read())
+heavy = ("torch", "transformers", "numpy", "scipy", "safetensors", "tokenizers")
+heavy = [name for name in heavy if name in sys.modules]
+with open(sys.argv[2], "w") as file:
+    json.dump({{"seconds": seconds, "changed": changed, "heavy": heavy}}, file)
+"""
+"""What a process of its own does with a plugin; what it prints is the plugin's."""
 
 
 class PluginTests(Suite):
@@ -55,9 +71,9 @@ class PluginTests(Suite):
 
     def test_hooks_are_known(self) -> None:
         """Every hook is one that there is, with the arguments that it has, and marked as a hook."""
-        for name in vars(self.plugin):
-            if name.startswith(f"{GROUP}_register") and callable(getattr(self.plugin, name)):
-                marked = hasattr(getattr(self.plugin, name), f"{GROUP}_impl")
+        for name, hook in vars(self.plugin).items():
+            if name.startswith(f"{GROUP}_register") and callable(hook):
+                marked = hasattr(hook, f"{GROUP}_impl")
                 assert marked, f"{name} is never called: mark it with @hookimpl"
         try:
             Plugins.commands_alone().add(self.plugin, UNDER_TEST)
@@ -78,9 +94,8 @@ class PluginTests(Suite):
 
     def test_names_are_free(self, components: list[Component]) -> None:
         """No other installed distribution has a component of the same kind and name."""
-        own = {
-            p.name for p in found() if self.plugin.__name__ in {entry.value for entry in p.entries}
-        }
+        module = self.plugin.__name__
+        own = {p.name for p in found() if module in [entry.value for entry in p.entries]}
         others = [c for c in Plugins.installed().components if c.distribution not in own]
         for component in components:
             held = [c for c in others if (c.kind, c.name) == (component.kind, component.name)]
@@ -96,9 +111,8 @@ class PluginTests(Suite):
 
     def test_registers_in_silence(self, registered: dict[str, Any]) -> None:
         """What a plugin prints would stand in the output of every command."""
-        assert not registered["said"], (
-            f"it prints when it is imported: {registered['said'][:200]!r}"
-        )
+        said = registered["said"]
+        assert not said, f"it prints when it is imported: {said[:200]!r}"
 
     def test_registering_leaves_the_process_as_it_was(self, registered: dict[str, Any]) -> None:
         """An import changes no environment, no directory, no random state, no handler."""
@@ -134,14 +148,14 @@ class PluginTests(Suite):
 
 @cache
 def registered(module: str) -> dict[str, Any]:
-    """Register a plugin in a fresh process, and return what `registering` says of it, and it itself.
+    """Register a plugin in a fresh process where nothing is set yet, and return what that did.
 
-    Raises `RuntimeError` if that fails.
+    Raises `RuntimeError` if it fails.
     """
+    env = {k: v for k, v in os.environ.items() if k in NEEDED or k.startswith("EDIT_HARNESS_")}
     with TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
-        name = "edit_harness.testing.registering"
-        done = bare_python("-m", name, module, str(file), folder=folder)
+        done = python("-c", REGISTERING, module, str(file), env=env, folder=folder)
         said = (done.stdout + done.stderr).decode(errors="replace").strip()
         if done.returncode or not file.exists():
             raise RuntimeError(f"{module} cannot be registered in a fresh process: {said}")

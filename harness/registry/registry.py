@@ -1,13 +1,12 @@
-"""Load plugins, and look components up by name.
+"""Which plugins there are, and components by name.
 
-A plugin is a module (or object) with hook implementations; `edit_harness.registry.packages` finds them. One
+A plugin is a module (or object) with hook implementations; `edit_harness.registry.packages` finds them. A
 broken plugin is reported and skipped; it never hides the others.
 """
 
 from __future__ import annotations
 
 import importlib
-import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,14 +14,16 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from importlib import metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 import pluggy
 
 from .. import hookspecs
 from ..errors import PluginError, UsageError
-from . import blame, declared, discovery, guard, uninstalled
-from .packages import Entry, Package, file_of
+from ..escapes import printable
+from . import guard, selection, sources
+from .kinds import KINDS, check_class
+from .packages import Package, file_of
 
 MOVED = "; docs/plugins.md, What has moved, says what is where"
 """What the author of a package for an earlier interface should know."""
@@ -44,7 +45,7 @@ class Component:
     package: Package | None = field(default=None, compare=False, repr=False)
     """What it came in; None if a module was registered by hand."""
     base: Any = field(default=None, compare=False, repr=False)
-    """What its class has to be a subclass of, or where that is, as text."""
+    """The base class of its kind, or where that is, as text."""
     group: str = ""
     """A heading for a command."""
 
@@ -63,28 +64,24 @@ class Component:
 
         Raises `PluginError` if that fails, and for what can be no class of its kind.
         """
-        factory = self._found() if isinstance(self.factory, str) else self.factory
-        what = f": {self.factory!r}" if isinstance(self.factory, str) else ""
-        base = _imported(self.base) if isinstance(self.base, str) else self.base
-        declared.check(
-            self.kind, factory, base, f"{self.kind} {self.name!r} of {self.origin}{what}"
-        )
+        factory, what = self.factory, f"{self.kind} {self.name!r} of {self.origin}"
+        if isinstance(factory, str):
+            factory, what = self._imported(factory), f"{what}: {factory!r}"
+        base = _named(self.base) if isinstance(self.base, str) else self.base
+        check_class(self.kind, factory, base, what)
         if isinstance(factory, type):
-            blame.remember(factory, self.origin)
+            guard.remember(factory, self.origin)
         return factory
 
-    def _found(self) -> Any:
-        """Import what a text names. Raises `PluginError`."""
-        assert isinstance(self.factory, str)
+    def _imported(self, text: str) -> Any:
         try:
-            with _watched(self.package, f"{self.kind} {self.name}"):
-                return _imported(self.factory)
-        except blame.PASSING:
+            with _watched(f"{self.kind} {self.name}"):
+                return _named(text)
+        except guard.PASSING:
             raise
         except BaseException as error:
             raise PluginError(
-                f"{self.kind} {self.name!r} cannot be imported from {self.factory!r}: "
-                f"{_reason(error)}",
+                f"{self.kind} {self.name!r} cannot be imported from {text!r}: {_reason(error)}",
                 f"it belongs to {self.origin}: reinstall it or ask its author",
             ) from error
 
@@ -101,13 +98,11 @@ class Failure:
     """What it came in: two files may have one name."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.distribution} {self.version}".strip() + f" could not be loaded: {self.reason}"
-        )
+        name = f"{self.distribution} {self.version}".strip()
+        return f"{name} could not be loaded: {self.reason}"
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """A package that is there and was not loaded."""
 
     package: Package
@@ -123,8 +118,8 @@ class Plugins:
         self.packages: dict[Package, guard.Import] = {}
         """What was loaded, broken or not, and how that went."""
         self.left_out: list[LeftOut] = []
-        self.kinds: dict[str, Any] = dict(declared.KINDS)
-        """What components of each kind are subclasses of."""
+        self.kinds: dict[str, Any] = dict(KINDS)
+        """The base class of each kind of components."""
         self._manager = _manager()
 
     @classmethod
@@ -135,10 +130,10 @@ class Plugins:
         environment names in vain.
         """
         loaded = cls.commands_alone()
-        for package in discovery.found():
+        for package in selection.found():
             if not ours and package.name == hookspecs.DISTRIBUTION:
                 continue
-            if reason := discovery.left_out(package):
+            if reason := selection.left_out(package):
                 loaded.left_out.append(LeftOut(package, reason))
             else:
                 loaded.take(package)
@@ -154,15 +149,17 @@ class Plugins:
 
     def take(self, package: Package) -> None:
         """Load the plugins of a package; what fails is kept with its reason."""
+        name, version = package.name, package.version
         with _watched(package) as self.packages[package]:
             for entry in package.entries:
                 try:
-                    self.add(entry.load(), package.name, package.version, package)
-                except blame.PASSING:
+                    self.add(entry.load(), name, version, package)
+                except guard.PASSING:
                     raise
                 except BaseException as error:
                     guard.log.debug("%s", package, exc_info=True)
-                    self.failures.append(_failure(package, entry, error))
+                    failure = Failure(name, version, entry.value, _reason(error), package)
+                    self.failures.append(failure)
 
     def add(
         self, plugin: Any, distribution: str, version: str = "0", package: Package | None = None
@@ -181,7 +178,7 @@ class Plugins:
         manager.register(plugin)
 
         def register_kind(name: str, base: type | str, summary: str = "") -> None:
-            _check("kind", name, summary)
+            _check_name("kind", name, summary)
             if name in kinds:
                 raise PluginError(f"kind {name!r} is registered twice")
             kinds[name] = base
@@ -189,17 +186,16 @@ class Plugins:
         def register(
             kind: str, name: str, factory: type | str, summary: str = "", group: str = ""
         ) -> None:
-            _check(kind, name, summary, group)
-            said, base = _one_line(summary), kinds[kind]
-            new = Component(
-                kind, name, factory, said, distribution, version, package, base, _one_line(group)
-            )
+            _check_name(kind, name, summary, group)
+            said, heading = (printable(" ".join(text.split())) for text in (summary, group))
+            came = distribution, version, package
+            new = Component(kind, name, factory, said, *came, kinds[kind], heading)
             if any((c.kind, c.qualified) == (kind, new.qualified) for c in self.components + added):
                 raise PluginError(f"{kind} {name!r} is registered twice")
             added.append(new)
 
         manager.hook.edit_harness_register_kinds(register=register_kind)
-        for kind in kinds.keys() - declared.KINDS.keys():
+        for kind in kinds.keys() - KINDS.keys():
             _specify(manager, kind)
         manager.check_pending()
         for kind in kinds:
@@ -220,26 +216,26 @@ class Plugins:
         """
         found = []
         for each in getattr(self._manager.hook, hook).get_hookimpls():
-            with blame.blamed(f"{hook} of {each.plugin_name} failed", each.function):
+            with guard.blamed(f"{hook} of {each.plugin_name} failed", each.function):
                 found.append(each.function(**{name: given[name] for name in each.argnames}))
         return [result for result in found if result is not None]
 
     def packages_of(self, kind: type, registered: Package | None = None) -> list[Package]:
-        """Return whose code a class is: of the package that registered it, if any, and of what its file is in.
+        """Return the packages whose code a class is: which registered it, and which its file is in.
 
         Those of its bases that are in a package are added. A class in no package stands for its file, or for
         itself if it has none.
         """
         holders = [self._holder(base) for base in kind.__mro__]
         own = registered if registered and file_of(kind) in registered.files else holders[0]
-        found = [registered, own or uninstalled.of_class(kind), *holders[1:]]
+        found = [registered, own or sources.of_class(kind), *holders[1:]]
         return list(dict.fromkeys(package for package in found if package))
 
     def _holder(self, kind: type) -> Package | None:
         """Return the package that has the file of a class; packages may share a namespace."""
         root = kind.__module__.partition(".")[0]
         known = [*self.packages, *(out.package for out in self.left_out)]
-        near = [package for package in known if root in package.roots]
+        near = (package for package in known if root in package.roots)
         return next((package for package in near if file_of(kind) in package.files), None)
 
     def of_kind(self, kind: str) -> list[Component]:
@@ -256,8 +252,7 @@ class Plugins:
                 f"{name!r:.60} is no name of {'an' if kind[0] in 'aeiou' else 'a'} {kind}",
                 f"give one name, or one {kind} as an object; of several, give each in its turn",
             )
-        known = self.of_kind(kind)
-        found = [c for c in known if name in (c.name, c.qualified)]
+        found = [c for c in self.of_kind(kind) if name in (c.name, c.qualified)]
         if len(found) == 1:
             return found[0]
         if found:
@@ -268,13 +263,18 @@ class Plugins:
     def unknown(self, kind: str, name: str) -> PluginError:
         """Return the error for a name that nothing is registered under."""
         known = [c.name for c in self.of_kind(kind)]
-        guess = suggestion(name, known)
         broken = "".join(f"; {failure}" for failure in self.failures)
         broken += "".join(f"; {out.package} is left out: {out.reason}" for out in self.left_out)
         return PluginError(
-            f"there is no {kind} {name!r}{guess}",
+            f"there is no {kind} {name!r}{suggestion(name, known)}",
             f"installed: {', '.join(known) or 'nothing'}{broken}",
         )
+
+
+def suggestion(name: str, known: list[str]) -> str:
+    """Return ``; did you mean ...?`` if something known looks like the name."""
+    close = get_close_matches(name.lower().replace("_", "-"), known, n=2)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _manager() -> pluggy.PluginManager:
@@ -284,12 +284,12 @@ def _manager() -> pluggy.PluginManager:
 
 
 def _hook(kind: str) -> str:
-    """Return what the hook is called by which components of a kind are registered."""
+    """Return the name of the hook that registers components of a kind."""
     return f"{hookspecs.GROUP}_register_{kind.replace('-', '_')}s"
 
 
 def _specify(manager: pluggy.PluginManager, kind: str) -> None:
-    """Let there be the hook of a kind that a package has brought."""
+    """Add the hook of a kind that a package has brought."""
 
     @hookspecs.hookspec
     def register_components(register: hookspecs.Register) -> None:
@@ -298,7 +298,7 @@ def _specify(manager: pluggy.PluginManager, kind: str) -> None:
     manager.add_hookspecs(type(kind, (), {_hook(kind): staticmethod(register_components)}))
 
 
-def _check(kind: str, name: str, summary: str, group: str = "") -> None:
+def _check_name(kind: str, name: str, summary: str, group: str = "") -> None:
     """Raise `PluginError` for a name, a summary or a group that cannot be one."""
     if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise PluginError(f"{name!r} is no {kind} name: use a-z, 0-9 and single hyphens")
@@ -309,44 +309,25 @@ def _check(kind: str, name: str, summary: str, group: str = "") -> None:
             raise PluginError(f"the {what} of {kind} {name!r} is {text!r:.60}, and no text")
 
 
-def _imported(text: str) -> Any:
+def _named(text: str) -> Any:
     """Return what ``"package.module:name"`` is."""
     module, _, attribute = text.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
-def _one_line(text: str) -> str:
-    """Return a text in one line, without what would steer a terminal."""
-    return "".join(
-        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(text.split())
-    )
-
-
-def suggestion(name: str, known: list[str]) -> str:
-    """Return ``; did you mean ...?`` if something known looks like the name."""
-    close = get_close_matches(name.lower().replace("_", "-"), known, n=2)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
-
-
 @contextmanager
-def _watched(package: Package | None, component: str = "") -> Iterator[guard.Import]:
-    """Import something of a package under guard, and tell the user what went on."""
-    # Every start registers what is installed; a file is named, and a component asked for.
-    limit = guard.SLOW if package and not (component or package.named) else math.inf
+def _watched(what: Package | str) -> Iterator[guard.Import]:
+    """Import something under guard, and tell the user what went on."""
     went = guard.Import()
     try:
-        with guard.importing(limit) as went:
+        with guard.importing() as went:
             yield went
     finally:
         for said in went.notes:
-            guard.note(f"{component or package} {said}")
-
-
-def _failure(package: Package, entry: Entry, error: BaseException) -> Failure:
-    return Failure(package.name, package.version, entry.value, _reason(error), package)
+            guard.note(f"{what} {said}")
 
 
 def _reason(error: BaseException) -> str:
-    """Return what an error says; of a name of ours that is no longer there, also where that is told."""
+    """Return an error's message; of a name of ours that is gone, also where that is told."""
     ours = isinstance(error, ImportError) and (error.name or "").startswith(hookspecs.GROUP)
-    return blame.said(error) + (MOVED if ours else "")
+    return guard.said(error) + (MOVED if ours else "")

@@ -1,0 +1,343 @@
+"""Settings: from ``KEY=VALUE``, presets and a plugin's fields to objects of plugins. It needs no torch.
+
+What a field may hold follows from its annotation, such as ``steps: Count`` or
+``rate: Annotated[float, Bounds(0, below=1)]``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast
+
+from ..errors import PluginError, UsageError
+from ..interfaces import FROM_PRESET, Editor, Executor, Metric, ModelShape, ModelSource, Task
+from .guard import blamed, named
+from .packages import Package
+from .registry import Component, Plugins, suggestion
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds of a field's number."""
+
+    least: float
+    below: float = math.inf
+    strict: bool = False
+    """Whether ``least`` itself is out of bounds."""
+    most: float = math.inf
+    """The greatest that is within."""
+
+    def hold(self, value: float) -> bool:
+        """Tell whether a number is within; NaN is not."""
+        above = self.least < value if self.strict else self.least <= value
+        return above and value <= self.most and value < self.below
+
+    def __str__(self) -> str:
+        least = f"above {self.least:g}" if self.strict else f"at least {self.least:g}"
+        if self.most < math.inf:
+            return f"{least} and at most {self.most:g}"
+        return least if self.below == math.inf else f"{least} and below {self.below:g}"
+
+
+Count: TypeAlias = Annotated[int, Bounds(1)]
+Natural: TypeAlias = Annotated[int, Bounds(0)]
+Positive: TypeAlias = Annotated[float, Bounds(0, strict=True)]
+NotNegative: TypeAlias = Annotated[float, Bounds(0)]
+Share: TypeAlias = Annotated[float, Bounds(0, most=1)]
+
+BOOLEANS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+FAMILIES = {
+    ("gpt2", 12, 768): "gpt2",
+    ("gpt2", 24, 1024): "gpt2-medium",
+    ("gpt2", 36, 1280): "gpt2-large",
+    ("gpt2", 48, 1600): "gpt2-xl",
+    ("gptj", 28, 4096): "gpt-j-6b",
+    ("gpt_neox", 44, 6144): "gpt-neox-20b",
+    ("llama", 32, 4096, 32000): "llama-2-7b",
+    ("llama", 32, 4096, 128256): "llama-3-8b",
+    ("mistral", 32, 4096): "mistral-7b",
+    # Qwen2 and Qwen2.5 differ in nothing else than the number of positions, and have equal presets.
+    ("qwen2", 28, 3584): "qwen2.5-7b",
+}
+"""Families by type, layers, width and, where that tells two apart, vocabulary: never by a folder's
+name, so that a fine-tuned or renamed copy finds its preset too."""
+RECORDED = ("editor", "judge", "control")
+"""The kinds whose fields go into the record of a run."""
+
+
+def parse(texts: Iterable[str]) -> dict[str, str]:
+    """Return the settings in texts such as ``"layer=5,layers=4,5,6"``.
+
+    A comma that no ``KEY=`` follows belongs to the value. Raises `UsageError`.
+    """
+    settings: dict[str, str] = {}
+    for text in texts:
+        key = ""
+        for piece in text.split(","):
+            name, equals, value = piece.partition("=")
+            if equals and name.strip().isidentifier():
+                key = name.strip()
+                settings[key] = value.strip()
+            elif key:
+                settings[key] += f",{piece}"
+            else:
+                raise UsageError(f"{text!r} is not of the form KEY=VALUE", "write layer=5,lr=0.5")
+    return settings
+
+
+def build(factory: type[T], settings: Mapping[str, Any], what: str) -> T:
+    """Construct a plugin from settings; texts are converted to the types of its fields.
+
+    ``what`` names the plugin in errors. Raises `UsageError` for an unknown field or a bad value.
+    """
+    made = factory(**typed(factory, settings, what))
+    check(made, what)
+    return made
+
+
+def typed(factory: type, settings: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return settings with their texts converted to the types of a plugin's fields.
+
+    Raises `UsageError` for an unknown field, or a text that means nothing of its type.
+    """
+    hints, values = field_types(factory), {}
+    for key, value in settings.items():
+        if key not in hints:
+            has = f"its fields: {', '.join(hints)}" if hints else "it has no fields"
+            if instead := getattr(factory, "instead", {}).get(key):
+                raise UsageError(f"{what} has no field {key!r}", instead)
+            raise UsageError(f"{what} has no field {key!r}{suggestion(key, list(hints))}", has)
+        try:
+            values[key] = convert(value, hints[key]) if isinstance(value, str) else value
+        except ValueError as error:
+            raise UsageError(f"{what}: field {key}={value!r} is not {error}") from None
+    return values
+
+
+def convert(text: str, kind: Any) -> Any:
+    """Return what a text means as a value of a type.
+
+    Raises `ValueError` with a description of what was expected.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        return convert(text, next(a for a in arguments if a is not type(None)))
+    if origin is Literal:
+        if text in arguments:
+            return text
+        raise ValueError(f"one of {', '.join(map(str, arguments))}")
+    if origin is tuple:
+        return tuple(convert(piece.strip(), arguments[0]) for piece in text.split(",") if piece)
+    if kind is bool:
+        if text.lower() in BOOLEANS:
+            return BOOLEANS[text.lower()]
+        raise ValueError("true or false")
+    try:
+        value = kind(text)
+    except ValueError:
+        raise ValueError(f"of type {kind.__name__}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a finite number")
+    return value
+
+
+def check(plugin: object, what: str) -> None:
+    """Raise `UsageError` for a field whose number is out of its bounds; None is not looked at."""
+    hints = typing.get_type_hints(type(plugin), include_extras=True) if is_dataclass(plugin) else {}
+    for name, hint in hints.items():
+        value = getattr(plugin, name, None)
+        for bounds in getattr(hint, "__metadata__", ()):
+            if isinstance(bounds, Bounds) and value is not None and not bounds.hold(value):
+                raise UsageError(f"{what}: field {name}={value} is not {bounds}")
+
+
+def _fields(of: Any) -> list[Field[Any]]:
+    """Return the settable fields of a plugin or its class; none if it is no dataclass."""
+    return [field for field in fields(of) if field.init] if is_dataclass(of) else []
+
+
+def field_types(factory: type) -> dict[str, Any]:
+    """Return the types of a plugin's settable fields by name."""
+    hints = typing.get_type_hints(factory) if is_dataclass(factory) else {}
+    return {field.name: hints[field.name] for field in _fields(factory)}
+
+
+def defaults(factory: type) -> dict[str, Any]:
+    """Return the default of each field; `dataclasses.MISSING` of one that has none."""
+    return {
+        f.name: f.default if f.default_factory is MISSING else f.default_factory()
+        for f in _fields(factory)
+    }
+
+
+def settings(plugin: Any) -> dict[str, Any]:
+    """Return the values of a plugin's fields, JSON-ready; none if it is no dataclass.
+
+    A value that is a plugin itself becomes its class and its own fields.
+    """
+    values = {field.name: getattr(plugin, field.name) for field in _fields(plugin)}
+    return {
+        name: {"class": type(value).__qualname__, **settings(value)}
+        if is_dataclass(value) and not isinstance(value, type)
+        else value
+        for name, value in values.items()
+    }
+
+
+def unwritable(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of values that cannot be written as JSON."""
+    for name, value in values.items():
+        try:
+            json.dumps(value, sort_keys=True)
+        except (TypeError, ValueError, RecursionError):
+            yield name
+
+
+def shape_of(config: Any, family: str = "") -> ModelShape:
+    """Return the shape of a model from its configuration; ``family`` overrides recognition."""
+    text = config.get_text_config()
+    kind, size = text.model_type, (text.num_hidden_layers, text.hidden_size)
+    found = FAMILIES.get((kind, *size, text.vocab_size)) or FAMILIES.get((kind, *size), "")
+    return ModelShape(family or found, kind, *size)
+
+
+@dataclass(frozen=True)
+class Configured:
+    """An editor with all its fields set, and where those of the preset come from."""
+
+    editor: Editor
+    source: str
+    """Provenance of the preset; empty if nothing was taken from one."""
+
+
+def configure(editor: Editor, shape: ModelShape, name: str) -> Configured:
+    """Fill the fields that depend on the model.
+
+    Raises `UsageError` that says which fields to give, where neither a preset nor a guess has them.
+    """
+    dependent = [f.name for f in _fields(editor) if f.default is FROM_PRESET]
+    missing = [f for f in dependent if getattr(editor, f) is None]
+    preset = (editor.presets.get(shape.family) or editor.guess(shape)) if missing else None
+    values: Mapping[str, Any] = preset.values if preset else {}
+    if unknown := [field for field in missing if field not in values]:
+        example = ",".join(f"{field}=..." for field in unknown)
+        raise UsageError(
+            f"editor {name} has no preset of {', '.join(unknown)} for this model "
+            f"({shape.type}, {shape.layers} layers of width {shape.hidden})",
+            f"give them: --editor-args {example}",
+        )
+    if missing:
+        editor = replace(cast(Any, editor), **{f: values[f] for f in missing})
+    check(editor, name)
+    given = [f for f in dependent if f in values and values[f] != getattr(editor, f)]
+    but = f" but for {', '.join(given)}" if given else ""
+    return Configured(editor, f"{preset}{but}" if preset else "")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A plugin's object with the name and version that the record of a run gives it."""
+
+    name: str
+    version: str
+    value: Any
+    package: Package | None = None
+    """The package that registered it; None of an object that was given as such."""
+
+
+def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:
+    """Construct a plugin; the run's seed goes to a field of that name unless it is given."""
+    seeded = "seed" in [field.name for field in _fields(component.load())]
+    return _made(component, {"seed": seed, **args} if seeded else args)
+
+
+def _made(component: Component, args: Mapping[str, Any]) -> Any:
+    """Construct a plugin. Raises `PluginError` if it cannot be, or cannot be recorded."""
+    factory, what = component.load(), f"{component.kind} {component.name}"
+    with blamed(f"{named(component.kind, component.name, factory)} cannot be made", factory):
+        made: Any = build(factory, args, what)
+    check_recordable(component, settings(made))
+    return made
+
+
+def check_recordable(component: Component, values: Mapping[str, Any]) -> None:
+    """Raise `PluginError` for a field whose value the record of a run cannot hold."""
+    for field in unwritable(values) if component.kind in RECORDED else ():
+        raise PluginError(
+            f"{component.kind} {component.name} of {component.origin}: field {field} is a "
+            f"{type(values[field]).__name__}, which is no JSON",
+            "fields go into the record of a run: texts, numbers, lists; make the rest from them",
+        )
+
+
+def source_of(plugins: Plugins, name: str) -> ModelSource:
+    """Return where a model comes from."""
+    if any(name in (c.name, c.qualified) for c in plugins.of_kind("model")):
+        return cast(ModelSource, _made(plugins.find("model", name), {}))
+    return ModelSource(name)
+
+
+def make_task(
+    plugins: Plugins, task: str | Task, args: Mapping[str, Any], source: ModelSource, seed: int
+) -> Named:
+    """Build a task and bind it to the model's source."""
+    if isinstance(task, Task):
+        name, made, package = type(task).__name__.lower(), task, None
+    else:
+        component = plugins.find("task", task)
+        made = build_component(component, args, seed)
+        name, package = component.name, component.package
+    with blamed(f"{named('task', name, made)} failed to take the model's data", made):
+        return Named(name, made.version, made.bind(source), package)
+
+
+def make_metrics(plugins: Plugins, names: Iterable[str]) -> dict[str, Metric]:
+    """Build metrics, by their names. Raises `UsageError` for one text."""
+    if isinstance(names, str):
+        raise UsageError(f"metrics is the text {names!r}", f"give a list: metrics=[{names!r}]")
+    return {name: _made(plugins.find("metric", name), {}) for name in names}
+
+
+def make_judge(component: Component, args: Mapping[str, Any], seed: int) -> Named:
+    """Build a judge."""
+    made = build_component(component, args, seed)
+    return Named(component.name, made.version, made, component.package)
+
+
+def make_executor(plugins: Plugins, name: str, args: Mapping[str, Any]) -> Executor:
+    """Build an executor. Raises `PluginError` for no such name, `UsageError` for its settings."""
+    return cast(Executor, _made(plugins.find("executor", name), args))
+
+
+def described(part: Named) -> dict[str, Any]:
+    """Return what a judge's verdicts or a control's numbers depend on, JSON-ready."""
+    said = settings(part.value).items()
+    return {
+        "name": part.name,
+        "version": part.version,
+        "fields": {name: value for name, value in said if name not in part.value.practical},
+        "provenance": dict(part.value.provenance),
+        "note": part.value.note,
+    }
+
+
+def provenance(editor: Editor) -> dict[str, str]:
+    """Return the digests of what an editor's edits depend on: of its parts also class and fields."""
+    found = dict(editor.provenance)
+    for number, part in enumerate(editor.parts, 1):
+        fields = json.dumps(settings(part), sort_keys=True)
+        made_of = {"fields": hashlib.sha256(fields.encode()).hexdigest(), **provenance(part)}
+        name = f"{number}.{type(part).__name__.lower()}"
+        found |= {f"{name}.{key}": value for key, value in made_of.items()}
+    return found
