@@ -23,10 +23,11 @@ from zlib import crc32
 
 import click
 
-from edit_harness import durable
-from edit_harness.cases import Answers, Case, Choose, Probe, Request, Scores
-from edit_harness.encoding import dumps, encode_answer, encode_case
+from edit_harness import files
+from edit_harness.data import Answers, Case, Choose, Probe, Request, Scores
+from edit_harness.files import dumps
 from edit_harness.folder import log
+from edit_harness.folder.encoding import encode_answer, encode_case
 from edit_harness.folder.records import OK, Record, RunFolder
 from edit_harness.interfaces import Metric
 from edit_harness.registry.registry import Plugins
@@ -81,7 +82,7 @@ def make(path: Path, rows: int, probes: int) -> None:
         {
             "cases": names, "identity": IDENTITY, "label": "synthetic", "metrics": list(measured_by()),
             "model": {"path": "none"}, "preset": "", "preview": None, "visits": rows,
-            "cases_sha256": durable.digest_of(path / "cases.jsonl"),
+            "cases_sha256": files.sha256_of(path / "cases.jsonl"),
         }
     )  # fmt: skip
     with open(folder.samples, "wb") as file:

@@ -16,7 +16,7 @@ import click
 import torch
 
 from edit_harness import Choose, Request
-from edit_harness.cases import Scores
+from edit_harness.data import Scores
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Editor
 from edit_harness.model.model import Model

@@ -7,7 +7,7 @@ a plugin registers its names in milliseconds, and the heavy modules load when a 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .cases import (
+from .data import (
     Answer,
     Case,
     Choose,

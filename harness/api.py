@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from .cases import Request
+from .data import Request
 from .edits import Edit
 from .errors import PluginError, ResourceError, UsageError
 from .interfaces import Editor, Regime, Task

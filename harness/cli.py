@@ -20,13 +20,12 @@ from typing import Any, NoReturn
 
 import click
 
-from . import signals
-from .errors import HarnessError, PluginError, ResourceError, Terminated
-from .escapes import one_line, printable
+from .errors import HarnessError, PluginError, ResourceError, Terminated, one_line, printable
 from .hookspecs import DISTRIBUTION
-from .options import HELP, misspelt
 from .registry.guard import said
 from .registry.registry import Component, Plugins, suggestion
+from .shell import signals
+from .shell.options import HELP, misspelt
 
 INTERNAL = 70
 COMPLETE = "_EDIT_HARNESS_COMPLETE"

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
-from . import storage
-from .errors import DataError, PluginError
+from .errors import DataError, PluginError, ResourceError
+from .registry.registry import Plugins
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +193,7 @@ class Edit:
                 "an edit made of code (a patch) cannot be saved",
                 "make it of weights, adaptors and a prefix",
             )
-        adaptors = {name: storage.stored(adaptor) for name, adaptor in self.adaptors.items()}
+        adaptors = {name: _stored(adaptor) for name, adaptor in self.adaptors.items()}
         tensors = {f"state/{name}": tensor for name, tensor in self.state.items()}
         for name, delta in self.weights.items():
             tensors |= {f"weights/{name}/{part}": t for part, t in vars(delta).items()}
@@ -203,7 +205,7 @@ class Edit:
             "info": json.dumps(dict(self.info), allow_nan=False),
             "adaptors": json.dumps({module: own[:2] for module, own in adaptors.items()}),
         }
-        storage.write(path, tensors, header)
+        _write(path, tensors, header)
 
     @classmethod
     def load(cls, path: str | Path, model: str = "") -> Edit:
@@ -212,7 +214,7 @@ class Edit:
         Raises `DataError` for a file that is no edit, is damaged or was made for other weights, and
         `PluginError` for an adaptor that is not installed.
         """
-        tensors, header = storage.read(path)
+        tensors, header = _read(path)
         if model and header.get("model") and model != header["model"]:
             raise DataError(
                 f"{path} was made for other weights than those of this model",
@@ -263,9 +265,91 @@ def _adaptors(
     if tensors.keys() - described.keys():
         raise ValueError("it has tensors of adaptors that it does not describe")
     return {
-        module: storage.restored(name, fields, tensors.get(module, {}))
+        module: _restored(name, fields, tensors.get(module, {}))
         for module, (name, fields) in described.items()
     }
+
+
+FORMAT = "edit-harness edit 2"
+Stored: TypeAlias = tuple[str, Mapping[str, Any], Mapping[str, Tensor]]
+"""An adaptor as data: ``distribution/name`` of its class, the fields that are JSON, and its tensors."""
+
+
+def _write(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
+    """Write tensors and a header as safetensors. Raises `ResourceError`."""
+    # Copies, since safetensors refuses tensors that share memory.
+    whole = {"memory_format": torch.contiguous_format}
+    own = {name: tensor.detach().clone(**whole) for name, tensor in tensors.items()}
+    try:
+        save_file(own, path, {**header, "format": FORMAT})
+    except (OSError, SafetensorError) as error:
+        raise ResourceError(f"{path} cannot be written: {error}") from None
+
+
+def _read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors and the header of what `_write` wrote. Raises `DataError`."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path} cannot be read as an edit: {error}") from None
+    if header.get("format") != FORMAT:
+        raise DataError(f"{path} holds no edit of this harness")
+    return tensors, header
+
+
+def _stored(adaptor: Any) -> Stored:
+    """Return an adaptor as data.
+
+    Raises `PluginError` if its class is not registered, or a field is neither tensor nor JSON.
+    """
+    kind = type(adaptor)
+    name = _registered_name(kind)
+    if not is_dataclass(kind):
+        raise PluginError(f"an adaptor {name} cannot be saved", f"make {kind.__name__} a dataclass")
+    values = {field.name: getattr(adaptor, field.name) for field in fields(kind) if field.init}
+    tensors = {key: value for key, value in values.items() if isinstance(value, Tensor)}
+    plain = {key: value for key, value in values.items() if key not in tensors}
+    try:
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise PluginError(
+            f"an adaptor {name} cannot be saved: {error}",
+            f"the fields of {kind.__name__} have to be tensors or JSON",
+        ) from None
+    return name, plain, tensors
+
+
+def _restored(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
+    """Return the adaptor that was stored. Raises `PluginError` if its class is not installed.
+
+    What its class raises for fields that are not right, `TypeError` or `ValueError`, is raised on.
+    """
+    plugins = Plugins.installed()
+    for component in plugins.of_kind("adaptor"):
+        if component.qualified == name:
+            return component.load()(**fields, **tensors)
+    package, _, short = name.partition("/")
+    remedy = f"install {package}, or another version of it"
+    if package.endswith(".py"):
+        remedy = f"name that file: --plugin {package}"
+    raise PluginError(
+        f"the edit has an adaptor {short!r} of the package {package}, which is not there",
+        "; ".join([remedy, *map(str, plugins.failures)]),
+    )
+
+
+def _registered_name(kind: type) -> str:
+    """Return the name that a class of adaptors is registered under."""
+    for component in Plugins.installed().of_kind("adaptor"):
+        with suppress(PluginError):  # another package's class that cannot be imported
+            if component.load() is kind:
+                return component.qualified
+    raise PluginError(
+        f"an adaptor of the class {kind.__qualname__} cannot be saved, since it has no name",
+        "register the class in the hook edit_harness_register_adaptors",
+    )
 
 
 UNEDITED = Edit()

@@ -6,7 +6,9 @@ traceback. A plugin raises these too: ``raise DataError("no field 'x' in a.json:
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection
+from urllib.parse import urlsplit
 
 
 class HarnessError(Exception):
@@ -82,3 +84,47 @@ class RunFolderError(HarnessError):
 
 class Terminated(BaseException):
     """SIGTERM: ends a run as Ctrl-C does, with a code of its own."""
+
+
+class Expired(BaseException):
+    """The time is over. No `Exception`, so that a plugin that catches all of these does not swallow it."""
+
+
+def printable(text: str) -> str:
+    r"""Return a text with escapes such as ``\x1b`` for all that is no plain character.
+
+    That is control characters, NUL, ANSI sequences, bidirectional and other invisible marks, and
+    lone surrogates; line breaks stay. A text that has been through here comes out as it was.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Return the same in one line, so that a text cannot feign the line after its own."""
+    return printable(text).replace("\n", r"\n")
+
+
+def elsewhere(text: str) -> bool:
+    """Tell whether a text is an address, and not plainly one of this machine.
+
+    An address has ``://`` in it. Of this machine are localhost and loopback addresses in their usual
+    spelling; no name is looked up.
+    """
+    if "://" not in text:
+        return False
+    if not text.isprintable():  # readers do not agree on what to leave out
+        return True
+    try:
+        host = (urlsplit(text).hostname or "").rstrip(".")
+        return host != "localhost" and not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return True
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: ``1 case``, ``1,200 cases``; ``many`` is an irregular plural."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

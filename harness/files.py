@@ -1,21 +1,25 @@
-"""Files from elsewhere: fetched once into a cache folder, and never used unchecked.
-
-Processes may share the folder: each renames its own download into place; nothing rests on locks.
-"""
+"""Files that are there whole or not at all: downloads in a cache, documents with a digest, one writer for a folder."""
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
+import json
+import math
 import os
+import socket
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .errors import DataError, ResourceError
+from filelock import FileLock, Timeout
+
+from .errors import DataError, ResourceError, RunFolderError
 
 RETRIES = 3
 """How often an address is asked again."""
@@ -199,3 +203,148 @@ def _note(path: Path) -> Path:
 def _state(path: Path) -> str:
     stat = path.stat()
     return f"{stat.st_size} {stat.st_mtime_ns}"
+
+
+def finite(data: Any) -> Any:
+    """Return data with None for numbers that JSON has no word for."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return data
+
+
+def dumps(data: Any) -> str:
+    """Write JSON: ASCII, sorted keys, None for numbers that JSON has no word for."""
+    try:
+        return json.dumps(data, sort_keys=True, allow_nan=False)
+    except ValueError:
+        return json.dumps(finite(data), sort_keys=True, allow_nan=False)
+
+
+SEAL = "sha256"
+"""The key under which a document has the digest of the rest of it."""
+
+
+def put(path: Path, data: bytes) -> None:
+    """Replace a file in one step; what is there stays until all of the new one is on the disk.
+
+    Raises `OSError`, and leaves the old file as it was.
+    """
+    with staged(path) as partial:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            write(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    sync_folder(path.parent)
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Write all of the data, however little of it the system takes at once. Raises `OSError`."""
+    rest = memoryview(data)
+    while rest:
+        with suppress(InterruptedError):
+            rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that names which came or changed in a folder outlive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def digest(data: Any) -> str:
+    """Return the SHA-256 of data as canonical JSON."""
+    return hashlib.sha256(dumps(data).encode()).hexdigest()
+
+
+def sealed(document: Mapping[str, Any]) -> bytes:
+    """Return a document as JSON for readers, with the digest of the rest of it."""
+    content = finite({key: value for key, value in document.items() if key != SEAL})
+    whole = {**content, SEAL: digest(content)}
+    return (json.dumps(whole, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """Return what `sealed` wrote, without the digest.
+
+    Raises `ValueError` if it is no JSON object, or has another content than it was written with.
+    """
+    document = strict(data)
+    if not isinstance(document, dict) or SEAL not in document:
+        raise ValueError("it has no digest of its own content")
+    if document.pop(SEAL) != digest(document):
+        raise ValueError("its content was changed after it was written")
+    return document
+
+
+def strict(data: bytes | str) -> Any:
+    """Return what JSON says. Raises `ValueError` for NaN, infinity, and a key that is there twice."""
+    try:
+        return json.loads(data, parse_constant=_refused, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
+"""What a file system says that has no locks."""
+
+
+@contextmanager
+def locked(folder: Path, instead: str) -> Iterator[list[str]]:
+    """Hold a folder while the block runs; yields what there is to say of it.
+
+    ``instead`` is what to do if another process has it, which raises `RunFolderError`. Raises
+    `ResourceError` if the lock cannot be written.
+    """
+    lock, owner = FileLock(folder / "lock", mode=0o666), folder / "lock.owner"
+    notes = []
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        by = _named(owner) or "another process"
+        raise RunFolderError(f"{folder} is in use by {by}", instead) from None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise ResourceError(
+                f"{folder / 'lock'} cannot be written: {error.strerror}",
+                "see to the disk, and start it again",
+            ) from None
+        # The log finds a second writer, but only after it has written.
+        notes.append("this file system has no locks: start no second process on this folder")
+    try:
+        if left := _named(owner):
+            notes.append(f"took over from {left}, which is gone")
+        with suppress(OSError):  # it is only for messages: a full disk is no reason to stop here
+            since = time.strftime("%Y-%m-%d %H:%M")
+            owner.write_text(f"pid {os.getpid()} on host {socket.gethostname()} since {since}")
+        yield notes
+    finally:
+        with suppress(OSError):
+            owner.unlink()
+        lock.release()
+
+
+def _named(owner: Path) -> str:
+    """Return the process that holds a folder, or held it when it died."""
+    with suppress(OSError):
+        return owner.read_text(encoding="utf-8", errors="replace")
+    return ""

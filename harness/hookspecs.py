@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import pluggy
 
 if TYPE_CHECKING:
-    from .cases import Answer, Case
+    from .data import Answer, Case
     from .folder.manifests import Identity
     from .interfaces import ModelSource
     from .run.outcome import Run

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, get_args
 
-from . import composition
-from .cases import Answer, Case, Graded, Query, Reply, Request, Verdict
-from .errors import UsageError
-from .escapes import elsewhere
+from .data import Answer, Case, Graded, Query, Reply, Request, Verdict
+from .errors import UsageError, elsewhere
 
 if TYPE_CHECKING:
     import numpy as np
@@ -320,9 +318,9 @@ class Task(ABC):
     def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Return tables that say what the data are made of, by title; rows are of named cells.
 
-        By default they count cases, requests and probes. Raises `DataError` as `cases` does.
+        If there are none, requests, subjects and prompts are counted. Raises `DataError` as `cases` does.
         """
-        return composition.of_cases(self.cases())
+        return {}
 
 
 class Metric(ABC):

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 import edit_harness as eh
-from edit_harness import durable
-from edit_harness.encoding import decode_answer, decode_case, encode_case
+from edit_harness import files
 from edit_harness.folder import records
+from edit_harness.folder.encoding import decode_answer, decode_case, encode_case
 from edit_harness.folder.manifests import Manifest, as_json, decoded
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics, source_of
@@ -51,7 +51,7 @@ class Forgery:
 
     def identify(self) -> None:
         """Let everything bear the fingerprint that follows from the identity."""
-        mark = durable.digest(self.manifest["identity"])
+        mark = files.digest(self.manifest["identity"])
         self.manifest["fingerprint"] = self.submission["fingerprint"] = mark
         for row in self.rows:
             row["fp"] = mark[:12]
@@ -88,8 +88,8 @@ class Forgery:
         rest = {"samples": {"sha256": digest(samples or b""), "bytes": len(samples or b"")}}
         found = {
             "cases.jsonl": cases,
-            "manifest.json": durable.sealed(manifest),
-            "results.json": durable.sealed({**self.results, **rest}),
+            "manifest.json": files.sealed(manifest),
+            "results.json": files.sealed({**self.results, **rest}),
             "samples.jsonl": samples,
             "submission.json": document(self.submission),
             **self.raw,

@@ -1,6 +1,6 @@
 import pytest
 
-from edit_harness.escapes import elsewhere
+from edit_harness.errors import elsewhere
 
 
 @pytest.mark.parametrize(

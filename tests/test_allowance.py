@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from edit_harness.allowance import Allowance, Expired
+from edit_harness.errors import Expired
+from edit_harness.registry.allowance import Allowance
 
 
 def test_what_takes_too_long_is_ended():

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Request, Text, Verdict
 from edit_harness.cli import main
-from edit_harness.encoding import encode_answer
+from edit_harness.folder.encoding import encode_answer
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness_plugins.commands.annotation import sheets
 from edit_harness_plugins.commands.annotation.agreement import (

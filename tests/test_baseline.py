@@ -10,7 +10,7 @@ from bundles import plugins
 
 import edit_harness as eh
 from edit_harness import DataError, Divergence, Scores, Text
-from edit_harness.cases import Case, Choose, Generate, Probe
+from edit_harness.data import Case, Choose, Generate, Probe
 from edit_harness.interfaces import ModelSource
 from edit_harness.registry.settings import source_of
 from edit_harness.run.assembly import make_benchmark

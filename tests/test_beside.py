@@ -12,8 +12,8 @@ from saboteurs import Honest
 
 from edit_harness import Case, Choose, Probe, Request
 from edit_harness.edits import Dense, Edit
-from edit_harness.encoding import encode_answer
 from edit_harness.errors import CaseError, ResourceError, RunFolderError
+from edit_harness.folder.encoding import encode_answer
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.model.tokens import TooLongError
 from edit_harness.registry.registry import Plugins

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from edit_harness.cli import main
-from edit_harness.terminal import Terminal
+from edit_harness.shell.terminal import Terminal
 from edit_harness_plugins.commands.distributed import check as command
 from edit_harness_plugins.commands.distributed.check import differences
 

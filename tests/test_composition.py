@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edit_harness import Case, Choose, Drift, Generate, Probe, Request, Task
-from edit_harness.composition import counted, of_cases
+from edit_harness import Case, Choose, Drift, Generate, Probe, Request
+from edit_harness_plugins.composition import counted, of_cases
 
 NAMES = st.sampled_from(["Ada", "Bob", "Ann"])
 PROBES = st.builds(
@@ -70,11 +70,3 @@ def test_a_row():
         "": "x", "total": 3, "distinct": 2, "per record": 1.5,
     }  # fmt: skip
     assert counted("x", []) == {"": "x", "total": 0, "distinct": 0}
-
-
-def test_it_is_what_a_task_has_by_default():
-    class One(Task):
-        def cases(self):
-            yield Case("a", (Request("{} is in", "Ada", "Rome"),), ())
-
-    assert One().composition() == of_cases(One().cases())

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from edit_harness import Graded, Marks, Scores
-from edit_harness.encoding import decode_answer, encode_answer
+from edit_harness.folder.encoding import decode_answer, encode_answer
 from edit_harness.run.effects import ENOUGH, Seen, effects, left_out, versus
 
 LEVEL = 0.99

@@ -19,7 +19,8 @@ from edit_harness import (
     Text,
     Verdict,
 )
-from edit_harness.encoding import decode_answer, decode_case, dumps, encode_answer, encode_case
+from edit_harness.files import dumps
+from edit_harness.folder.encoding import decode_answer, decode_case, encode_answer, encode_case
 
 CASE = Case(
     "7",

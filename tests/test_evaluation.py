@@ -12,8 +12,8 @@ from builders import in_memory, record
 
 import edit_harness as eh
 from edit_harness.edits import Edit
-from edit_harness.encoding import decode_answer
 from edit_harness.errors import RunFolderError
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.records import RunFolder, cases_digest, columns
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins

@@ -5,7 +5,7 @@ from local_workers import Some
 from saboteurs import Honest
 
 from edit_harness import Case, Probe, Request
-from edit_harness.cases import Drift
+from edit_harness.data import Drift
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import runner

@@ -9,34 +9,34 @@ import sys
 import pytest
 
 from edit_harness.errors import ResourceError, RunFolderError
-from edit_harness.lock import held
+from edit_harness.files import locked
 
 HERE = socket.gethostname()
 WRITER = """
 import sys
 from pathlib import Path
-from edit_harness.lock import held
-with held(Path(sys.argv[1]), "wait"):
+from edit_harness.files import locked
+with locked(Path(sys.argv[1]), "wait"):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
 def test_one_at_a_time(tmp_path):
-    with held(tmp_path, "wait for it"):
-        with pytest.raises(RunFolderError) as error, held(tmp_path, "wait for it"):
+    with locked(tmp_path, "wait for it"):
+        with pytest.raises(RunFolderError) as error, locked(tmp_path, "wait for it"):
             pass
         assert f"in use by pid {os.getpid()} on host {HERE} since " in error.value.cause
         assert error.value.code == 7
         assert error.value.remedy.startswith("wait for it")
-    with held(tmp_path, "") as notes:
+    with locked(tmp_path, "") as notes:
         assert notes == []
 
 
 def test_an_error_inside_leaves_no_lock(tmp_path):
-    with pytest.raises(KeyError), held(tmp_path, ""):
+    with pytest.raises(KeyError), locked(tmp_path, ""):
         raise KeyError
-    with held(tmp_path, "") as notes:
+    with locked(tmp_path, "") as notes:
         assert notes == []
 
 
@@ -44,11 +44,11 @@ def test_another_process_is_kept_away_until_it_is_killed(tmp_path):
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(RunFolderError, match=f"pid {process.pid} on"), held(tmp_path, ""):
+        with pytest.raises(RunFolderError, match=f"pid {process.pid} on"), locked(tmp_path, ""):
             pass
         process.kill()
         process.wait()
-        with held(tmp_path, "") as notes:
+        with locked(tmp_path, "") as notes:
             assert notes[0].startswith(f"took over from pid {process.pid} on host {HERE}")
 
 
@@ -57,14 +57,14 @@ def test_where_there_are_no_locks_that_is_told(tmp_path, monkeypatch):
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with held(tmp_path, "") as notes:
+    with locked(tmp_path, "") as notes:
         assert notes == ["this file system has no locks: start no second process on this folder"]
 
 
 def test_a_lock_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "lock").mkdir()
     told = "lock cannot be written: Is a directory"
-    with pytest.raises(ResourceError, match=told), held(tmp_path, ""):
+    with pytest.raises(ResourceError, match=told), locked(tmp_path, ""):
         pass
 
 

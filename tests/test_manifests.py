@@ -8,7 +8,7 @@ from builders import ROOT, record
 from click.testing import CliRunner
 
 import edit_harness as eh
-from edit_harness import durable
+from edit_harness import files
 from edit_harness.cli import main
 from edit_harness.folder import manifests
 from edit_harness.folder.manifests import Identity, Manifest
@@ -92,7 +92,7 @@ def test_identities_of_before_have_the_same_fingerprints():
         for part in ("editor", "task", "judge"):
             if told[part]:
                 told[part].setdefault("version", "1")
-        assert manifests.fingerprint(manifests.decoded(told, Identity)) == durable.digest(told)
+        assert manifests.fingerprint(manifests.decoded(told, Identity)) == files.digest(told)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_command_says_so(folder, name, value):
     path = folder.path / "manifest.json"
     kept = path.read_bytes()
     data = changed(json.loads(kept), name.split("."), value)
-    path.write_bytes(durable.sealed(data | {"fingerprint": durable.digest(data["identity"])}))
+    path.write_bytes(files.sealed(data | {"fingerprint": files.digest(data["identity"])}))
     told = CliRunner().invoke(main, ["score", str(folder.path)])
     path.write_bytes(kept)
     assert told.exit_code == 7, told.output

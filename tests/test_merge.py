@@ -13,7 +13,7 @@ from builders import with_entries
 from click.testing import CliRunner
 from sharded import BAD, NAMES, SINGLE, assembled, documents, made, plugins, shards, timeless
 
-from edit_harness import UsageError, durable
+from edit_harness import UsageError, files
 from edit_harness.cli import main
 from edit_harness.errors import RunFolderError
 from edit_harness.folder import manifests
@@ -57,7 +57,7 @@ def changed(folder, **fields):
     """Change what a shard's manifest says of it, with a digest that fits."""
     folder = RunFolder(folder)
     said = as_json(folder.manifest())
-    data = durable.sealed({**said, "shard": {**said["shard"], **fields}})
+    data = files.sealed({**said, "shard": {**said["shard"], **fields}})
     (folder.path / "manifest.json").write_bytes(data)
 
 

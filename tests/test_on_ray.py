@@ -179,7 +179,7 @@ def test_a_bug_is_said_as_one(pair):
 
 WAITS = """
 import sys, time
-from edit_harness import signals
+from edit_harness.shell import signals
 from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
 
 def sleeping(number):

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from edit_harness import ModelSource, ResourceError, UsageError
 from edit_harness.cli import main
+from edit_harness.files import locked
 from edit_harness.loading.loading import load
 from edit_harness.loading.placing import remove_left
-from edit_harness.lock import held
 from edit_harness.testing import tiny_model
 
 MAP = {
@@ -110,7 +110,7 @@ def test_folders_that_dead_processes_left_are_removed(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "weights.dat").write_bytes(b"0")
     (tmp_path / "dead" / "lock").touch()
-    with held(tmp_path / "alive", ""):
+    with locked(tmp_path / "alive", ""):
         remove_left(tmp_path)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "another's"]
 

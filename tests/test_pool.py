@@ -11,7 +11,6 @@ from builders import with_entries
 from local_workers import POISON, Leaking, Mortal, Poison, Processes, Some, Together
 from saboteurs import Honest
 
-from edit_harness.encoding import dumps
 from edit_harness.errors import (
     CaseError,
     DataError,
@@ -21,6 +20,7 @@ from edit_harness.errors import (
     RunFolderError,
     Terminated,
 )
+from edit_harness.files import dumps
 from edit_harness.folder.manifests import as_json
 from edit_harness.interfaces import ModelSource, Regime
 from edit_harness.registry.registry import Plugins

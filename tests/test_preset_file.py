@@ -7,7 +7,7 @@ import pytest
 from builders import MANIFEST, with_entries
 from msgspec import structs
 
-from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, durable
+from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, files
 from edit_harness.folder.manifests import as_json
 from edit_harness.run.tuning import among, mark, tuning
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel, read, typed
@@ -78,7 +78,7 @@ def test_cases_are_known_again_by_their_facts():
     assert among(MARKS, [replace(same, problem="no use")]) == []
     kept = entry(TUNED, CASES)
     assert (kept.tested, kept.cases, kept.fields) == (2, 2, ["layer"])
-    assert kept.cases_sha256 == durable.digest(TUNED.cases)
+    assert kept.cases_sha256 == files.digest(TUNED.cases)
 
 
 def told(now, before=None, cases=CASES):
@@ -110,7 +110,7 @@ def test_two_presets_of_equal_fields_are_both_told_of():
 
 
 def broken(**changes):
-    return durable.sealed({**as_json(TUNED), **changes}).decode()
+    return files.sealed({**as_json(TUNED), **changes}).decode()
 
 
 def tampered(**changes):

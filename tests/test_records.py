@@ -7,7 +7,8 @@ import pytest
 from builders import IDENTITY, MANIFEST, with_entries
 
 from edit_harness import Distribution, Divergence, ResourceError, RunFolderError, Scores, Text
-from edit_harness.encoding import decode_answer, encode_answer, finite
+from edit_harness.files import finite
+from edit_harness.folder.encoding import decode_answer, encode_answer
 from edit_harness.folder.log import encoded
 from edit_harness.folder.manifests import fingerprint
 from edit_harness.folder.records import Record, RunFolder, columns

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from edit_harness import Preset
-from edit_harness.encoding import decode_answer, dumps
+from edit_harness.files import dumps
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.leaderboard.replay import distance, strange

@@ -11,8 +11,8 @@ import torch
 
 from edit_harness import Case, Choose, DataError, Drift, Editor, Metric, PluginError, Probe, Request
 from edit_harness.edits import Edit, LowRank
-from edit_harness.encoding import decode_answer
 from edit_harness.errors import LeakError
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.interfaces import Regime
 from edit_harness.model.model import Model
 from edit_harness.run.before import Before

@@ -10,8 +10,8 @@ from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from edit_harness import Case, Choose, Probe, Request
-from edit_harness.encoding import decode_answer
 from edit_harness.errors import LeakError
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.interfaces import ModelSource, Task
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, runner

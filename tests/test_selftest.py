@@ -7,7 +7,7 @@ import torch
 from test_runner import CASES
 
 from edit_harness import DataError
-from edit_harness.cases import Divergence, Scores
+from edit_harness.data import Divergence, Scores
 from edit_harness.errors import HarnessError
 from edit_harness.model.batch import padded
 from edit_harness.run import selftest

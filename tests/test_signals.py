@@ -11,7 +11,7 @@ import pytest
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 STUBBORN = """
 import signal, time
-from edit_harness import signals
+from edit_harness.shell import signals
 signals.install()
 try:
     print("ready", flush=True)
@@ -24,7 +24,7 @@ finally:
 
 HELD = """
 import os, signal, sys
-from edit_harness import signals
+
 from edit_harness.errors import Terminated
 signals.install()
 try:

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from edit_harness.significance import (
+from edit_harness_plugins.significance import (
     McNemar,
     TTest,
     benjamini_hochberg,

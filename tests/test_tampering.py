@@ -9,8 +9,8 @@ import pytest
 from bundles import CASES, archive_of, honest, line, plugins, report
 
 import edit_harness as eh
-from edit_harness.cases import Scores
-from edit_harness.encoding import dumps
+from edit_harness.data import Scores
+from edit_harness.files import dumps
 from edit_harness.registry.settings import settings
 from edit_harness.run import asking
 from edit_harness.run.assembly import make_editor

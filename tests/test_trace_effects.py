@@ -9,7 +9,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from edit_harness import stats
-from edit_harness.encoding import finite
+from edit_harness.files import finite
 from edit_harness.model.tokens import Continuation
 from edit_harness_plugins.commands.studies.trace import effects
 from edit_harness_plugins.commands.studies.trace.effects import (

@@ -11,9 +11,9 @@ from bundles import CASES, archive_of, honest, plugins
 from click.testing import CliRunner
 
 from edit_harness import Case, Choose, Probe, Regime, Request
-from edit_harness.cases import unchanged
 from edit_harness.cli import main
-from edit_harness.encoding import decode_answer
+from edit_harness.folder.answers import unchanged
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.manifests import TaskInfo
 from edit_harness.folder.records import Record
 from edit_harness.registry.settings import defaults

@@ -1,6 +1,6 @@
 """Counts with their nouns."""
 
-from edit_harness.wording import counted
+from edit_harness.errors import counted
 
 
 def test_one_is_no_plural():

@@ -1,7 +1,7 @@
 """How much there is to do in a step."""
 
 from edit_harness import Case, Choose, Drift, Generate, Probe, Request
-from edit_harness.cases import Examined
+from edit_harness.data import Examined
 from edit_harness.interfaces import Control, Regime
 from edit_harness.run import workload
 from edit_harness.run.plan import steps

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..cases import Visit
-from ..encoding import dumps
+from ..data import Visit
 from ..errors import HarnessError, ResourceError
+from ..files import dumps
 from .records import STATUSES, Record, RunFolder
 
 EVERY = 100

@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .. import durable
-from ..cases import Case
-from ..encoding import dumps, encode_case
-from ..errors import ResourceError, RunFolderError
-from ..wording import counted
+from .. import files
+from ..data import Case
+from ..errors import ResourceError, RunFolderError, counted
+from ..files import dumps
+from ..folder.encoding import encode_case
 from . import log
 from .manifests import AGAIN, Manifest, as_json, decoded, fingerprint
 from .stored import Cases
@@ -68,7 +68,7 @@ class Documents:
         """Return the cases of the run, in their order. Raises `RunFolderError`."""
         if not self._cases.exists():
             raise RunFolderError(f"{self.path} has no {self._cases.name}", AGAIN)
-        if self._stored_digest() != durable.digest_of(self._cases):
+        if self._stored_digest() != files.sha256_of(self._cases):
             raise RunFolderError(f"{self._cases} was changed after it was written", AGAIN)
         return Cases(self._cases, AGAIN)
 
@@ -77,7 +77,7 @@ class Documents:
         manifest = self.manifest()
         if manifest is None or manifest.cases != list(ids) or not self._cases.exists():
             return False
-        return manifest.cases_sha256 == durable.digest_of(self._cases)
+        return manifest.cases_sha256 == files.sha256_of(self._cases)
 
     @property
     def size_of_results(self) -> int:
@@ -98,7 +98,7 @@ class Documents:
         if manifest and manifest.cases:
             if not self._cases.exists():
                 yield f"{self._cases.name} was missing: it was written again"
-            elif manifest.cases_sha256 != durable.digest_of(self._cases):
+            elif manifest.cases_sha256 != files.sha256_of(self._cases):
                 yield f"{self._cases.name} was changed after it was written: it was written again"
         elif size and not (manifest or aside.exists()):
             yield "manifest.json was missing: it was written again"
@@ -113,11 +113,11 @@ class Documents:
         """Put the manifest into place, with the fingerprint and the digest of the cases."""
         digest = self._cases_digest or manifest.cases_sha256 or self._stored_digest()
         own = {"fingerprint": fingerprint(manifest.identity), "cases_sha256": digest}
-        self._put("manifest.json", durable.sealed(as_json(manifest) | own))
+        self._put("manifest.json", files.sealed(as_json(manifest) | own))
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Put the results into place, with the digest of the rows that they are of."""
-        self._put("results.json", durable.sealed({**results, "samples": self._rows()}))
+        self._put("results.json", files.sealed({**results, "samples": self._rows()}))
 
     def write_cases(self, cases: Iterable[Case]) -> None:
         """Put the cases into place, so that the numbers can be had without their task.
@@ -140,7 +140,7 @@ class Documents:
         if not self.samples.exists():
             return {"sha256": hashlib.sha256().hexdigest(), "bytes": 0}
         size = self.samples.stat().st_size
-        return {"sha256": durable.digest_of(self.samples), "bytes": size}
+        return {"sha256": files.sha256_of(self.samples), "bytes": size}
 
     def _document(self, name: str, remedy: str) -> dict[str, Any]:
         path = self.path / name
@@ -151,14 +151,14 @@ class Documents:
         except OSError as error:
             raise ResourceError(f"{path} cannot be read: {error.strerror}") from None
         try:
-            return durable.unsealed(data)
+            return files.unsealed(data)
         except ValueError as error:
             _check_version(path, data)
             raise RunFolderError(f"{path} is damaged: {error}", remedy) from None
 
     def _put(self, name: str, data: bytes) -> None:
         try:
-            durable.put(self.path / name, data)
+            files.put(self.path / name, data)
         except OSError as error:
             raise unwritable(self.path / name, error) from None
 
@@ -174,7 +174,7 @@ def unwritable(path: Path, error: OSError) -> ResourceError:
 def _check_version(path: Path, data: bytes) -> None:
     """Raise `RunFolderError` if a manifest is of another version of the format."""
     try:
-        version = durable.strict(data)["identity"]["schema"]
+        version = files.strict(data)["identity"]["schema"]
     except (ValueError, TypeError, KeyError):
         return
     if isinstance(version, int) and version != log.VERSION:

@@ -19,9 +19,9 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any, NamedTuple, NoReturn
 
-from .. import durable
-from ..encoding import dumps
+from .. import files
 from ..errors import ResourceError, RunFolderError, UsageError
+from ..files import dumps
 
 VERSION = 4
 POLICIES = ("row", "batch", "none")
@@ -48,7 +48,7 @@ class Line(NamedTuple):
     @property
     def row(self) -> dict[str, Any]:
         """What it says. Raises `ValueError` for what is no JSON, though its checksum fits."""
-        return dict(durable.strict(self.data))
+        return dict(files.strict(self.data))
 
 
 @dataclass
@@ -150,7 +150,7 @@ def _why(bad: bytes) -> str:
 def _check_version(path: Path, line: bytes) -> None:
     """Raise `RunFolderError` if a line is one of the time before there were checksums."""
     try:
-        row = durable.strict(line)
+        row = files.strict(line)
     except ValueError:
         return
     version = row.get("v") if isinstance(row, dict) and "crc" not in row else None
@@ -213,7 +213,7 @@ class Log:
                 os.fsync(descriptor)
                 self.notes.append(f"removed {end.torn} bytes of an unfinished row")
             if new:
-                durable.sync_folder(self.path.parent)
+                files.sync_folder(self.path.parent)
         except BaseException:
             os.close(descriptor)
             raise
@@ -222,14 +222,14 @@ class Log:
     def _put_aside(self, end: End) -> None:
         with open(self.path, "rb") as file:
             file.seek(end.size)
-            durable.put(self.path.with_suffix(".torn"), file.read())
+            files.put(self.path.with_suffix(".torn"), file.read())
 
     def append(self, row: Mapping[str, Any]) -> int:
         """Write a row, and return its number; then it is kept."""
         self._check()
         line = encoded(self.seq, self.mark, row)
         try:
-            durable.write(self._descriptor, line)
+            files.write(self._descriptor, line)
         except BaseException as error:
             self._cut_back()
             if isinstance(error, OSError):

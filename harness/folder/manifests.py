@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, structs, to_builtins
 
-from .. import durable
+from .. import files
 from ..errors import UsageError
 from ..interfaces import Regime
 
@@ -217,7 +217,7 @@ def as_json(said: Struct) -> dict[str, Any]:
 
 def fingerprint(identity: Identity) -> str:
     """Return a SHA-256 over what the numbers of a run depend on."""
-    return durable.digest(as_json(identity))
+    return files.digest(as_json(identity))
 
 
 def decoded(data: Any, kind: type[Typed]) -> Typed:

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 from msgspec import convert, structs
 
-from .. import durable, lock
-from ..cases import Case, Visit
-from ..encoding import dumps
-from ..errors import RunFolderError, UsageError
-from ..wording import counted
+from .. import files
+from ..data import Case, Visit
+from ..errors import RunFolderError, UsageError, counted
+from ..files import dumps
 from . import log
 from .diary import Diary
 from .documents import Documents, unwritable
@@ -63,7 +62,7 @@ class Record:
     attempt: int = 1
     """The number of the try, where failed cases were run again."""
     before: Sequence[Any] = ()
-    """Raw answers of the case's probes, as `edit_harness.encoding.encode_answer` gives them.
+    """Raw answers of the case's probes, as `edit_harness.folder.encoding.encode_answer` gives them.
 
     Of a record that was read, those without verdicts lie in the file until they are looked at.
     """
@@ -71,7 +70,7 @@ class Record:
     edit: Mapping[str, Any] = field(default_factory=dict)
     """The editor's diagnostics."""
     noop: bool = False
-    """Whether the edit changed none of the answers: see `edit_harness.cases.unchanged`."""
+    """Whether the edit changed none of the answers: see `edit_harness.folder.answers.unchanged`."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
 
@@ -242,7 +241,7 @@ class RunFolder(Documents):
         folder = cls(path, mark)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            durable.sync_folder(path.parent)
+            files.sync_folder(path.parent)
         except OSError as error:
             raise unwritable(path, error) from None
         known = None if folder._damage() else folder.manifest()
@@ -310,7 +309,7 @@ class RunFolder(Documents):
         A row that was cut off by an interruption is removed. ``instead`` is what to do if another
         process writes into it.
         """
-        with lock.held(self.path, instead) as notes:
+        with files.locked(self.path, instead) as notes:
             aside = list(self._put_aside()) if self._mark else []
             samples = Log(self.samples, self.mark)
             try:

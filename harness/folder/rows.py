@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from ..cases import Visit
+from ..data import Visit
 
 
 class Visited(Protocol):

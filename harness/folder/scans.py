@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..cases import Visit
+from ..data import Visit
 from ..errors import RunFolderError
 from .columns import Values
 from .log import Line

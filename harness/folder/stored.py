@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
-from .. import durable
-from ..cases import Case, Visit
-from ..encoding import decode_case
+from .. import files
+from ..data import Case, Visit
 from ..errors import DataError, RunFolderError
+from ..folder.encoding import decode_case
 from . import log
 
 T = TypeVar("T")
@@ -177,7 +177,7 @@ def _checked(row: Any, part: bytes) -> dict[str, Any] | None:
 
 def _alone(part: bytes) -> dict[str, Any] | None:
     try:
-        row = durable.strict(part)
+        row = files.strict(part)
     except ValueError:
         return None
     return row if isinstance(row, dict) and list(row) == TAIL else None
@@ -218,7 +218,7 @@ class Cases(Lazy[Case]):
 
     def _decoded(self, line: bytes) -> Case:
         try:
-            return decode_case(durable.strict(line))
+            return decode_case(files.strict(line))
         except (ValueError, TypeError, AttributeError, KeyError, DataError):
             raise self._error() from None
 

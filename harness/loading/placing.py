@@ -23,8 +23,7 @@ from filelock import FileLock
 from torch import nn
 
 from ..errors import ResourceError, UsageError
-from ..files import cache_folder
-from ..lock import held
+from ..files import cache_folder, locked
 from ..model import offloading
 
 Place: TypeAlias = int | str
@@ -58,7 +57,7 @@ class Placement:
                 place.mkdir(parents=True, exist_ok=True)
                 remove_left(place)
                 folder = stack.enter_context(TemporaryDirectory(dir=place))
-                stack.enter_context(held(Path(folder), "name another: EDIT_HARNESS_CACHE"))
+                stack.enter_context(locked(Path(folder), "name another: EDIT_HARNESS_CACHE"))
             except OSError as error:
                 raise ResourceError(
                     f"{place} cannot be written: {error.strerror}", "set EDIT_HARNESS_CACHE"

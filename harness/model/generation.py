@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..cases import Generate, Query, Text
+from ..data import Generate, Query, Text
 from ..edits import UNEDITED, Edit
 from .batch import padded
 from .packing import same

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..allowance import Expired
 from ..edits import Adaptor, Edit, Rows
-from ..errors import HarnessError, PluginError
+from ..errors import Expired, HarnessError, PluginError
 from ..registry.guard import blamed, named
 from .offloading import executing_on
 

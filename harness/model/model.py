@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ..cases import Answer, Query, Request
+from ..data import Answer, Query, Request
 from ..edits import UNEDITED, Adaptor, Edit
 from ..errors import PluginError
 from ..files import cache_folder

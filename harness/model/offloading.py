@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import PluginError
-from ..wording import counted
+from ..errors import PluginError, counted
 
 if TYPE_CHECKING:
     from .architectures import Architecture

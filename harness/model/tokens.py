@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
 
-from ..allowance import Allowance, Expired
-from ..cases import Request
-from ..errors import DataError, UsageError
+from ..data import Request
+from ..errors import DataError, Expired, UsageError
+from ..registry.allowance import Allowance
 from ..registry.guard import said
 
 FactToken: TypeAlias = Literal["subject_first", "subject_last", "subject_first_after_last", "last"]

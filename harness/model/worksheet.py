@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from ..cases import (
+from ..data import (
     Answer,
     Choose,
     Distribution,

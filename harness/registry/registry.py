@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import pluggy
 
 from .. import hookspecs
-from ..errors import PluginError, UsageError
-from ..escapes import printable
+from ..errors import PluginError, UsageError, printable
 from . import guard, selection, sources
 from .kinds import KINDS, check_class
 from .packages import Package, file_of

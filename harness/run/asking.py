@@ -11,13 +11,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from ..allowance import Allowance
-from ..cases import Answer, Answers, Case, Divergence, Examined, Scores, is_finite, unchanged
-from ..encoding import encode_answer
+from ..data import Answer, Answers, Case, Divergence, Examined, Scores, is_finite
 from ..errors import DataError, HarnessError, LeakError
+from ..folder.answers import unchanged
+from ..folder.encoding import encode_answer
 from ..folder.records import OK, Record
 from ..interfaces import Editor, Judge, Metric
 from ..registry import guard as process
+from ..registry.allowance import Allowance
 from ..registry.guard import PASSING
 from . import failures
 from .before import Before

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import torch
 
-from ..cases import Case, Query
-from ..errors import DataError, HarnessError, PluginError, UsageError
+from ..data import Case, Query
+from ..errors import DataError, HarnessError, PluginError, UsageError, counted
 from ..folder.records import cases_digest
 from ..interfaces import Editor, ModelSource, Task
 from ..loading import loading
@@ -30,7 +30,6 @@ from ..registry.settings import (
     source_of,
     typed,
 )
-from ..wording import counted
 from .control import is_control
 
 MOST_CASES = 5_000_000

@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from ..cases import Answer, Case, Examined, Generate, Graded, is_finite
+from ..data import Answer, Case, Examined, Generate, Graded, is_finite
 from ..edits import UNEDITED, Edit
-from ..encoding import decode_answer, dumps, encode_answer
-from ..files import replacing
+from ..files import dumps, replacing
+from ..folder.encoding import decode_answer, encode_answer
 from ..model.base import Base
 from ..model.digests import of_config
 from ..model.model import Model

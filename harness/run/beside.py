@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import structs
 
-from ..allowance import Allowance
-from ..cases import Case, Visit
-from ..errors import LeakError, RunFolderError
+from ..data import Case, Visit
+from ..errors import LeakError, RunFolderError, counted
 from ..files import cache_folder
 from ..folder import manifests
 from ..folder.manifests import Asked, Segment
 from ..folder.records import OK, Record, RunFolder
 from ..model.model import Model
-from ..wording import counted
+from ..registry.allowance import Allowance
 from . import runner, selfcheck, selftest
 from .asking import failed
 from .before import Before

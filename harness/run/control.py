@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..cases import Case, Choose, Probe, Query, Scores
-from ..encoding import decode_answer
+from ..data import Case, Choose, Probe, Query, Scores
+from ..folder.encoding import decode_answer
 from ..interfaces import ModelSource
 
 PREFIX = "control:"

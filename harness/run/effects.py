@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .. import stats
-from ..cases import Graded, Marks, Scores
-from ..encoding import decode_answer
+from ..data import Graded, Marks, Scores
+from ..errors import counted
+from ..folder.encoding import decode_answer
 from ..stats import Estimate
-from ..wording import counted
 
 SIDES = ("before", "after")
 ENOUGH = 5

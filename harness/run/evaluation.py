@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from msgspec import UNSET, structs
 
-from ..cases import Answer, Case, Examined, Visit
-from ..encoding import decode_answer
-from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
+from ..data import Answer, Case, Examined, Visit
+from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError, counted
 from ..folder import accounts, records
+from ..folder.encoding import decode_answer
 from ..folder.manifests import (
     ControlId,
     EditorId,
@@ -45,7 +45,6 @@ from ..model.model import Model
 from ..registry.packages import Package
 from ..registry.registry import Plugins
 from ..registry.settings import Named, described, make_judge, make_metrics, provenance, settings
-from ..wording import counted
 from . import beside, control, examining, judging, plan, precision, runner, shares
 from .assembly import Benchmark, make_editor
 from .beside import Care, Rows, Turn

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..cases import Case, Examined, Graded, Request
+from ..data import Case, Examined, Graded, Request
 from ..edits import Edit
 from ..errors import PluginError
 from ..model.model import Model

@@ -6,8 +6,7 @@ import gc
 
 import torch
 
-from ..allowance import Expired
-from ..errors import PluginError
+from ..errors import Expired, PluginError
 from ..model.tokens import TooLongError
 from ..registry.guard import said
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from ..cases import Answers, Case, Reply, Text, Verdict
+from ..data import Answers, Case, Reply, Text, Verdict
 from ..errors import DataError, HarnessError, UsageError
 from ..interfaces import Judge
 from ..registry.guard import PASSING, said

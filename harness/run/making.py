@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from ..allowance import Allowance, Expired
 from ..edits import UNEDITED, Edit
-from ..encoding import dumps
+from ..errors import Expired, counted
+from ..files import dumps
 from ..interfaces import Editor
 from ..model.model import Model
 from ..registry import guard as process
+from ..registry.allowance import Allowance
 from ..registry.guard import PASSING, said
-from ..wording import counted
 from . import failures
 from .failures import NoEditError
 from .plan import Step

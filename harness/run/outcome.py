@@ -21,9 +21,10 @@ from msgspec import structs
 from rich.console import RenderableType
 
 from .. import stats
-from ..cases import Answers, Case, Text
-from ..encoding import decode_answer, finite
-from ..errors import DataError, PluginError, RunFolderError
+from ..data import Answers, Case, Text
+from ..errors import DataError, PluginError, RunFolderError, counted
+from ..files import finite
+from ..folder.encoding import decode_answer
 from ..folder.manifests import JudgeId, Manifest
 from ..folder.records import INVALID, OK, Record, RunFolder
 from ..folder.stored import ById, Cases, Chosen
@@ -31,7 +32,6 @@ from ..folder.tables import Table
 from ..interfaces import Measure, Metric, Regime
 from ..registry.guard import blamed, named
 from ..stats import Estimate
-from ..wording import counted
 from . import control, effects, plan, report
 from .doubts import doubts
 from .effects import Effect, Seen

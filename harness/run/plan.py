@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..cases import Case, Request, Visit
+from ..data import Case, Request, Visit
 from ..interfaces import Regime
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from ..cases import Case, Distribution, NextToken
+from ..data import Case, Distribution, NextToken
 from ..edits import UNEDITED
 from ..folder.manifests import Preview
 from ..model.model import Model

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ..errors import counted
 from ..folder.manifests import Asked, software
-from ..wording import counted
 from .control import COLLAPSE
 from .effects import ENOUGH as MODELS
 from .outcome import UNPARSED, Run

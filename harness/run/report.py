@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..interfaces import Measure
+from ..shell.terminal import Terminal, plain
 from ..stats import Estimate
-from ..terminal import Terminal, plain
 from .effects import Effect
 
 CELL = 10

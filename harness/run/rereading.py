@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from ..cases import Answers
-from ..encoding import decode_answer
+from ..data import Answers
 from ..errors import PluginError
+from ..folder.encoding import decode_answer
 from ..folder.manifests import Manifest
 from ..folder.records import INVALID, Record, RunFolder
 from ..hookspecs import DISTRIBUTION

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..allowance import Allowance
-from ..cases import Case, Examined, Visit
+from ..data import Case, Examined, Visit
 from ..edits import UNEDITED, Edit
 from ..errors import LeakError, ResourceError
 from ..folder.records import Record
 from ..interfaces import Editor, Judge, Metric
 from ..model.model import Model
+from ..registry.allowance import Allowance
 from .asking import Asker, failed
 from .before import Before
 from .control import PREFIX, is_control

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..cases import Answer, Case, Text
-from ..encoding import decode_answer
+from ..data import Answer, Case, Text
 from ..errors import PluginError
+from ..folder.encoding import decode_answer
 from ..folder.records import Record
 from ..interfaces import Regime
 from . import plan, runner

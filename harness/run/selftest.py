@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..cases import Answer, Case, Distribution, Divergence, Generate, NextToken, Scores
+from ..data import Answer, Case, Distribution, Divergence, Generate, NextToken, Scores
 from ..edits import UNEDITED, Edit
 from ..errors import DataError, HarnessError, PluginError
 from ..model.batch import padded

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
-from ..wording import counted
+from ..errors import UsageError, counted
 from . import workload
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 The command line, the Python interface, points of a sweep, legs of a table and orders of workers are all
 made of these, and a setting is written here once: commands have an option for every field made by
-`edit_harness.options.flag`. How a run is carried out (device, executor, failures) is no part of it.
+`edit_harness.shell.options.flag`. How a run is carried out (device, executor, failures) is no part of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 
 from ..folder.manifests import Tuning
 from ..interfaces import Control, Editor, Regime, Task
-from ..options import flag
+from ..shell.options import flag
 from .shares import Share
 
 

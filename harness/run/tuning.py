@@ -11,8 +11,8 @@ from typing import cast
 
 from msgspec import structs
 
-from .. import durable
-from ..cases import Case
+from .. import files
+from ..data import Case
 from ..folder.manifests import Manifest, Tuning
 
 MARK = 16
@@ -52,4 +52,4 @@ def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:
 
 def mark(case: Case) -> str:
     """Return what identifies a case's facts, in every task that has them."""
-    return str(durable.digest([asdict(request) for request in case.requests]))[:MARK]
+    return str(files.digest([asdict(request) for request in case.requests]))[:MARK]

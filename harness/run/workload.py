@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..cases import Case, Choose, Examined, Generate, Query
+from ..data import Case, Choose, Examined, Generate, Query
 
 if TYPE_CHECKING:
     from .plan import Step

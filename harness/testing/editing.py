@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from ..cases import (
+from ..data import (  # fmt: skip
     Answer,
     Case,
     Choose,
@@ -23,7 +23,7 @@ from ..cases import (
     Query,
     Request,
     Scores,
-)  # fmt: skip
+)
 from ..edits import Edit
 from ..folder.records import OK, Record
 from ..interfaces import Editor, Regime

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ..cases import Choose, is_finite
+from ..data import Choose, is_finite
 from ..edits import Edit
 from ..errors import PluginError
 from ..folder.records import OK

@@ -14,7 +14,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from ..cases import Key, Reply, Verdict
+from ..data import Key, Reply, Verdict
 from ..errors import HarnessError
 from ..interfaces import Judge
 from ..registry import guard

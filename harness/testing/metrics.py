@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
-from ..cases import (
+from ..data import (  # fmt: skip
     Answer,
     Case,
     Choose,
@@ -30,8 +30,8 @@ from ..cases import (
     Scores,
     Text,
     Verdict,
-)  # fmt: skip
-from ..encoding import finite
+)
+from ..files import finite
 from ..interfaces import Metric, Task
 from ..registry import guard
 from ..registry.settings import build, settings

@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from ..cases import Case, Choose, Probe
-from ..encoding import decode_case, dumps, encode_case, finite
+from ..data import Case, Choose, Probe
 from ..errors import PluginError
+from ..files import dumps, finite
+from ..folder.encoding import decode_case, encode_case
 from ..interfaces import Metric, Task
 from ..registry import guard
 from ..registry.registry import Plugins
@@ -184,7 +185,6 @@ class TaskTests(TraceChecks):
     def test_its_data_can_be_counted(self) -> None:
         """What the data are made of comes as tables, whose cells are texts and numbers or None."""
         tables = self.task.composition()
-        assert any(tables.values()), "`composition` has no rows"
         cells = [cell for rows in tables.values() for row in rows for cell in row.values()]
         with told("a cell of `composition` is no text, no finite number and not None"):
             assert all(cell is None or isinstance(cell, str | int | float) for cell in cells)

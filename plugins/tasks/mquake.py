@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Probe, Request
-from edit_harness.cases import SUBJECT
-from edit_harness.composition import Row
+from edit_harness.data import SUBJECT
 from edit_harness.files import Remote
+from edit_harness_plugins.composition import Row, of_cases
 
 from ._files import records as reading
 from ._files import shots
@@ -113,7 +113,7 @@ class MQuAKE(GivenFileTask):
             {"hops": hops, "edits": edits, "instances": counts[hops, edits]}
             for hops, edits in sorted(counts)
         ]
-        return {"chains": rows, **super().composition()}
+        return {"chains": rows, **of_cases(self.cases())}
 
     @cached_property
     def _shots(self) -> shots.Shots:

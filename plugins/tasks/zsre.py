@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from edit_harness import Case, Choose, DataError, Probe, Request
-from edit_harness.cases import SUBJECT
-from edit_harness.composition import Row, counted
+from edit_harness.data import SUBJECT
+from edit_harness_plugins.composition import Row, counted, of_cases
 
 from ._files import records as reading
 from ._files.published import FileTask, Published, hosted, unusable
@@ -75,7 +75,7 @@ class ZsRE(FileTask):
             counted(what, [list(texts(record)) for record in records], "record")
             for what, texts in ITEMS.items()
         ]
-        return {"what records have": rows, **super().composition()}
+        return {"what records have": rows, **of_cases(self.cases())}
 
     def _wrong(self, record: Record) -> Iterator[Problem]:
         """Say what keeps a record from becoming a case."""

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from judge_server import blocks, judged, outside
 
 from edit_harness import Case, Generate, Key, PluginError, Probe, Reply, Verdict
-from edit_harness.encoding import decode_case, dumps, encode_case
+from edit_harness.files import dumps
+from edit_harness.folder.encoding import decode_case, encode_case
 from edit_harness_plugins.judges.model.dialogue import (
     TRIES,
     Answer,

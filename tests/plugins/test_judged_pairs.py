@@ -8,7 +8,7 @@ from judge_server import blocks, serving
 from test_judge_questions import ABOUT, ASPECTS
 
 import edit_harness as eh
-from edit_harness.encoding import decode_answer
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.testing.tiny import tiny_model
 
 

@@ -13,8 +13,8 @@ from transformers import AutoModelForCausalLM
 
 import edit_harness as eh
 from edit_harness import DataError, UsageError
-from edit_harness.cases import Examined
 from edit_harness.cli import main
+from edit_harness.data import Examined
 from edit_harness.edits import UNEDITED
 from edit_harness.registry.guard import left_alone
 from edit_harness.run.examining import examine
@@ -86,7 +86,7 @@ def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_
 
 def test_what_its_marks_come_to_is_what_it_says(own, model):
     """Means, perplexities and bits over all documents, computed here from the values of each."""
-    from edit_harness.encoding import encode_answer
+    from edit_harness.folder.encoding import encode_answer
     from edit_harness.run.effects import Seen, effects
 
     expected = theirs(loaded("own_facts", own, model)._lm, own)["results"]

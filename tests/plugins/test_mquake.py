@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import edit_harness as eh
 from edit_harness import Case, Choose, DataError, Key, ModelSource, Probe, Regime, Request, Text
-from edit_harness.cases import Verdict
+from edit_harness.data import Verdict
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.judges.match import Match
 from edit_harness_plugins.metrics.verdicts.hops import MultiHop

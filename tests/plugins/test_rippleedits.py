@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import edit_harness as eh
 from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Probe, Request, Text
-from edit_harness.cases import Verdict
+from edit_harness.data import Verdict
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.metrics.verdicts.ripples import Ripple
 from edit_harness_plugins.models.pocket import FILES

@@ -14,7 +14,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any, TypeAlias
 
-from edit_harness.significance import one_sample
+from edit_harness_plugins.significance import one_sample
 
 from .blinded import SAYS_NEW, YES, Form, Item
 

@@ -11,9 +11,10 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edit_harness.cases import Key, Text, Verdict
-from edit_harness.encoding import decode_answer, dumps
+from edit_harness.data import Key, Text, Verdict
 from edit_harness.errors import DataError
+from edit_harness.files import dumps
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.records import OK, Record
 from edit_harness.run.outcome import Run
 

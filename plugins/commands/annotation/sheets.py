@@ -22,9 +22,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from edit_harness.encoding import dumps
 from edit_harness.errors import DataError, UsageError
-from edit_harness.files import replacing
+from edit_harness.files import dumps, replacing
 from edit_harness.folder.manifests import fingerprint
 from edit_harness.run.outcome import Run
 

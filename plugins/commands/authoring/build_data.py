@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from edit_harness.cases import Choose, Scores
+from edit_harness.data import Choose, Scores
 from edit_harness.errors import DataError, HarnessError, UsageError
 from edit_harness.files import set_aside
-from edit_harness.options import SETTINGS, debug, settings, taken, takes, with_plugins
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
-from edit_harness.terminal import Terminal
+from edit_harness.shell.options import SETTINGS, debug, settings, taken, takes, with_plugins
+from edit_harness.shell.terminal import Terminal
 
 from ..run.flags import LoadingFlags
 from . import Builder, Knows, Material

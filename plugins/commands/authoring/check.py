@@ -21,11 +21,11 @@ import click
 from rich.table import Table
 
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.options import SETTINGS, as_json, debug, with_selection
 from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import suggestion
 from edit_harness.registry.selection import FILES, FOLDERS, found, left_out
-from edit_harness.terminal import Terminal, plain
+from edit_harness.shell.options import SETTINGS, as_json, debug, with_selection
+from edit_harness.shell.terminal import Terminal, plain
 
 FAILED = 6
 """The exit code of a package that does not conform, or of which something was not tried."""

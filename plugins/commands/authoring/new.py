@@ -18,9 +18,9 @@ from packaging.version import Version
 
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.hookspecs import API, DISTRIBUTION
-from edit_harness.options import debug, with_plugins
 from edit_harness.registry.registry import TAKEN, Plugins
-from edit_harness.terminal import Terminal
+from edit_harness.shell.options import debug, with_plugins
+from edit_harness.shell.terminal import Terminal
 
 TEMPLATES = Path(__file__).with_name("scaffold")
 SUFFIX = ".tmpl"

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from edit_harness.options import SETTINGS, debug, many, takes, with_plugins
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec
+from edit_harness.shell.options import SETTINGS, debug, many, takes, with_plugins
 
 from ..run.flags import editing_flags
 

@@ -18,11 +18,12 @@ from rich.table import Table
 
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Task
-from edit_harness.options import as_json, debug, settings, with_plugins
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Component, Plugins, suggestion
 from edit_harness.registry.settings import check_recordable, defaults, make_task, source_of
-from edit_harness.terminal import Terminal, plain
+from edit_harness.shell.options import as_json, debug, settings, with_plugins
+from edit_harness.shell.terminal import Terminal, plain
+from edit_harness_plugins.composition import of_cases
 
 Content = dict[str, Any]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -221,7 +222,7 @@ def composed(
         )
     task = make_task(plugins, name, settings, source_of(plugins, model), seed=0).value
     with blamed(f"{named('task', name, task)} failed to count its data", task):
-        return task, task.composition()
+        return task, task.composition() or of_cases(task.cases())
 
 
 def show_composition(

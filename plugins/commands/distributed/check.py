@@ -13,12 +13,11 @@ from typing import Any
 import click
 from rich.table import Table
 
-from edit_harness.errors import PluginError, UsageError
-from edit_harness.options import SETTINGS, as_json, debug, settings, with_plugins
+from edit_harness.errors import PluginError, UsageError, counted
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_executor
-from edit_harness.terminal import Terminal
-from edit_harness.wording import counted
+from edit_harness.shell.options import SETTINGS, as_json, debug, settings, with_plugins
+from edit_harness.shell.terminal import Terminal
 
 Answer = Mapping[str, Any]
 """What a process has: see `surroundings` in `worker`; or a ``problem``."""

@@ -17,19 +17,18 @@ import click
 import numpy as np
 from msgspec import UNSET, structs
 
-from edit_harness.cases import Case, Visit
-from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.data import Case, Visit
+from edit_harness.errors import RunFolderError, UsageError, counted
 from edit_harness.folder import accounts, manifests, records
 from edit_harness.folder.changes import identities, short
 from edit_harness.folder.manifests import Manifest, ShardInfo
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.folder.tables import Table
-from edit_harness.options import SETTINGS, as_json, debug, with_plugins
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
 from edit_harness.run.shares import Share
-from edit_harness.wording import counted
+from edit_harness.shell.options import SETTINGS, as_json, debug, with_plugins
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"
 ANEW = "run the shards anew, with --new"

@@ -21,12 +21,11 @@ from itertools import count
 from math import ceil
 from typing import Annotated, Any
 
-from edit_harness import signals
-from edit_harness.errors import HarnessError, ResourceError, UsageError
+from edit_harness.errors import HarnessError, ResourceError, UsageError, counted
 from edit_harness.registry.guard import said
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import Bounds, Natural, Positive
-from edit_harness.wording import counted
+from edit_harness.shell import signals
 
 from .pool import WorkerExecutor
 from .worker import Batch, Died, Event, Failed, Order, Worker, surroundings

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 import torch
 
-from edit_harness.cases import Visit
-from edit_harness.errors import DataError, PluginError, ResourceError, UsageError
+from edit_harness.data import Visit
+from edit_harness.errors import DataError, PluginError, ResourceError, UsageError, counted
 from edit_harness.folder.changes import identities, short
 from edit_harness.folder.manifests import Identity, software
 from edit_harness.interfaces import Executor
@@ -28,7 +28,6 @@ from edit_harness.run import runner
 from edit_harness.run.asking import failed
 from edit_harness.run.beside import Care, Keeping, Rows, Turn, of_no_use
 from edit_harness.run.evaluation import Evaluation, Turns
-from edit_harness.wording import counted
 
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from edit_harness import errors
-from edit_harness.cases import Visit
+from edit_harness.data import Visit
 from edit_harness.errors import HarnessError, PluginError
 from edit_harness.folder.records import Record
 from edit_harness.loading.loading import pick_device

@@ -11,9 +11,17 @@ from typing import Any
 
 import click
 
-from edit_harness.options import HELP, as_json, debug, many, takes, with_plugins, with_selection
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec
+from edit_harness.shell.options import (
+    HELP,
+    as_json,
+    debug,
+    many,
+    takes,
+    with_plugins,
+    with_selection,
+)
 
 from ..run.flags import LoadingFlags
 

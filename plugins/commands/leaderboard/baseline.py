@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edit_harness.cases import Answer, Case, Scores, Text
-from edit_harness.encoding import dumps, encode_case
+from edit_harness.data import Answer, Case, Scores, Text
 from edit_harness.errors import DataError
-from edit_harness.files import staged
+from edit_harness.files import dumps, staged
+from edit_harness.folder.encoding import encode_case
 from edit_harness.folder.manifests import Identity
 from edit_harness.interfaces import ModelSource
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from edit_harness import durable
+from edit_harness import files
 
 MEMBERS = ("cases.jsonl", "manifest.json", "results.json", "samples.jsonl", "submission.json")
 SUMS = "SHA256SUMS"
@@ -224,7 +224,7 @@ def loads(raw: bytes, limits: Limits) -> Any:
     It has to be ASCII, so that half of a surrogate pair is there as an escape only.
     """
     try:
-        value = durable.strict(raw.decode("ascii"))
+        value = files.strict(raw.decode("ascii"))
         _check(value, limits.depth)
         if b"\\ud" in raw.lower():
             json.dumps(value, ensure_ascii=False).encode()

@@ -14,10 +14,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, ValidationError, convert
 
-from edit_harness.cases import Case, Choose, Drift, Generate, Graded, Query, Text, Visit, unchanged
-from edit_harness.durable import SEAL
-from edit_harness.encoding import decode_answer
+from edit_harness.data import Case, Choose, Drift, Generate, Graded, Query, Text, Visit
 from edit_harness.errors import HarnessError, RunFolderError
+from edit_harness.files import SEAL
+from edit_harness.folder.answers import unchanged
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.records import INVALID, OK, STATUSES, Record, cases_digest
 from edit_harness.interfaces import Task
 from edit_harness.run import control

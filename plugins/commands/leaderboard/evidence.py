@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, convert
 
-from edit_harness.cases import Case, Choose, Visit
+from edit_harness.data import Case, Choose, Visit
 from edit_harness.folder import log
 from edit_harness.folder.manifests import Identity, Manifest, decoded, fingerprint
 from edit_harness.folder.records import Record, RunFolder

@@ -19,9 +19,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from msgspec import ValidationError, convert
 
-from edit_harness.cases import Answer, Case, Text, Visit
-from edit_harness.encoding import decode_answer, dumps
+from edit_harness.data import Answer, Case, Text, Visit
 from edit_harness.errors import HarnessError, PluginError
+from edit_harness.files import dumps
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.manifests import EditorId
 from edit_harness.folder.records import INVALID, Record, cases_digest
 from edit_harness.hookspecs import DISTRIBUTION

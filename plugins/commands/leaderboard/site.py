@@ -19,8 +19,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from edit_harness.encoding import dumps, finite
 from edit_harness.errors import ResourceError, UsageError
+from edit_harness.files import dumps, finite
 from edit_harness.run.outcome import LEVEL, Run
 
 from ..report.boards import Entrant, Protocol, model_of

@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from edit_harness import durable
-from edit_harness.encoding import dumps
+from edit_harness import files
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
+from edit_harness.files import dumps
 from edit_harness.folder.manifests import Manifest, as_json, decoded
 from edit_harness.folder.records import RunFolder, cases_digest
 from edit_harness.registry.registry import Plugins
@@ -119,8 +119,8 @@ def members(run: Run, said: Mapping[str, str]) -> dict[str, bytes]:
     }  # fmt: skip
     return {
         "cases.jsonl": cases,
-        "manifest.json": durable.sealed(as_json(manifest)),
-        "results.json": durable.sealed({**results, "samples": made_of}),
+        "manifest.json": files.sealed(as_json(manifest)),
+        "results.json": files.sealed({**results, "samples": made_of}),
         "samples.jsonl": samples,
         "submission.json": (json.dumps(submission, indent=1, sort_keys=True) + "\n").encode(),
     }

@@ -9,9 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edit_harness.errors import UsageError
-from edit_harness.escapes import one_line
-from edit_harness.wording import counted
+from edit_harness.errors import UsageError, counted, one_line
 
 from ..run.console import out
 from . import sandbox

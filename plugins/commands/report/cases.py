@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, Text
-from edit_harness.encoding import decode_answer
+from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, Text
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.records import INVALID, OK, Record
 from edit_harness.interfaces import Measure
 from edit_harness.registry.guard import blamed, named

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 
-from edit_harness.errors import ResourceError
-from edit_harness.escapes import one_line, printable
+from edit_harness.errors import ResourceError, one_line, printable
 
 from . import figures, templates
 from .formats import Cell, Grid, rich

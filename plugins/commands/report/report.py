@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edit_harness.durable import put
 from edit_harness.errors import ResourceError, UsageError
+from edit_harness.files import put
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import reread
-from edit_harness.terminal import Terminal
+from edit_harness.shell.terminal import Terminal
 
 from . import figures, formats, layouts
 from .formats import Grid

@@ -16,8 +16,8 @@ from edit_harness import stats
 from edit_harness.folder.tables import Table
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run, limits_of, measured, valued
-from edit_harness.significance import TTest, paired
 from edit_harness.stats import Columns, Estimate
+from edit_harness_plugins.significance import TTest, paired
 
 FALLS = 0.05
 """The level at which papers count a mean as fallen."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from edit_harness.terminal import Terminal
+from edit_harness.shell.terminal import Terminal
 
 if TYPE_CHECKING:
     from ..report.formats import Grid
@@ -16,7 +16,7 @@ out = Terminal()
 def show(data: Any, *parts: str | tuple[str, str] | Grid, as_json: bool) -> None:
     """Print tables, texts, and texts behind labels; or the same in full as JSON, in which no number is NaN."""
     # Here, since they bring numpy along.
-    from edit_harness.encoding import finite
+    from edit_harness.files import finite
 
     from ..report.formats import Grid, labelled, rich
 

@@ -12,13 +12,13 @@ from itertools import groupby
 import click
 from rich.table import Table
 
-from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, Text
-from edit_harness.encoding import decode_answer, encode_case
+from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.errors import UsageError
+from edit_harness.folder.encoding import decode_answer, encode_case
 from edit_harness.folder.records import Record, RunFolder
-from edit_harness.options import as_json, debug
 from edit_harness.run.outcome import Run
-from edit_harness.terminal import plain
+from edit_harness.shell.options import as_json, debug
+from edit_harness.shell.terminal import plain
 
 from . import out
 

@@ -13,13 +13,13 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.folder.records import RunFolder
-from edit_harness.options import as_json, debug, many, with_plugins
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import report
 from edit_harness.run.effects import Versus
 from edit_harness.run.outcome import LEVEL
 from edit_harness.run.report import DIRECTION, Line
 from edit_harness.run.rereading import reread
+from edit_harness.shell.options import as_json, debug, many, with_plugins
 
 from ..report import facts, layouts
 from ..report.formats import Cell, Grid

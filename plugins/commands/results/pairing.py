@@ -1,7 +1,7 @@
 """Two runs case by case: which cases can be compared, and how the measures of these differ.
 
 A pair is a case that both runs measured, with the same content, and of which the unedited model, if
-it is the same one, said the same. The tests are those of `edit_harness.significance`.
+it is the same one, said the same. The tests are those of `edit_harness_plugins.significance`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from edit_harness.run.outcome import (
     measures_of,
     usable,
 )
-from edit_harness.significance import (
+from edit_harness.stats import Columns, Estimate
+from edit_harness_plugins.significance import (
     benjamini_hochberg,
     detectable_mean,
     detectable_share,
@@ -38,7 +39,6 @@ from edit_harness.significance import (
     one_sample,
     sign,
 )
-from edit_harness.stats import Columns, Estimate
 
 ALPHA = 1 - LEVEL
 """The level of tests, that of the intervals."""

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import click
 
-from edit_harness import durable, lock
-from edit_harness.errors import ResourceError, RunFolderError, UsageError
+from edit_harness import files
+from edit_harness.errors import ResourceError, RunFolderError, UsageError, counted
 from edit_harness.folder import log
 from edit_harness.folder.log import BOM, HEAD
 from edit_harness.folder.records import FRAME, Record, RunFolder
 from edit_harness.folder.regular import check_regular
 from edit_harness.folder.rows import Rows
-from edit_harness.options import debug
-from edit_harness.wording import counted
+from edit_harness.shell.options import debug
 
 IN_USE = "wait until it has ended"
 
@@ -36,7 +35,7 @@ def repair(run: str, debug: bool) -> None:
     check_regular(path)
     folder = RunFolder(path, mark_of(path))
     try:
-        with lock.held(path, IN_USE):
+        with files.locked(path, IN_USE):
             said = [*repair_events(path), *repair_log(folder), *repair_results(folder)]
     except OSError as error:
         raise ResourceError(
@@ -100,7 +99,7 @@ def repair_results(folder: RunFolder) -> Iterator[str]:
         folder.results()
     except RunFolderError as error:
         (folder.path / "results.json").unlink()
-        durable.sync_folder(folder.path)
+        files.sync_folder(folder.path)
         yield f"{error.cause}: it was removed; edit-harness score {folder.path} makes it again"
 
 
@@ -119,8 +118,8 @@ def repair_log(folder: RunFolder) -> Iterator[str]:
     kept, bad = sorted_out(folder)
     rows = [{key: value for key, value in row.items() if key not in FRAME} for row in kept]
     lines = [log.encoded(seq, folder.mark, row) for seq, row in enumerate(rows)]
-    durable.put(folder.path / "samples.bad.jsonl", b"".join(bad))
-    durable.put(folder.samples, b"".join(lines))
+    files.put(folder.path / "samples.bad.jsonl", b"".join(bad))
+    files.put(folder.samples, b"".join(lines))
     yield f"kept {counted(len(kept), 'row')}; {counted(len(bad), 'damaged line')} in samples.bad.jsonl"
     if bad:
         yield "the command that made the run goes on, and runs again what is missing"

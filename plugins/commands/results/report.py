@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from edit_harness.options import debug, interval, many, with_plugins
 from edit_harness.registry.registry import Plugins
+from edit_harness.shell.options import debug, interval, many, with_plugins
 
 
 @click.command()

@@ -14,13 +14,12 @@ from typing import Any
 import click
 from msgspec import structs
 
-from edit_harness.cases import Answers, Case
-from edit_harness.encoding import encode_answer
+from edit_harness.data import Answers, Case
 from edit_harness.errors import DataError, RunFolderError, UsageError
+from edit_harness.folder.encoding import encode_answer
 from edit_harness.folder.manifests import JudgeId
 from edit_harness.folder.records import Record, RunFolder, Writer
 from edit_harness.interfaces import Metric
-from edit_harness.options import SETTINGS, as_json, debug, many, takes, with_plugins
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import Named, described, make_judge, make_metrics
@@ -28,6 +27,7 @@ from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
 from edit_harness.run.outcome import Run, values
 from edit_harness.run.rereading import answers, own_metrics, valued
 from edit_harness.run.spec import RunSpec
+from edit_harness.shell.options import SETTINGS, as_json, debug, many, takes, with_plugins
 
 from ..run import console
 

@@ -8,10 +8,10 @@ from itertools import product
 from typing import Any
 
 from edit_harness.errors import UsageError
-from edit_harness.options import called
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component, Plugins
 from edit_harness.run.spec import ModelRef, RunSpec
+from edit_harness.shell.options import called
 
 from .flags import EditingFlags, whole_number
 

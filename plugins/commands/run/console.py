@@ -24,8 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness.errors import DataError, HarnessError, LeakError
-from edit_harness.escapes import one_line
+from edit_harness.errors import DataError, HarnessError, LeakError, counted, one_line
 from edit_harness.folder.records import INVALID, OK, Record, RunFolder
 from edit_harness.interfaces import Measure
 from edit_harness.registry.settings import Named, defaults, settings
@@ -33,8 +32,7 @@ from edit_harness.run import remarks as about
 from edit_harness.run import report
 from edit_harness.run.control import is_control
 from edit_harness.run.outcome import Run, usable
-from edit_harness.terminal import Terminal, plain
-from edit_harness.wording import counted
+from edit_harness.shell.terminal import Terminal, plain
 
 if TYPE_CHECKING:
     from edit_harness.run.evaluation import Evaluation

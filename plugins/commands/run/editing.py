@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from edit_harness import api
-from edit_harness.cases import Choose, Request, Scores
+from edit_harness.data import Choose, Request, Scores
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import DataError, UsageError
 from edit_harness.model.model import Model

@@ -12,8 +12,8 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import MODES, Regime
-from edit_harness.options import flag, flags, takes
 from edit_harness.run.spec import ModelSettings, RunSpec
+from edit_harness.shell.options import flag, flags, takes
 
 from .preset_file import Tuned, read
 

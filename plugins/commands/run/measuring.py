@@ -6,9 +6,17 @@ from typing import Any
 
 import click
 
-from edit_harness.options import SETTINGS, as_json, configure, debug, many, takes, with_plugins
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec, Selection
+from edit_harness.shell.options import (
+    SETTINGS,
+    as_json,
+    configure,
+    debug,
+    many,
+    takes,
+    with_plugins,
+)
 
 from .flags import EditingFlags, Options, RegimeFlags, editing_flags
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from edit_harness import durable
-from edit_harness.errors import DataError, ResourceError, UsageError
+from edit_harness import files
+from edit_harness.errors import DataError, ResourceError, UsageError, counted
 from edit_harness.folder.manifests import Tuning, as_json, decoded
 from edit_harness.interfaces import ModelShape
 from edit_harness.registry.settings import shape_of
-from edit_harness.wording import counted
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -108,7 +107,7 @@ class Tuned(Struct, frozen=True, kw_only=True):
             fields=list(self.chosen),
             task=self.task,
             cases=len(self.cases),
-            cases_sha256=durable.digest(dict(self.cases)),
+            cases_sha256=files.digest(dict(self.cases)),
             marks=sorted(self.cases.values()),
             score=as_json(self.score),
         )
@@ -116,7 +115,7 @@ class Tuned(Struct, frozen=True, kw_only=True):
     def save(self, path: Path) -> None:
         """Write it as JSON, with a digest of all of it. Raises `ResourceError`."""
         try:
-            durable.put(path, durable.sealed(as_json(self)))
+            files.put(path, files.sealed(as_json(self)))
         except OSError as error:
             raise ResourceError(
                 f"{path} cannot be written: {error.strerror}", "name another file: --save-preset"
@@ -141,7 +140,7 @@ def read(path: Path) -> Tuned:
     """Return the preset of a file. Raises `DataError` if it is none, or not as it was written."""
     remedy = "name a file that `edit-harness sweep --save-preset FILE` has written, as it is"
     try:
-        return decoded(durable.unsealed(path.read_bytes()), Tuned)
+        return decoded(files.unsealed(path.read_bytes()), Tuned)
     except OSError as error:
         raise DataError(f"the preset {path} cannot be read: {error.strerror}", remedy) from None
     except ValueError as error:

@@ -18,7 +18,6 @@ from edit_harness.folder import records
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.interfaces import Executor, Regime
 from edit_harness.model.model import Model
-from edit_harness.options import taken
 from edit_harness.registry import guard
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_executor
@@ -31,6 +30,7 @@ from edit_harness.run.failures import RETRIED
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
+from edit_harness.shell.options import taken
 
 from . import console, preset_file
 from .combining import combined

@@ -15,13 +15,13 @@ from typing import Any
 
 from rich.table import Table
 
-from edit_harness.cases import Choose, Distribution, Generate, NextToken, Request, Scores, Text
+from edit_harness.data import Choose, Distribution, Generate, NextToken, Request, Scores, Text
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import UsageError
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
-from edit_harness.terminal import plain
+from edit_harness.shell.terminal import plain
 
 from . import preset_file
 from .console import out

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edit_harness import durable
-from edit_harness.encoding import finite
+from edit_harness import files
 from edit_harness.errors import ResourceError
-from edit_harness.terminal import Terminal
+from edit_harness.files import finite
+from edit_harness.shell.terminal import Terminal
 from edit_harness_plugins.commands.report import formats, heatmaps
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
 from edit_harness_plugins.commands.run import console
@@ -43,7 +43,7 @@ def write_maps(
     if html:
         page = heatmaps.page(maps, title, [f"{label}: {text}" for label, text in lines])
         try:
-            durable.put(Path(html).expanduser(), page.encode())
+            files.put(Path(html).expanduser(), page.encode())
         except OSError as error:
             raise ResourceError(
                 f"{html} cannot be written: {error.strerror}", "name another file: --html FILE"

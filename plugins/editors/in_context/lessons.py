@@ -15,7 +15,7 @@ from typing import Any
 import jsonlines
 
 from edit_harness import DataError, ModelSource
-from edit_harness.cases import SUBJECT
+from edit_harness.data import SUBJECT
 from edit_harness.files import Remote, fetch
 
 LESSONS = "lessons"

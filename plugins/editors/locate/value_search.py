@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from edit_harness import Request
-from edit_harness.cases import SUBJECT
+from edit_harness.data import SUBJECT
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import FactToken
 

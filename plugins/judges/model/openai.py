@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from edit_harness import Judge, PluginError, Reply, UsageError, Verdict
-from edit_harness.escapes import elsewhere
+from edit_harness.errors import elsewhere
 from edit_harness.files import cache_folder
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive, Share
 

@@ -20,8 +20,8 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores
-from edit_harness.significance import TTest, benjamini_hochberg, paired
 from edit_harness.stats import column_means
+from edit_harness_plugins.significance import TTest, benjamini_hochberg, paired
 
 from ..sources import SEESAW
 from .groups import Columns, Row, Tables, by_tag, column, starred

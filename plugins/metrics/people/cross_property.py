@@ -17,12 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores, join
-from edit_harness.significance import (
-    benjamini_hochberg,
-    mcnemar,
-    two_sample,
-)
 from edit_harness.stats import column_means
+from edit_harness_plugins.significance import benjamini_hochberg, mcnemar, two_sample
 
 from ..sources import SEESAW
 from .groups import Columns, Row, Tables, by_tag, column

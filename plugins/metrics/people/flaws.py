@@ -16,13 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from edit_harness import Answer, Case, Measure, Metric, Probe, Text, Verdict
-from edit_harness.significance import (
-    TTest,
-    benjamini_hochberg,
-    of_sums,
-    one_sample,
-)
 from edit_harness.stats import column_means
+from edit_harness_plugins.significance import TTest, benjamini_hochberg, of_sums, one_sample
 
 from ..sources import SEESAW
 from ..verdicts.judging import account, ratio, spent, told, total

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
-from edit_harness.composition import Row
 from edit_harness.registry.settings import Natural
+from edit_harness_plugins.composition import Row, of_cases
 
 from .._files.published import FileTask, Published, hosted, unusable
 from .._files.records import Entry, Record
@@ -102,7 +102,7 @@ class CounterFact(FileTask):
         entries = self.records(self._file())
         usable = [record for record, problem in entries if not problem]
         return {counterfact_composition.TITLE: counterfact_composition.table(usable),
-                **super().composition()}  # fmt: skip
+                **of_cases(self.cases())}  # fmt: skip
 
     @property
     def _notes_on_references(self) -> tuple[str, ...]:

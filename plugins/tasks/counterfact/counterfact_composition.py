@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 
-from edit_harness.cases import join
-from edit_harness.composition import Row
+from edit_harness.data import join
+from edit_harness_plugins.composition import Row
 
 from .._files.records import Record
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from edit_harness.cases import SUBJECT
+from edit_harness.data import SUBJECT
 
 AGREE = 0.95
 """Share of a relation's prompts that have to be worded alike; a file may have slips."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from edit_harness import Case, Choose, DataError, Generate, Key, Probe, Request
-from edit_harness.composition import Row
 from edit_harness.files import Remote
+from edit_harness_plugins.composition import Row, of_cases
 
 from .._files import records as reading
 from .._files.published import GivenFileTask, Published, unusable
@@ -119,7 +119,7 @@ class RippleEdits(GivenFileTask):
         """Return the table of the tests that are asked by axis, and what is asked of the cases."""
         cases = [case for case in self.cases() if not case.problem]
         rows = [_axis_row(axis, role, cases) for axis, role in AXES.items()]
-        return {"tests by axis": rows, **super().composition()}
+        return {"tests by axis": rows, **of_cases(self.cases())}
 
     @cached_property
     def _usable(self) -> list[Record]:

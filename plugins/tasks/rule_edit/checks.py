@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from edit_harness.cases import SUBJECT
+from edit_harness.data import SUBJECT
 
 from .._files.records import SURROGATE, Record, kind_of
 from .formulas import wrong_constraint, wrong_formula

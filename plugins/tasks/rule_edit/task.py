@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from edit_harness import Case, DataError, Generate, Key, Probe, Regime, Request, Task
-from edit_harness.cases import SUBJECT
+from edit_harness.data import SUBJECT
 from edit_harness.files import known_sha256
 
 from .._files import records as reading

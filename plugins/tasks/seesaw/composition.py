@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from edit_harness import Case
-from edit_harness.composition import Row
+from edit_harness_plugins.composition import Row
 
 from .._files.records import Record
 from .asking import CROSS_SUBJECT

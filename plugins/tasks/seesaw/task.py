@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from edit_harness import Case, DataError, Making, Regime, UsageError
-from edit_harness.composition import Row, of_cases
 from edit_harness.files import cache_folder
 from edit_harness.registry.settings import Count, Natural
+from edit_harness_plugins.composition import Row, of_cases
 
 from .._files.published import SampledTask, local
 from .._files.records import Entry, Record

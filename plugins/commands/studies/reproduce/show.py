@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from edit_harness.errors import counted
 from edit_harness.run.outcome import LEVEL
 from edit_harness.stats import Estimate
-from edit_harness.wording import counted
 from edit_harness_plugins.commands.report.formats import Cell, Grid
 from edit_harness_plugins.commands.report.papers import named
 

@@ -9,14 +9,13 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from edit_harness.errors import UsageError
+from edit_harness.errors import UsageError, counted
 from edit_harness.interfaces import Measure
 from edit_harness.registry.registry import suggestion
 from edit_harness.run import report
 from edit_harness.run.outcome import LEVEL, Run
 from edit_harness.run.report import DIRECTION, HUNDREDTHS, Line
 from edit_harness.stats import Estimate
-from edit_harness.wording import counted
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
 

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from edit_harness.errors import HarnessError, UsageError
+from edit_harness.errors import HarnessError, UsageError, counted
 from edit_harness.folder import records
 from edit_harness.registry import guard
 from edit_harness.registry import settings as fields
@@ -21,7 +21,6 @@ from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.outcome import Run
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.run.tuning import mark
-from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
 from edit_harness_plugins.commands.run import console, preset_file
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel

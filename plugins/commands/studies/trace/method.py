@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edit_harness.cases import Request
+from edit_harness.data import Request
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import Continuation

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import torch
 from rich.progress import track
 
-from edit_harness import durable
-from edit_harness.cases import SUBJECT, Choose, Request, Scores
+from edit_harness import files
+from edit_harness.data import SUBJECT, Choose, Request, Scores
 from edit_harness.edits import UNEDITED
-from edit_harness.errors import DataError, ResourceError, UsageError
+from edit_harness.errors import DataError, ResourceError, UsageError, counted
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
-from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import figures, heatmaps
 from edit_harness_plugins.commands.run.console import err, out
 
@@ -182,7 +181,7 @@ def show(
                 "task": flags.task,
                 "known": len(facts),
                 "asked": found.asked,
-                "digest": durable.digest(facts),
+                "digest": files.digest(facts),
             },
             "fact": None if flags.task else found.line,
             "notes": [text for label, text in lines if label == "note"],

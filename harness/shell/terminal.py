@@ -1,7 +1,7 @@
 """The one way to the terminal: no text is read as markup, and nothing in it reaches the terminal raw.
 
 It is a console of rich whose styles come from our own code alone. What a text may not have is told in
-`edit_harness.escapes`; which tables there are is the commands' matter.
+`edit_harness.errors`; which tables there are is the commands' matter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from .escapes import printable
+from ..errors import printable
 
 
 class Terminal(Console):

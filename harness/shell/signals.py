@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
-from .errors import Terminated
+from ..errors import Terminated
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 """The exit code of each signal. A closed terminal is as SIGTERM."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .cases import Case
+from edit_harness.data import Case
 
 Row = Mapping[str, Any]
 

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import click
 
-from .errors import UsageError
-from .hookspecs import DISTRIBUTION
-from .registry.registry import Plugins, suggestion
-from .registry.settings import parse
+from ..errors import UsageError
+from ..hookspecs import DISTRIBUTION
+from ..registry.registry import Plugins, suggestion
+from ..registry.settings import parse
 
 T = TypeVar("T")
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -220,7 +220,7 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
     @selection_flags
     @wraps(command)
     def selected(*args: Any, require: Sequence[str] = (), **given: Any) -> Any:
-        from .registry import selection
+        from ..registry import selection
 
         only, block = given.pop("only_plugins"), given.pop("block_plugins")
         paths = {"plugin": given.pop("plugin"), "include_path": given.pop("include_path")}

@@ -14,14 +14,12 @@ from statistics import median
 from time import monotonic
 from typing import Any
 
+from ..errors import Expired
+
 LEAST = 300.0
 """Seconds that any case may take unless it is said otherwise."""
 TIMES = 10
 """A case may take so many times what the median of the cases before it took."""
-
-
-class Expired(BaseException):
-    """The time is over. No `Exception`, so that a plugin that catches all of these does not swallow it."""
 
 
 class Allowance:

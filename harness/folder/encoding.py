@@ -1,14 +1,12 @@
-"""Cases and answers as JSON, and back; nothing here knows of files, or needs torch."""
+"""Cases and answers as JSON, and back."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
 from typing import Any
 
-from .cases import (
+from ..data import (
     Answer,
     Case,
     Choose,
@@ -26,6 +24,7 @@ from .cases import (
     Text,
     Verdict,
 )
+from ..files import finite
 
 QUERIES: dict[str, Any] = {
     query.__name__.lower(): query for query in (Choose, Drift, NextToken, Generate)
@@ -73,25 +72,6 @@ def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | No
 def _decode_marks(data: Mapping[str, Any]) -> Marks:
     values, weights = (tuple(data[name]) for name in ("values", "weights"))
     return Marks(values, weights, data["how"], data["better"])
-
-
-def finite(data: Any) -> Any:
-    """Return data with None for numbers that JSON has no word for."""
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, Mapping):
-        return {key: finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [finite(value) for value in data]
-    return data
-
-
-def dumps(data: Any) -> str:
-    """Write JSON: ASCII, sorted keys, None for numbers that JSON has no word for."""
-    try:
-        return json.dumps(data, sort_keys=True, allow_nan=False)
-    except ValueError:
-        return json.dumps(finite(data), sort_keys=True, allow_nan=False)
 
 
 def encode_case(case: Case) -> dict[str, Any]:

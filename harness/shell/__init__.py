@@ -1,0 +1,1 @@
+"""What commands share: flags that become plugins and settings, the terminal, signals."""
