@@ -1,0 +1,158 @@
+"""An editor: requests to an edit of a model; and its presets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ..data import Request
+
+if TYPE_CHECKING:
+    from ..edits import Edit
+    from ..model.model import Model
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What is known of a model without its weights."""
+
+    family: str
+    """Key into `Editor.presets`, such as ``"gpt2-xl"``; empty if no family is recognised."""
+    type: str
+    """The architecture's name in transformers, such as ``"gpt2"``."""
+    layers: int
+    hidden: int
+    """Width of the residual stream."""
+
+
+Origin = Literal["paper", "ported", "tuned", "guessed"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Hyperparameters for one model family, and where they come from."""
+
+    values: Mapping[str, Any]
+    source: str
+    """A repository or a rule that the values are from."""
+    origin: Origin = "ported"
+    """paper: of the editor's authors for this family; ported: of others, or of the authors for a
+    family like it; tuned: by experiments on this family; guessed: nobody has published any."""
+
+    def __str__(self) -> str:
+        return f"{self.origin} ({self.source})"
+
+
+FROM_PRESET: Any = None
+"""Default of an editor's field whose value depends on the model: it comes from a preset."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """What the command ``prepare`` gives an editor or a task that makes something beforehand."""
+
+    folder: Path
+    """The cache's folder for this model's weights, or for this task; it may not exist yet."""
+    data: str = ""
+    """``--data``: a name or a file that the plugin knows how to read."""
+    imported: str = ""
+    """``--import``: a file of the authors to take over instead of making it."""
+    report: Callable[[str], None] = print
+    """Takes a line for the user, such as a validation figure."""
+    advance: Callable[[int, int], None] = lambda done, total: None
+    """Takes how much is done, and of how much."""
+
+
+class Editor(ABC):
+    """Turns requests into an `Edit` of a model, leaving the model as it was.
+
+    Fields that are `FROM_PRESET` are filled from the preset of the model's family before any method with
+    a model is called.
+    """
+
+    presets: ClassVar[Mapping[str, Preset]] = {}
+    citation: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    """What a request or a model must have, and what has to be prepared, in a few words."""
+
+    @property
+    def variant(self) -> str:
+        """What tables add to the name in brackets, if the editor departs from its paper."""
+        return ""
+
+    @property
+    def moment_layers(self) -> tuple[int, ...]:
+        """The layers whose second moment of keys `prepare` looks for; the command computes it."""
+        return ()
+
+    @property
+    def parts(self) -> Sequence[Editor]:
+        """The editors that it is made of, from `check` on: see `edit_harness.inner`.
+
+        Their second moments, their `make` and their provenance count as its own.
+        """
+        return ()
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Digests of what `prepare` found and the edits depend on, for the record of the run."""
+        return {}
+
+    @property
+    def found(self) -> Mapping[str, Any]:
+        """What `prepare` found that readers of a run want to see, such as sampled contexts.
+
+        JSON-ready; it is stored with the run, and is no part of what identifies it.
+        """
+        return {}
+
+    def guess(self, shape: ModelShape) -> Preset | None:
+        """Return hyperparameters for a family without a preset, or None to ask the user."""
+        return None
+
+    def check(self, model: Model) -> None:
+        """Raise `PluginError` if this model cannot be edited in this way."""
+
+    def make(self, model: Model, making: Making) -> bool:
+        """Make what `prepare` loads, such as a trained network, and store it in the cache.
+
+        The command ``prepare`` calls it after computing the second moments of `moment_layers`.
+        Return whether there is anything of the kind.
+        """
+        return False
+
+    def prepare(self, model: Model) -> None:
+        """Load or compute what edits share, such as statistics; not counted as edit time.
+
+        Raises `DataError` that names the command if something has to be made first.
+        """
+
+    @abstractmethod
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        """Return the one edit that makes the model, as it stands, comply with all requests."""
+
+    def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
+        """Return an independent edit for each batch of requests.
+
+        Override it if many edits can be found together for less than one by one.
+        """
+        return [self.edit(model, requests) for requests in batches]
+
+    def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
+        """Return ``previous`` enlarged by the requests; used when edits accumulate.
+
+        Override it if old and new edits share state, as a codebook or a prompt does: the default edits
+        under `Model.applied`, where adaptors and prefixes have no effect.
+        """
+        with model.applied(previous):
+            return previous + self.edit(model, requests)
+
+
+def whole(editor: Editor) -> Iterator[Editor]:
+    """Yield an editor and those that it is made of, and those that they are made of."""
+    yield editor
+    for part in editor.parts:
+        yield from whole(part)

@@ -1,0 +1,93 @@
+"""A metric: answers to numbers."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ..data import Answer, Case
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+RANGES: Mapping[str, tuple[float, float]] = {
+    "%": (0.0, 1.0),
+    "nats": (0.0, math.inf),
+    "0.01 bits": (0.0, math.inf),
+    "": (-math.inf, math.inf),
+}
+"""What a stored value is within, by its unit: shares, divergences, entropies."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How one number of a metric is shown, and what it means."""
+
+    formula: str
+    better: Literal["higher", "lower", ""] = "higher"
+    unit: Literal["%", "nats", "0.01 bits", ""] = "%"
+    """The stored value of a percentage is in [-1, 1], and one of hundredths of bits is in bits;
+    tables show both times 100."""
+    detail: bool = False
+    """Whether tables leave it out unless asked for all."""
+    range: tuple[float, float] | None = None
+    """The least and the greatest value that can be stored, if not those of `RANGES`."""
+    source: str = ""
+    """The paper and its equation, and where the published code does otherwise."""
+    probes: tuple[str, ...] = ()
+    """The roles of the probes whose answers it is of."""
+    known: bool = False
+    """Whether its value before the edit is the share of true answers that the unedited model gives."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value that can be stored."""
+        return self.range or RANGES[self.unit]
+
+
+class Metric(ABC):
+    """Numbers for one case, and their summary over all cases.
+
+    A value named ``pre_X`` describes the model before the edit, ``post_X`` after it.
+    """
+
+    citation: ClassVar[str] = ""
+    measures: ClassVar[Mapping[str, Measure]] = {}
+    """The numbers of `summarize` by their name without ``pre_`` and ``post_``."""
+
+    @abstractmethod
+    def measure(
+        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
+    ) -> Mapping[str, float]:
+        """Return named values, or {}; the answers are in the order of ``case.probes``."""
+
+    def provenance(self, cases: Sequence[Case]) -> Mapping[str, str]:
+        """Digests of what its numbers depend on besides answers, such as texts in the cache."""
+        return {}
+
+    def failed(self, case: Case, before: Sequence[Answer]) -> Mapping[str, float]:
+        """Return the values of a case whose edit failed; what is left out is not counted.
+
+        ``before`` is empty if the case could not be asked at all. By default nothing is counted.
+        """
+        return {}
+
+    def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Combine the values of all cases, NaN where a case has none; intervals come by themselves."""
+        from ..stats import column_means
+
+        return column_means(columns)
+
+    def tables(
+        self, cases: Sequence[Case], columns: Mapping[str, np.ndarray]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return what `summarize` has no room for, such as groups, as tables by title; by default none.
+
+        A column has an item for every case, NaN where it has no value. Rows are of named cells: texts, None,
+        or numbers, in the unit they are stored in unless a name says otherwise. The first table is always shown.
+        """
+        return {}
