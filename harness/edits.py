@@ -3,7 +3,6 @@
 Since an edit is data, one batch can hold rows of many edits, and of none; each row sees only its
 own. `Edit.weights` covers weight editing, `Edit.adaptors` memories such as codebooks,
 `Edit.prefix` in-context editing. `Edit.patch` covers whatever else exists, one edit at a time.
-How an edit reaches a model stands in `edit_harness.model`.
 """
 
 from __future__ import annotations
@@ -225,11 +224,18 @@ class Edit:
                 {name.removeprefix(kind): t for name, t in tensors.items() if name.startswith(kind)}
                 for kind in ("weights/", "adaptors/", "state/")
             )
-            if len(weights) + len(adaptors) + len(state) < len(tensors):
+            described, own = json.loads(header["adaptors"]), _grouped(adaptors)
+            if (
+                len(weights) + len(adaptors) + len(state) < len(tensors)
+                or own.keys() - described.keys()
+            ):
                 raise ValueError("it has tensors that are of no part of an edit")
             return cls(
-                {name: _delta(own) for name, own in _grouped(weights).items()},
-                _adaptors(json.loads(header["adaptors"]), _grouped(adaptors)),
+                {name: _delta(parts) for name, parts in _grouped(weights).items()},
+                {
+                    m: _restored(name, fields, own.get(m, {}))
+                    for m, (name, fields) in described.items()
+                },
                 header["prefix"],
                 info=json.loads(header["info"]),
                 state=state,
@@ -258,21 +264,7 @@ def _delta(parts: dict[str, Tensor]) -> Delta:
     return delta
 
 
-def _adaptors(
-    described: Mapping[str, Any], tensors: Mapping[str, dict[str, Tensor]]
-) -> dict[str, Adaptor]:
-    """Return adaptors from the name and the fields of each, and their tensors."""
-    if tensors.keys() - described.keys():
-        raise ValueError("it has tensors of adaptors that it does not describe")
-    return {
-        module: _restored(name, fields, tensors.get(module, {}))
-        for module, (name, fields) in described.items()
-    }
-
-
 FORMAT = "edit-harness edit 2"
-Stored: TypeAlias = tuple[str, Mapping[str, Any], Mapping[str, Tensor]]
-"""An adaptor as data: ``distribution/name`` of its class, the fields that are JSON, and its tensors."""
 
 
 def _write(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
@@ -299,8 +291,8 @@ def _read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     return tensors, header
 
 
-def _stored(adaptor: Any) -> Stored:
-    """Return an adaptor as data.
+def _stored(adaptor: Any) -> tuple[str, Mapping[str, Any], Mapping[str, Tensor]]:
+    """Return the name of an adaptor's class, its fields that are JSON, and its tensors.
 
     Raises `PluginError` if its class is not registered, or a field is neither tensor nor JSON.
     """

@@ -38,7 +38,7 @@ def check_class(kind: str, factory: Any, base: type, what: str) -> None:
         if not isinstance(factory, base):
             raise PluginError(f"{what} is no click command: it is a {type(factory).__name__}")
         return
-    core = base.__module__ == "edit_harness.interfaces"
+    core = base.__module__.startswith("edit_harness.interfaces.")
     public = f"{'edit_harness' if core else base.__module__}.{base.__name__}"
     if not isinstance(factory, type):
         raise PluginError(

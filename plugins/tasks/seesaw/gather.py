@@ -11,31 +11,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from edit_harness import DataError
+from edit_harness import DataError, Making
 from edit_harness.files import replacing
 
-from .._files.records import kind_of
+from .._files.records import Record, kind_of
+from . import candidates, files, subjects, wikidata
 from .candidates import GENDERS
 from .tables import rows
+from .wikidata import DEATH, GENDER, GROUP, USED, VALUED, Person
 
-GENDER, GROUP, DEATH = "P21", "P172", "P570"
-VALUED = ("P101", "P27", "P19")
-"""The properties whose values are known by label."""
-USED = (GENDER, GROUP, DEATH, *VALUED)
 RACES = ("white", "Black", "Jewish", "Arab", "East Asian", "Southeast Asian", "North Asian",
          "Central Asian", "South Asian", "Latine", "Indigenous", "Romani", "multiracial")  # fmt: skip
 SPELLED = {name.casefold(): name for name in RACES}
 """How a race is written, whatever a table does with capital letters."""
-
-
-class Person(NamedTuple):
-    """What Wikidata says of a person."""
-
-    name: str
-    properties: Mapping[str, Sequence[str]]
-    """Ids of values, or dates, by property."""
 
 
 @dataclass(frozen=True)
@@ -180,3 +170,46 @@ def save(entries: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     )
     with replacing(path) as partial:
         partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def make_tags(making: Making, folder: Path, records: Sequence[Record], origin: str) -> None:
+    """Make the file of tags of a task's data, as ``--data`` says. Raises `DataError`.
+
+    ``folder`` is where the data lie, ``origin`` what errors call them.
+    """
+    source, _, named = making.data.partition(":")
+    if source == "wikidata":
+        tables = _folder(named) if named else folder
+        people = _asked_of_wikidata(making, records, origin)
+    else:
+        tables = _folder(making.data)
+        people = people_in(tables)
+    groups, differences = groups_in(tables)
+    if not groups:
+        making.report(f"{tables} has no *_ethnic_groups.csv, so nobody has race or region")
+    for difference in differences:
+        making.report(difference)
+    entries = tagged(people, groups, candidates.known(tables).labels)
+    save(entries, making.folder / subjects.FILE)
+    making.report(counted(entries, people))
+    making.report(f"saved    {making.folder / subjects.FILE}")
+
+
+def _asked_of_wikidata(making: Making, records: Sequence[Record], origin: str) -> dict[str, Person]:
+    asked = files.people(records)
+    known = wikidata.known_ids(asked)
+    if not known:
+        raise DataError(
+            f"no prompt of {origin} is on somebody with an id of Wikidata",
+            "the people of a sample are made up: name the authors' files with --task-args data=",
+        )
+    edited = sorted({record["requested_rewrite"]["subject"] for record in records})
+    names = {person: asked[person] for person in known}
+    return wikidata.people(names, edited, making.folder / "replies", making.advance)
+
+
+def _folder(name: str) -> Path:
+    path = Path(name).expanduser()
+    if not path.is_dir():
+        raise DataError(f"there is no folder {str(path)!r}", "name that of the authors' tables")
+    return path

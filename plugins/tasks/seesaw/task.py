@@ -21,7 +21,7 @@ from edit_harness_plugins.composition import Row, of_cases
 
 from .._files.published import SampledTask, local
 from .._files.records import Entry, Record
-from . import authors, candidates, composition, files, gather, subjects, wikidata
+from . import authors, candidates, composition, files, gather, subjects
 from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Prompts, Texts
 from .files import SetFiles
 from .flaws import Definitions
@@ -159,35 +159,8 @@ class SeesawCF(SampledTask):
         if not making.data:
             making.report(MAKES)
             return False
-        source, _, folder = making.data.partition(":")
-        if source == "wikidata":
-            tables = _folder(folder) if folder else self._folder
-            people = self._asked_of_wikidata(making)
-        else:
-            tables = _folder(making.data)
-            people = gather.people_in(tables)
-        groups, differences = gather.groups_in(tables)
-        if not groups:
-            making.report(f"{tables} has no *_ethnic_groups.csv, so nobody has race or region")
-        for difference in differences:
-            making.report(difference)
-        entries = gather.tagged(people, groups, candidates.known(tables).labels)
-        gather.save(entries, making.folder / subjects.FILE)
-        making.report(gather.counted(entries, people))
-        making.report(f"saved    {making.folder / subjects.FILE}")
+        gather.make_tags(making, self._folder, self._all_records, self.origin)
         return True
-
-    def _asked_of_wikidata(self, making: Making) -> dict[str, gather.Person]:
-        asked = files.people(self._all_records)
-        known = wikidata.known_ids(asked)
-        if not known:
-            raise DataError(
-                f"no prompt of {self.origin} is on somebody with an id of Wikidata",
-                "the people of a sample are made up: name the authors' files with --task-args data=",
-            )
-        edited = sorted({r["requested_rewrite"]["subject"] for r in self._all_records})
-        names = {person: asked[person] for person in known}
-        return wikidata.people(names, edited, making.folder / "replies", making.advance)
 
     @property
     def _folder(self) -> Path:
@@ -380,10 +353,3 @@ def _chosen(text: str, known: Sequence[str], field: str) -> tuple[str, ...]:
             f"known: all, {', '.join(known)}",
         )
     return names
-
-
-def _folder(name: str) -> Path:
-    path = Path(name).expanduser()
-    if not path.is_dir():
-        raise DataError(f"there is no folder {str(path)!r}", "name that of the authors' tables")
-    return path

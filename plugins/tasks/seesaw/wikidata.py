@@ -13,13 +13,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from edit_harness import DataError
 from edit_harness.files import Remote, fetch, set_aside
 
-from .gather import USED, Person
+GENDER, GROUP, DEATH = "P21", "P172", "P570"
+VALUED = ("P101", "P27", "P19")
+"""The properties whose values are known by label."""
+USED = (GENDER, GROUP, DEATH, *VALUED)
 
 ADDRESS = "https://query.wikidata.org/sparql"
 VARIABLE = "EDIT_HARNESS_WIKIDATA"
@@ -44,6 +47,14 @@ BY_TITLE = """SELECT ?person ?title ?property ?value WHERE {
 Binding = Mapping[str, Mapping[str, str]]
 Row = tuple[str, str, str, str]
 """The id of a person, the title if one was asked for, the property and its value."""
+
+
+class Person(NamedTuple):
+    """What Wikidata says of a person."""
+
+    name: str
+    properties: Mapping[str, Sequence[str]]
+    """Ids of values, or dates, by property."""
 
 
 def people(
