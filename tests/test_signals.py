@@ -26,6 +26,8 @@ HELD = """
 import os, signal, sys
 
 from edit_harness.errors import Terminated
+from edit_harness.shell import signals
+
 signals.install()
 try:
     with signals.held():
