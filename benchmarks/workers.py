@@ -24,7 +24,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from edit_harness.folder.records import Record
+from edit_harness.folder.record import Record
 from edit_harness_plugins.commands.distributed import rays
 from edit_harness_plugins.commands.distributed.crew import Finished, Ready, Unit
 from edit_harness_plugins.commands.distributed.places import Settings
@@ -38,7 +38,7 @@ class Echo:
     """Stands in for a worker: sends a row as often as its unit's work says."""
 
     def __init__(self, row: dict[str, Any]) -> None:
-        self.record = Record.of(row)
+        self.record = Record.read(json.dumps(row).encode())
 
     def card(self) -> dict[str, Any]:
         """Return nothing: nobody asks."""

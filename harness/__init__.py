@@ -48,7 +48,7 @@ from .interfaces import (
 
 if TYPE_CHECKING:
     from .api import edit, evaluate, load_model, save_model
-    from .folder.manifests import Identity
+    from .folder.manifest import Identity
     from .run.assembly import inner
     from .run.outcome import Run
     from .run.spec import ModelRef, RunSpec
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "ModelRef": "edit_harness.run.spec",
     "RunSpec": "edit_harness.run.spec",
-    "Identity": "edit_harness.folder.manifests",
+    "Identity": "edit_harness.folder.manifest",
     "Run": "edit_harness.run.outcome",
     "edit": "edit_harness.api",
     "evaluate": "edit_harness.api",

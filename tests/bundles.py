@@ -13,8 +13,8 @@ from pathlib import Path
 import edit_harness as eh
 from edit_harness import durable
 from edit_harness.encoding import decode_answer, decode_case, encode_case
-from edit_harness.folder import records
-from edit_harness.folder.manifests import Manifest, as_json, decoded
+from edit_harness.folder.manifest import Manifest, as_json, decoded
+from edit_harness.folder.record import INVALID, Record
 from edit_harness.registry.components import make_metrics, source_of
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.assembly import make_benchmark
@@ -67,7 +67,7 @@ class Forgery:
         metrics = make_metrics(plugins(), self.manifest["metrics"])
         known = {data["id"]: decode_case(data) for data in self.cases}
         for row in self.rows if valued else ():
-            if row["status"] != records.INVALID and row["case"] in known:
+            if row["status"] != INVALID and row["case"] in known:
                 sides = tuple([decode_answer(a) for a in row[s]] for s in ("before", "after"))
                 row["values"] = values(known[row["case"]], sides, metrics, row["status"])
         order = {data["id"]: i for i, data in enumerate(self.cases)}
@@ -121,7 +121,7 @@ def line(row: dict) -> bytes:
     return body + b', "crc": "%08x"}\n' % zlib.crc32(body)
 
 
-def framed(record: records.Record, seq: int, mark: str) -> dict:
+def framed(record: Record, seq: int, mark: str) -> dict:
     """Return a record as a row, but for its checksum."""
     fields = {"attempt": 1, **vars(record)}
     fields["try"] = fields.pop("attempt")

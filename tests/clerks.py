@@ -11,7 +11,7 @@ from typing import Any
 
 from edit_harness.allowance import Allowance
 from edit_harness.errors import ResourceError
-from edit_harness.folder.records import Record
+from edit_harness.folder.record import Record
 from edit_harness_plugins.commands.distributed.crew import Unit
 
 PLAIN, DIES, IS_STOPPED, HOLDS_THE_LOCK, HEARS_NO_ALARM, FAILS, HAS_A_BUG, IS_SLOW = range(8)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edit_harness import durable, files, lock
-from edit_harness.folder import log, records
+from edit_harness.folder import folder, log
 
 SHORT = -1
 """A write that takes one byte only, in the place of an error."""
@@ -55,6 +55,6 @@ def failing(name: str, error: int, number: int, *, lasting: bool = False) -> Ite
     """Let the n-th call of a name fail in the modules that write a run folder."""
     faulty = Faulty(name, error, number, lasting)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (durable, files, lock, log, records):
+        for module in (durable, files, folder, lock, log):
             patch.setattr(module, "os", faulty)
         yield faulty

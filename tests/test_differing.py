@@ -12,7 +12,7 @@ from test_runner import Push
 
 from edit_harness import Regime
 from edit_harness.cli import main
-from edit_harness.folder.manifests import as_json
+from edit_harness.folder.manifest import as_json
 from edit_harness_plugins.commands.results.differing import Change, Difference
 
 

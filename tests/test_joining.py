@@ -13,9 +13,8 @@ from sharded import BAD, NAMES, SINGLE, assembled, documents, made, plugins, sha
 
 from edit_harness import UsageError, durable
 from edit_harness.errors import RunFolderError
-from edit_harness.folder import manifests
-from edit_harness.folder.manifests import as_json
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import as_json, environment_of
 from edit_harness.interfaces import Regime
 from edit_harness.run import runner
 from edit_harness.run.outcome import Run
@@ -289,7 +288,7 @@ def test_other_environments_are_allowed_and_noted(parts, tmp_path):
     assert run.folder.notes == [
         "the shards were run with more than one device: cpu (shard 1, 3); cuda (shard 2)"
     ]
-    assert manifests.values(run.manifest.segments)["device"] == "cpu, cuda"
+    assert environment_of(run.manifest.segments)["device"] == "cpu, cuda"
 
 
 def judge(folder, name, text):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from sharded import made, shards, timeless
 
 from edit_harness.cli import main
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.run import runner
 from edit_harness.run.outcome import Run
 from edit_harness_plugins.commands.distributed import joining

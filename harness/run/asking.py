@@ -15,7 +15,7 @@ from ..allowance import Allowance
 from ..cases import Answer, Answers, Case, Divergence, Examined, Scores, is_finite, unchanged
 from ..encoding import encode_answer
 from ..errors import DataError, HarnessError, LeakError
-from ..folder.records import OK, Record
+from ..folder.record import OK, Record
 from ..interfaces import Editor, Judge, Metric
 from ..registry import process
 from ..registry.blame import PASSING

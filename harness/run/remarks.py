@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ..folder.manifests import Asked, software
+from ..folder.manifest import Asked, software
 from ..wording import counted
 from .control import COLLAPSE
 from .effects import ENOUGH as MODELS

@@ -14,7 +14,7 @@ from ..allowance import Allowance
 from ..cases import Case, Examined, Visit
 from ..edits import UNEDITED, Edit
 from ..errors import LeakError, ResourceError
-from ..folder.records import Record
+from ..folder.record import Record
 from ..interfaces import Editor, Judge, Metric
 from ..model.model import Model
 from .asking import Asker, failed

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..cases import Answer, Case, Text
 from ..encoding import decode_answer
 from ..errors import PluginError
-from ..folder.records import Record
+from ..folder.record import Record
 from ..interfaces import Regime
 from . import plan, runner
 from .making import Tell

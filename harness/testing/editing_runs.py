@@ -11,7 +11,7 @@ import pytest
 
 from ..cases import Request
 from ..edits import Edit
-from ..folder.records import OK, Record
+from ..folder.record import OK, Record
 from ..interfaces import Editor, Regime
 from ..model.model import Model
 from ..run import plan, runner

@@ -23,118 +23,68 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "Run": {
-        "run": (
-            "commands.run.measuring:run",
-            "Edit case by case, ask before and after; the same command again goes on.",
-        ),
-        "try": (
-            "commands.run.measuring:try_",
-            "Edit one fact, or take a saved edit, and see the model before and after.",
-        ),
-        "edit": (
-            "commands.run.measuring:edit",
-            "Write all facts of a file into a model at once, and keep the result.",
-        ),
-        "prepare": (
-            "commands.authoring.making:prepare",
-            "Compute or fetch beforehand what run needs: second moments, data.",
-        ),
+        "run": ("commands.run.measuring:run",
+            "Edit case by case, ask before and after; the same command again goes on."),
+        "try": ("commands.run.measuring:try_",
+            "Edit one fact, or take a saved edit, and see the model before and after."),
+        "edit": ("commands.run.measuring:edit",
+            "Write all facts of a file into a model at once, and keep the result."),
+        "prepare": ("commands.authoring.making:prepare",
+            "Compute or fetch beforehand what run needs: second moments, data."),
     },
     "Look": {
-        "ls": (
-            "commands.catalog.looking:list_",
-            "List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else.",
-        ),
-        "show": (
-            "commands.catalog.looking:show",
-            "Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack.",
-        ),
-        "case": (
-            "commands.results.results:case",
-            "Show one case of a run: what was written, asked and answered.",
-        ),
-        "score": (
-            "commands.results.results:score",
-            "Compute the numbers of run folders again, without a model; fill in verdicts.",
-        ),
-        "compare": (
-            "commands.results.results:compare",
-            "Test whether two runs differ, case by case, in what both measured.",
-        ),
-        "diff": (
-            "commands.results.results:diff",
-            "Say why two runs are different ones: settings, code, data, and which cases came out otherwise.",
-        ),
-        "report": (
-            "commands.results.results:report",
-            "Write the numbers of runs down: as a table, for a paper, or as a page to explore.",
-        ),
-        "repair": (
-            "commands.results.results:repair",
-            "Move damaged lines of a run folder aside, so that the command that made it goes on.",
-        ),
+        "ls": ("commands.catalog.looking:list_",
+            "List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else."),
+        "show": ("commands.catalog.looking:show",
+            "Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack."),
+        "case": ("commands.results.results:case",
+            "Show one case of a run: what was written, asked and answered."),
+        "score": ("commands.results.results:score",
+            "Compute the numbers of run folders again, without a model; fill in verdicts."),
+        "compare": ("commands.results.results:compare",
+            "Test whether two runs differ, case by case, in what both measured."),
+        "diff": ("commands.results.results:diff",
+            "Say why two runs are different ones: settings, code, data, and which cases came out otherwise."),
+        "report": ("commands.results.results:report",
+            "Write the numbers of runs down: as a table, for a paper, or as a page to explore."),
+        "repair": ("commands.results.results:repair",
+            "Move damaged lines of a run folder aside, so that the command that made it goes on."),
     },
     "Study": {
-        "sweep": (
-            "commands.studies.searching:sweep",
-            "Try an editor's fields on a grid, on a task's last cases, and map what comes of it.",
-        ),
-        "trace": (
-            "commands.studies.searching:trace",
-            "Find which hidden states carry a fact: causal tracing, layer by layer, token by token.",
-        ),
-        "reproduce": (
-            "commands.studies.searching:reproduce",
-            "Run a paper's table again, and say which cells come out as printed.",
-        ),
+        "sweep": ("commands.studies.searching:sweep",
+            "Try an editor's fields on a grid, on a task's last cases, and map what comes of it."),
+        "trace": ("commands.studies.searching:trace",
+            "Find which hidden states carry a fact: causal tracing, layer by layer, token by token."),
+        "reproduce": ("commands.studies.searching:reproduce",
+            "Run a paper's table again, and say which cells come out as printed."),
     },
     "Publish": {
-        "leaderboard": (
-            "commands.leaderboard.board:leaderboard",
-            "Baselines that bundles are checked against, and the page that shows them.",
-        ),
-        "submit": (
-            "commands.leaderboard.board:submit",
-            "Make the bundle of a finished run that a leaderboard takes.",
-        ),
-        "verify": (
-            "commands.leaderboard.board:verify",
-            "Check bundles; exit code 6 if one is rejected.",
-        ),
+        "leaderboard": ("commands.leaderboard.board:leaderboard",
+            "Baselines that bundles are checked against, and the page that shows them."),
+        "submit": ("commands.leaderboard.board:submit",
+            "Make the bundle of a finished run that a leaderboard takes."),
+        "verify": ("commands.leaderboard.board:verify",
+            "Check bundles; exit code 6 if one is rejected."),
     },
     "Extend": {
-        "plugins": (
-            "commands.catalog.looking:plugins_",
-            "Show what is installed, from where, how long it takes to load, and what is broken.",
-        ),
-        "new": (
-            "commands.authoring.making:new",
-            "Write a package of an editor, a task, a metric, a judge or a command of one's own.",
-        ),
-        "check": (
-            "commands.authoring.making:check",
-            "Try a package of plugins: its conformance suites, and a small run with it.",
-        ),
-        "build-data": (
-            "commands.authoring.making:build_data",
-            "Make a benchmark's records from facts of one's own: see ls builders.",
-        ),
-        "annotate": (
-            "commands.annotation.people:annotate",
-            "Have people label texts of a run: blinded sheets out, their answers in.",
-        ),
+        "plugins": ("commands.catalog.looking:plugins_",
+            "Show what is installed, from where, how long it takes to load, and what is broken."),
+        "new": ("commands.authoring.making:new",
+            "Write a package of an editor, a task, a metric, a judge or a command of one's own."),
+        "check": ("commands.authoring.making:check",
+            "Try a package of plugins: its conformance suites, and a small run with it."),
+        "build-data": ("commands.authoring.making:build_data",
+            "Make a benchmark's records from facts of one's own: see ls builders."),
+        "annotate": ("commands.annotation.people:annotate",
+            "Have people label texts of a run: blinded sheets out, their answers in."),
     },
     "Many machines": {
-        "merge": (
-            "commands.distributed.scaling:merge",
-            "Join the shards of one run to the run that one process would have made.",
-        ),
-        "cluster-check": (
-            "commands.distributed.scaling:cluster_check",
-            "Say what each worker has: device, memory, versions, plugins; and whether all agree.",
-        ),
+        "merge": ("commands.distributed.scaling:merge",
+            "Join the shards of one run to the run that one process would have made."),
+        "cluster-check": ("commands.distributed.scaling:cluster_check",
+            "Say what each worker has: device, memory, versions, plugins; and whether all agree."),
     },
-}
+}  # fmt: skip
 """By section: module and function of each, and what it does."""
 
 

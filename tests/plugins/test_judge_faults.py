@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from judge_server import KEY, blocks, completion, judged, serving, well
 
 from edit_harness.cli import main
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.commands.results import scoring
 from edit_harness_plugins.judges.model import desk

@@ -18,7 +18,7 @@ from typing import Any
 from edit_harness.encoding import finite
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import replacing
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.run.outcome import Run
 from edit_harness.run.report import listed
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 from edit_harness.cases import Case, Key, Text, Verdict
 from edit_harness.encoding import decode_answer, dumps
 from edit_harness.errors import DataError
-from edit_harness.folder.records import OK, Record
+from edit_harness.folder.record import OK, Record
 from edit_harness.run.outcome import Run
 
 COMPARE = "compare"

@@ -20,7 +20,7 @@ from msgspec import structs
 from edit_harness.encoding import dumps
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import replacing
-from edit_harness.folder.manifests import fingerprint
+from edit_harness.folder.manifest import fingerprint
 from edit_harness.run.outcome import Run
 
 from . import sheets

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness.errors import DataError, HarnessError
-from edit_harness.folder.records import INVALID, Record
+from edit_harness.folder.record import INVALID, Record
 from edit_harness.interfaces import Task
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import report

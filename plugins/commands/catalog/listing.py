@@ -54,8 +54,7 @@ def _rows(plugins: Plugins, kind: str, results: Path) -> Iterable[Row]:
 
 def _runs(results: Path) -> Iterable[Row]:
     # Here, since it brings numpy along.
-    from edit_harness.folder.records import RunFolder
-    from edit_harness.folder.regular import check_regular
+    from edit_harness.folder.folder import RunFolder, check_regular
 
     for path in sorted(results.glob("*/manifest.json")):
         try:

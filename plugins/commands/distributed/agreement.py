@@ -12,7 +12,7 @@ from typing import Any
 
 from edit_harness.encoding import dumps
 from edit_harness.errors import DataError, HarnessError, PluginError
-from edit_harness.folder.manifests import software
+from edit_harness.folder.manifest import software
 from edit_harness.registry.packages import normal
 
 INSTALL = "install the same on every worker"

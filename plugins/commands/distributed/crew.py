@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from edit_harness.cases import Visit
 from edit_harness.errors import HarnessError, ResourceError
-from edit_harness.folder.records import Record
+from edit_harness.folder.record import Record
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from msgspec import UNSET, structs
 
 from edit_harness.cases import Case, Visit
 from edit_harness.errors import RunFolderError
-from edit_harness.folder import accounts, manifests, records
-from edit_harness.folder.manifests import Manifest, Tuning
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder, check_complete, folder_name
+from edit_harness.folder.manifest import Manifest, Tuning, environment_of, extended
+from edit_harness.folder.record import Record
+from edit_harness.folder.table import cases_digest
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Span
@@ -64,7 +65,7 @@ class Joined:
         for shard in self.shards:
             _ = shard.rows  # an error if it is not finished
         _judging([shard.run.folder for shard in self.shards])
-        if records.cases_digest(self.cases) != self.first.digest:
+        if cases_digest(self.cases) != self.first.digest:
             raise RunFolderError("the cases of the shards are not those of their plan", ANEW)
 
     @cached_property
@@ -106,7 +107,7 @@ class Joined:
         """The shards' numbers by what they were run with, by its name."""
         found: dict[str, dict[str, list[str]]] = {}
         for shard in self.shards:
-            for key, value in manifests.values(shard.run.manifest.segments).items():
+            for key, value in environment_of(shard.run.manifest.segments).items():
                 found.setdefault(key, {}).setdefault(value, []).append(str(shard.share.number))
         return found
 
@@ -132,7 +133,7 @@ class Joined:
             cases=there if more else own,
             cases_sha256="",
             visits=self.first.planned + len(more),
-            segments=manifests.extended(before.segments if before else (), seq, made_with),
+            segments=extended(before.segments if before else (), seq, made_with),
             shard=UNSET,
         )
         if not more and not folder.has_cases(own):
@@ -164,7 +165,7 @@ class Joined:
                 known[record.visit] = record
             folder.event("merge", shards=[self._merged(shard) for shard in self.shards])
             folder.notes += self.notes
-            accounts.check(self.visits, folder, known)
+            check_complete(self.visits, folder, known)
         run = Run.read(folder, self.first.run.metrics)
         folder.write_results(run.results())
         return run
@@ -172,7 +173,7 @@ class Joined:
     def _open(self, output: Path, *, new: bool) -> RunFolder:
         manifest, identity = self.first.run.manifest, self.first.identity
         preview = manifest.preview
-        name = records.folder_name(
+        name = folder_name(
             manifest.label,
             identity.task.name,
             manifest.model.name,
@@ -203,7 +204,7 @@ class Joined:
             "number": shard.share.number,
             "folder": shard.path.resolve().name,
             "rows": len(shard.rows),
-            "environment": manifests.values(shard.run.manifest.segments),
+            "environment": environment_of(shard.run.manifest.segments),
         }
 
 

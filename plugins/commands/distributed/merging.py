@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edit_harness.folder import records
+from edit_harness.folder.folder import check_writable
 from edit_harness.registry.plugins import Plugins
 
 from ..run import console
@@ -36,7 +36,7 @@ def merge(plugins: Plugins, flags: Flags) -> int:
     """Join the shards, print the table of the run, and return the exit code."""
     joined = Joined.of(plugins, flags.shards)
     output = Path(flags.output_path)
-    records.check_writable(output)
+    check_writable(output)
     run = joined.write(output, new=flags.new)
     if flags.quiet:
         console.note_pending(run)

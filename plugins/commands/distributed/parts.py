@@ -17,10 +17,9 @@ import numpy as np
 
 from edit_harness.cases import Visit
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.folder.changes import identities, short
-from edit_harness.folder.manifests import Identity, ShardInfo
-from edit_harness.folder.records import RunFolder
-from edit_harness.folder.tables import Table
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Identity, ShardInfo, identities, short
+from edit_harness.folder.table import RunTable
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
@@ -40,7 +39,7 @@ class Shard:
     cases: Sequence[str]
     """The ids of all cases of the plan, in their order."""
     digest: str
-    """What identifies the cases of the plan: see `edit_harness.folder.records.cases_digest`."""
+    """What identifies the cases of the plan: see `edit_harness.folder.table.cases_digest`."""
     planned: int
     """How many visits the plan has."""
     spans: Sequence[Span]
@@ -72,9 +71,9 @@ class Shard:
         return self.run.manifest.identity
 
     @cached_property
-    def rows(self) -> Table:
+    def rows(self) -> RunTable:
         """Its records in the order of the plan. Raises `RunFolderError` if one is missing."""
-        table = Table.of(self.run.everything)
+        table = RunTable.of(self.run.everything)
         there = zip(table.cases, table.states.tolist(), strict=True)
         places = {visit: place for place, visit in enumerate(there)}
         if missing := sum(visit not in places for visit in self.visits):

@@ -18,8 +18,8 @@ from typing import Any
 
 from edit_harness.cases import Visit
 from edit_harness.errors import ResourceError
-from edit_harness.folder.manifests import as_json
-from edit_harness.folder.records import Record
+from edit_harness.folder.manifest import as_json
+from edit_harness.folder.record import Record
 from edit_harness.run.asking import failed
 from edit_harness.run.beside import Care, Overlap, Rows, Turn, of_no_use
 from edit_harness.run.evaluation import Evaluation

@@ -22,8 +22,8 @@ import torch
 from edit_harness import errors
 from edit_harness.cases import Visit
 from edit_harness.errors import HarnessError, PluginError
-from edit_harness.folder.manifests import as_json
-from edit_harness.folder.records import Record
+from edit_harness.folder.manifest import as_json
+from edit_harness.folder.record import Record
 from edit_harness.model.model import Model
 from edit_harness.registry import discovery
 from edit_harness.registry.blame import said

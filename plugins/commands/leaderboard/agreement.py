@@ -14,7 +14,7 @@ from typing import Any
 
 from edit_harness.cases import Answer, Divergence, Graded, Marks, Scores, Text, Verdict
 from edit_harness.encoding import decode_answer
-from edit_harness.folder.records import Record
+from edit_harness.folder.record import Record
 from edit_harness.run.control import is_control
 from edit_harness.run.effects import graded
 

@@ -21,7 +21,7 @@ from edit_harness.cases import Answer, Case, Scores, Text
 from edit_harness.encoding import dumps, encode_case
 from edit_harness.errors import DataError
 from edit_harness.files import staged
-from edit_harness.folder.manifests import Identity
+from edit_harness.folder.manifest import Identity
 from edit_harness.interfaces import ModelSource
 
 FORMAT = 1

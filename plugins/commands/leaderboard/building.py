@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edit_harness.errors import DataError, UsageError
 from edit_harness.escapes import one_line
-from edit_harness.folder.manifests import Identity
+from edit_harness.folder.manifest import Identity
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import selection
 from edit_harness.registry.plugins import Plugins

@@ -22,7 +22,7 @@ from edit_harness.cases import (
 )
 from edit_harness.encoding import decode_answer
 from edit_harness.errors import HarnessError
-from edit_harness.folder.records import INVALID, OK, Record
+from edit_harness.folder.record import INVALID, OK, Record
 from edit_harness.run import control
 from edit_harness.run.outcome import values
 

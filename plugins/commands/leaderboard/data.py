@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from edit_harness.folder.log import MARK
-from edit_harness.folder.manifests import Manifest, fingerprint
-from edit_harness.folder.records import INVALID, OK, STATUSES, cases_digest
+from edit_harness.folder.manifest import Manifest, fingerprint
+from edit_harness.folder.record import INVALID, OK, STATUSES
+from edit_harness.folder.table import cases_digest
 
 from . import baselines
 from .evidence import Evidence

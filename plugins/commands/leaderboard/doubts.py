@@ -10,7 +10,7 @@ from scipy.stats import mannwhitneyu
 
 from edit_harness.cases import Scores
 from edit_harness.encoding import decode_answer
-from edit_harness.folder.records import INVALID, OK, Record
+from edit_harness.folder.record import INVALID, OK, Record
 
 from . import names
 from .evidence import Evidence

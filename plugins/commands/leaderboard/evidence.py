@@ -10,8 +10,9 @@ from typing import Any
 
 from edit_harness.cases import Case, Choose, Visit
 from edit_harness.encoding import decode_case
-from edit_harness.folder.manifests import Identity, Manifest, decoded
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Identity, Manifest, decoded
+from edit_harness.folder.record import Record
 from edit_harness.interfaces import Metric, Regime
 from edit_harness.registry.components import make_metrics, source_of
 from edit_harness.registry.plugins import Plugins

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from edit_harness import durable
-from edit_harness.folder.manifests import Manifest, fingerprint
+from edit_harness.folder.manifest import Manifest, fingerprint
 
 from . import bundle
 from .evidence import Evidence

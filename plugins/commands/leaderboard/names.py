@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
-from edit_harness.folder.manifests import Manifest, TaskInfo
+from edit_harness.folder.manifest import Manifest, TaskInfo
 from edit_harness.registry.fields import build
 
 from .evidence import Evidence

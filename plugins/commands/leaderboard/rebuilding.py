@@ -10,8 +10,8 @@ import json
 from edit_harness.cases import Case, Examined
 from edit_harness.encoding import dumps
 from edit_harness.errors import HarnessError, PluginError
-from edit_harness.folder.manifests import EditorId, JudgeId
-from edit_harness.folder.records import cases_digest
+from edit_harness.folder.manifest import EditorId, JudgeId
+from edit_harness.folder.table import cases_digest
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Judge
 from edit_harness.model.model import Model

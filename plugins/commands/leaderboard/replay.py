@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from edit_harness.cases import Answer, Case, Visit
 from edit_harness.encoding import decode_answer
-from edit_harness.folder.records import INVALID, Record
+from edit_harness.folder.record import INVALID, Record
 from edit_harness.registry.components import source_of
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly, control, effects, runner

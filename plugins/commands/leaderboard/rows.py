@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness.cases import Visit
-from edit_harness.folder.records import OK, Record
+from edit_harness.folder.record import OK, Record
 
 from . import strict
 from .findings import Rejected, shown

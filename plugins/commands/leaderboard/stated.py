@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from edit_harness.folder.manifests import EditorId
+from edit_harness.folder.manifest import EditorId
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import fields
 from edit_harness.registry.plugins import Plugins

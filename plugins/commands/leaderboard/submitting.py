@@ -12,8 +12,9 @@ from typing import Any
 
 from edit_harness import durable
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
-from edit_harness.folder.manifests import Manifest, as_json, decoded
-from edit_harness.folder.records import RunFolder, cases_digest
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Manifest, as_json, decoded
+from edit_harness.folder.table import cases_digest
 from edit_harness.registry.plugins import Plugins
 from edit_harness.registry.uninstalled import UNVERSIONED
 from edit_harness.run.outcome import Run

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from edit_harness.folder.records import INVALID, OK
+from edit_harness.folder.record import INVALID, OK
 from edit_harness.interfaces import Measure
 from edit_harness.run import report
 from edit_harness.run.outcome import Run

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edit_harness import stats
-from edit_harness.folder.records import INVALID
+from edit_harness.folder.record import INVALID
 from edit_harness.interfaces import Metric
 from edit_harness.registry.blame import blamed, named
 from edit_harness.run.outcome import LEAVE_OUT, Run

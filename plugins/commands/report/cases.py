@@ -16,8 +16,8 @@ import numpy as np
 from edit_harness import stats
 from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.encoding import decode_answer
-from edit_harness.folder import records
-from edit_harness.folder.records import INVALID, OK, Record
+from edit_harness.folder.record import INVALID, OK, Record
+from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run
 from edit_harness.run.report import HUNDREDTHS
@@ -36,7 +36,7 @@ Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 def stored(run: Run) -> Stored:
     """Return the values of the final records, which all that a page says of cases is made of."""
-    return {name: records.columns(run.records, name) for name in run.metrics}
+    return {name: RunTable.of(run.records).columns(name) for name in run.metrics}
 
 
 def explored(run: Run, columns: Stored, budget: int) -> dict[str, Any]:

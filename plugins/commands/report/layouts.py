@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from edit_harness.folder.records import OK
+from edit_harness.folder.record import OK
 from edit_harness.run import remarks as about
 from edit_harness.run import report
 from edit_harness.run.outcome import LEVEL, Run

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from edit_harness import stats
-from edit_harness.folder.tables import Table
+from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run, limits_of, measured, valued
 from edit_harness.significance import TTest, paired
@@ -121,7 +121,7 @@ class Subsets:
     def _metric(self, measure: str) -> str:
         return next((n for n, m in self.run.metrics.items() if measure in m.measures), "")
 
-    def _rows(self, measure: str) -> Table:
+    def _rows(self, measure: str) -> RunTable:
         return valued(self.run.records, self._metric(measure))
 
     def _columns(self, measure: str) -> Columns:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
-from edit_harness.folder.manifests import ModelId
+from edit_harness.folder.manifest import ModelId
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run
 from edit_harness.run.report import Line

@@ -14,7 +14,7 @@ from typing import Any
 
 from edit_harness.encoding import finite
 from edit_harness.errors import UsageError
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import report
 from edit_harness.run.effects import Versus

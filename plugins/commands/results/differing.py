@@ -15,10 +15,9 @@ from functools import cached_property
 from typing import Any
 
 from edit_harness.encoding import finite
-from edit_harness.folder import manifests
-from edit_harness.folder.changes import Change, changes, identities, short
-from edit_harness.folder.manifests import as_json
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Change, as_json, changes, environment_of, identities, short
+from edit_harness.folder.record import Record
 from edit_harness.run.outcome import Run
 
 from ..report.formats import Cell, Grid, Row, labelled, rich
@@ -69,7 +68,7 @@ class Difference:
         one, two = (
             {
                 "judged_by": said.judged_by and as_json(said.judged_by),
-                "environment": manifests.values(said.segments),
+                "environment": environment_of(said.segments),
             }
             for said in (run.manifest for run in self._runs)
         )

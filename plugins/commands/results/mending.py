@@ -15,12 +15,12 @@ from pathlib import Path
 import click
 
 from edit_harness import durable, lock
+from edit_harness.cases import Visit
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
 from edit_harness.folder import log
+from edit_harness.folder.folder import RunFolder, check_regular
 from edit_harness.folder.log import BOM, HEAD, Line
-from edit_harness.folder.records import FRAME, Record, RunFolder
-from edit_harness.folder.regular import check_regular
-from edit_harness.folder.rows import Rows
+from edit_harness.folder.record import FRAME, Record
 from edit_harness.wording import counted
 
 DONE = 0
@@ -185,7 +185,7 @@ def _take(found: Found, data: bytes) -> None:
             first, last = row["withdraws"]
             found.withdrawn.append((first, last))
         else:
-            found.kept.append((line, Record.of(row)))
+            found.kept.append((line, Record.read(data)))
     except (ValueError, TypeError, KeyError):
         found.bad.append(data)
 
@@ -204,15 +204,17 @@ def _told(folder: RunFolder) -> Iterator[tuple[int, int]]:
 
 def _counting(found: Found) -> tuple[list[Line], list[Line]]:
     """Return the rows that stand, and those that contradict each other, of which none does."""
-    rows: Rows[Record] = Rows(Record.same_answers)
+    last: dict[Visit, Record] = {}
+    doubtful = set()
     standing = [
         (line, record)
         for line, record in sorted(found.kept, key=lambda pair: pair[0].seq)
         if not any(first <= line.seq <= last for first, last in found.withdrawn)
     ]
     for _, record in standing:
-        rows.add(len(standing), record)
-    doubtful = {conflict.visit for conflict in rows.conflicts()}
+        if (earlier := last.get(record.visit)) and record.contradicts(earlier):
+            doubtful.add(record.visit)
+        last[record.visit] = record
     kept = [line for line, record in standing if record.visit not in doubtful]
     return kept, [line for line, record in standing if record.visit in doubtful]
 

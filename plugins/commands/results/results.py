@@ -92,7 +92,7 @@ def score(plugins: Plugins, **flags: Any) -> int:
 @debug
 def case(run: str, case: str, as_json: bool, debug: bool) -> None:
     """Show one case of a run: what was written, asked and answered."""
-    from edit_harness.folder.records import RunFolder
+    from edit_harness.folder.folder import RunFolder
 
     from . import viewing
 

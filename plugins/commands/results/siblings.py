@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec import structs
 
-from edit_harness.folder.manifests import JudgeId
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import JudgeId
+from edit_harness.folder.record import Record
 from edit_harness.registry.components import Named, described
 from edit_harness.registry.fields import settings
 from edit_harness.run.judging import NO_JUDGE

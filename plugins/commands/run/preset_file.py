@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from edit_harness import durable
 from edit_harness.errors import DataError, ResourceError, UsageError
-from edit_harness.folder.manifests import Tuning
+from edit_harness.folder.manifest import Tuning
 from edit_harness.interfaces import ModelShape
 from edit_harness.registry.presets import shape_of
 from edit_harness.wording import counted

@@ -16,7 +16,7 @@ from typing import Any
 
 from edit_harness.encoding import finite
 from edit_harness.errors import DataError, UsageError
-from edit_harness.folder import records
+from edit_harness.folder.folder import check_writable
 from edit_harness.loading import loading
 from edit_harness.registry.components import make_executor, source_of
 from edit_harness.registry.plugins import Plugins
@@ -61,7 +61,7 @@ def reproduce(plugins: Plugins, flags: Flags) -> int:
     contents = packs.read(plugins, flags.pack)
     where = _chosen(plugins, contents, flags)
     contents = contents.of_models(list(where))
-    records.check_writable(Path(flags.output_path))
+    check_writable(Path(flags.output_path))
     codes = [running.DONE]
     runs = _runs(plugins, contents, where, flags, codes)
     if not any(runs.values()):

@@ -16,7 +16,7 @@ from typing import Any
 
 from edit_harness.cases import Case
 from edit_harness.errors import HarnessError, UsageError
-from edit_harness.folder import records
+from edit_harness.folder.folder import check_writable
 from edit_harness.interfaces import Measure
 from edit_harness.model.model import Model
 from edit_harness.registry import guard
@@ -77,7 +77,7 @@ def sweep(plugins: Plugins, flags: Flags) -> int:
     if flags.dry_run:
         rehearse(todo)
         return DONE
-    records.check_writable(Path(flags.output_path))
+    check_writable(Path(flags.output_path))
     runs = list(todo.runs())
     found = Landscape.of(todo.axes, runs, todo.names, todo.measures)
     for name in [name for name in todo.names if name not in found.measures]:

@@ -1,17 +1,27 @@
-"""A manifest of another form is damage with a name, never a bug of ours."""
+"""A manifest of another form is damage with a name, never a bug of ours; where two manifests differ."""
 
 import copy
 import json
 
 import pytest
-from builders import ROOT, record
+from builders import IDENTITY, ROOT, record, with_entries
 from click.testing import CliRunner
 
 import edit_harness as eh
 from edit_harness import durable
 from edit_harness.cli import main
-from edit_harness.folder import manifests
-from edit_harness.folder.manifests import Identity, Manifest
+from edit_harness.folder.manifest import (
+    ABSENT,
+    Change,
+    Identity,
+    Manifest,
+    as_json,
+    changes,
+    decoded,
+    fingerprint,
+    identities,
+    short,
+)
 from edit_harness.testing.tiny import tiny_model
 
 
@@ -62,12 +72,12 @@ def changed(manifest, way, value):
 
 
 def test_an_entry_of_another_kind_is_damage(folder):
-    whole = manifests.as_json(folder.manifest()) | EXTRA
-    assert manifests.as_json(manifests.decoded(whole, Manifest)).keys() == whole.keys()
+    whole = as_json(folder.manifest()) | EXTRA
+    assert as_json(decoded(whole, Manifest)).keys() == whole.keys()
     for way in places(whole):
         wrong = 5 if isinstance(way_to(whole, way), str | list | dict | None) else "five"
         with pytest.raises(ValueError, match=way[-1]):
-            manifests.decoded(changed(whole, way, wrong), Manifest)
+            decoded(changed(whole, way, wrong), Manifest)
 
 
 def way_to(said, way):
@@ -81,7 +91,7 @@ def way_to(said, way):
 )
 def test_what_is_needed_is_missed(folder, way):
     with pytest.raises(ValueError, match=f"missing required field `{way[-1]}`"):
-        manifests.decoded(changed(manifests.as_json(folder.manifest()), way, ...), Manifest)
+        decoded(changed(as_json(folder.manifest()), way, ...), Manifest)
 
 
 def test_identities_of_before_have_the_same_fingerprints():
@@ -92,7 +102,7 @@ def test_identities_of_before_have_the_same_fingerprints():
         for part in ("editor", "task", "judge"):
             if told[part]:
                 told[part].setdefault("version", "1")
-        assert manifests.fingerprint(manifests.decoded(told, Identity)) == durable.digest(told)
+        assert fingerprint(decoded(told, Identity)) == durable.digest(told)
 
 
 @pytest.mark.parametrize(
@@ -116,3 +126,29 @@ def test_a_command_says_so(folder, name, value):
     path.write_bytes(kept)
     assert told.exit_code == 7, told.output
     assert len(told.stderr.splitlines()) == 2
+
+
+def test_fields_are_named_by_their_path():
+    one, two = {"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 1, "c": 3}, "e": 0}
+    assert list(changes(one, two)) == [
+        Change("a.c", 2, 3),
+        Change("d", [1], ABSENT),
+        Change("e", ABSENT, 0),
+    ]
+
+
+def test_code_is_compared_package_by_package_and_fields_stand_last():
+    one, two = (
+        with_entries(IDENTITY, editor={"fields": {"lr": lr}}, code=code)
+        for lr, code in ((1, [["mine", "a"], ["ours", "b"]]), (2, [["ours", "c"], ["mine", "a"]]))
+    )
+    assert identities(one, two) == [
+        Change("code.ours", "b", "c"),
+        Change("editor.fields.lr", 1, 2),
+    ]
+    assert identities(one, one) == []
+
+
+def test_digests_are_shown_by_their_beginnings():
+    assert short("0123456789abcdef" * 4) == "0123456789ab"
+    assert (short("a b"), short(["é"])) == ("a b", '["é"]')
