@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Generic
 
@@ -184,12 +183,17 @@ class RunTable(Lazy[Record]):
 
         A row without a value has NaN.
         """
-        found = []
+        found, first = {}, {}
         for name, column in self._columns(metric).items():
             there = column != ABSENT
             if there.any():
-                found.append((there.argmax(), name, np.where(there, column, np.nan)))
-        return {name: column for _, name, column in sorted(found, key=itemgetter(0, 1))}
+                found[name] = np.where(there, column, np.nan)
+                first[name] = int(there.argmax())
+        places = sorted(set(first.values()))
+        ordered = (
+            n for place in places for n in self[place].values[metric] if first.get(n) == place
+        )
+        return {name: found[name] for name in ordered}
 
     def _columns(self, metric: str) -> dict[str, np.ndarray]:
         columns = self._values.get(metric, {})

@@ -294,7 +294,8 @@ class Evaluation:
             self.preview.precision if self.preview else "",
             self.share.slug if self.share else "",
         )
-        return RunFolder.open(output, name, self.identity, new=new)
+        path = self.model.source.path
+        return RunFolder.open(output, name, self.identity, new=new, model=path)
 
     def settle(self, folder: RunFolder, known: AbstractSet[str] = frozenset()) -> None:
         """Write down what the rows are of, in a folder that is held; ``known`` cases have rows.
