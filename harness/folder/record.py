@@ -58,6 +58,19 @@ class Row(Struct, rename={"attempt": "try"}):
             return decoded({**row, **{side: Raw(its) for side, its in sides.items()}}, cls)
 
 
+class StrictRow(Row, rename={"attempt": "try"}, forbid_unknown_fields=True, kw_only=True):
+    """A row that a stranger wrote: it has no other fields, and every number is one."""
+
+    v: int
+    seq: int
+    fp: str
+    crc: str
+    values: dict[str, dict[str, float]]
+    before: list[Any] = []
+    after: list[Any] = []
+    seconds: dict[str, float] = {}
+
+
 ROW = msgspec.json.Decoder(Row)
 
 
@@ -130,8 +143,14 @@ class Record:
         return cls(case, INVALID, {}, state=state, message=str(why).replace("\n", "; "))
 
     @classmethod
-    def read(cls, data: bytes) -> Record:
-        """Return the record of a line of the log. Raises `ValueError` if it is none."""
+    def read(cls, data: bytes, *, strict: bool = False) -> Record:
+        """Return the record of a line of the log, which ``strict`` looks at whole, as at a stranger's.
+
+        Raises `ValueError` if it is none.
+        """
+        if strict:
+            whole = msgspec.structs.asdict(decoded(parsed(data), StrictRow))
+            return cls(**{name: value for name, value in whole.items() if name not in FRAME})
         fields = msgspec.structs.asdict(Row.read(data))
         sides = {side: Answers(bytes(fields[side])) for side in ("before", "after")}
         return cls(**fields | sides)

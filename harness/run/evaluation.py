@@ -373,7 +373,7 @@ class Evaluation:
     def _part(self, share: Share, before: Manifest | None) -> ShardInfo:
         """Return what tells a shard's place in the plan, or in a larger one that it was made for.
 
-        See `edit_harness_plugins.commands.distributed.joining`.
+        See `edit_harness_plugins.commands.distributed.merge`.
         """
         known = before.shard if before else None
         if known and {*known.cases} > {case.id for case in self.cases}:

@@ -2,7 +2,7 @@
 
 A part is whole units, and a unit is whole chunks, so that a shard runs the batches of the whole run. It
 knows neither models nor folders; how a plan is chunked is the runner's matter, how shards become one
-run `edit_harness_plugins.commands.distributed.joining`'s.
+run `edit_harness_plugins.commands.distributed.merge`'s.
 """
 
 from __future__ import annotations
