@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic
 
@@ -70,22 +71,56 @@ class RunTable(Lazy[Record]):
         """
         table, records = cls(), Lines(path)
         table._records = records
-        counting = _Counting(records)
+        stands = bytearray()
         for line in lines:
             try:
                 records.starts.append(line.start)
-                if WITHDRAWS in line.data[:FRAME]:
+                stands.append(WITHDRAWS not in line.data[:FRAME])
+                if stands[-1]:
+                    judged = VERDICT in line.data and Record.read(line.data).verdicts
+                    table._add(Row.read(line.data), judged or Counter())
+                else:
                     table._add(Row("", 0, 0, "", {}), Counter())
-                    counting.withdraw(line)
-                    continue
-                row = Row.read(line.data)
-                judged = Record.read(line.data).verdicts if VERDICT in line.data else Counter()
-                table._add(row, judged)
+                    first, last = msgspec.convert(line.row["withdraws"], tuple[Count, Count])
+                    stands[first : last + 1] = bytes(len(stands[first : last + 1]))
             except (ValueError, TypeError, KeyError) as error:
                 raise log.damaged(path, line.seq, line.start, error) from None
-            counting.add(line.seq, row)
-        table._numbers = counting.numbers()
+        table._numbers = table._counting(path, np.frombuffer(stands, bool).copy())
         return table
+
+    def _counting(self, path: Path, stands: np.ndarray) -> np.ndarray:
+        """Return the rows that count, of those that were not withdrawn."""
+        places = np.arange(len(stands))
+        for rows in self._repeated().values():
+            standing = [n for n in rows if stands[n]]
+            for earlier, later in pairwise(standing):
+                if self._records[later].contradicts(self._records[earlier]):
+                    raise self._conflict(path, earlier, later)
+            stands[rows] = False
+            if standing:
+                stands[standing[-1]] = True
+                places[standing[-1]] = rows[0]
+        numbers = np.flatnonzero(stands)
+        return numbers[np.argsort(places[numbers], kind="stable")]
+
+    def _repeated(self) -> dict[Visit, list[int]]:
+        """Return the rows of visits that have several, and perhaps, by chance, of a few more."""
+        # A dictionary of all visits would take more than all else.
+        marks = _hashes(self._cases, self._states)
+        order = np.argsort(marks, kind="stable")
+        same = marks[order[1:]] == marks[order[:-1]]
+        found: dict[Visit, list[int]] = {}
+        for n in np.unique(np.concatenate([order[1:][same], order[:-1][same]])).tolist():
+            found.setdefault((self._cases[n], self._states[n]), []).append(n)
+        return found
+
+    def _conflict(self, path: Path, earlier: int, later: int) -> RunFolderError:
+        where = f" in state {self._states[later]}" if self._states[later] else ""
+        return RunFolderError(
+            f"{path}: rows {earlier} and {later} say different things of case "
+            f"{self._cases[later]}{where}",
+            "run it anew: --new",
+        )
 
     def _add(self, row: Row | Record, verdicts: Counter[str]) -> None:
         """Add a row to the columns."""
@@ -143,8 +178,7 @@ class RunTable(Lazy[Record]):
     @property
     def visits(self) -> int:
         """How many visits there are."""
-        visits = zip(self.cases, self.states.tolist(), strict=True)
-        return len(np.unique(np.fromiter(map(hash, visits), np.int64, len(self))))
+        return len(np.unique(_hashes(self.cases, self.states.tolist())))
 
     @property
     def verdicts(self) -> Counter[str]:
@@ -169,9 +203,9 @@ class RunTable(Lazy[Record]):
     def planned(self, names: Sequence[str]) -> RunTable:
         """Return the rows of cases of these names, which it shares: a million are held once."""
         known = {name: name for name in names}
-        part = self.taken(np.array([case in known for case in self.cases], bool))
-        part._cases = [known.get(case, case) for case in self._cases]
-        return part
+        self._cases[:] = [known.get(case, case) for case in self._cases]
+        places = self._numbers.tolist()
+        return self.taken(np.fromiter((self._cases[n] in known for n in places), bool, len(self)))
 
     def having(self, metric: str) -> RunTable:
         """Return the rows that a metric has values of."""
@@ -206,55 +240,14 @@ class RunTable(Lazy[Record]):
         return np.array([order.get(case, -1) for case in self.cases], np.int64)
 
 
+def _hashes(cases: Sequence[str], states: Iterable[int]) -> np.ndarray:
+    """Return a number for each visit; that two share one is a chance of one in 10^19."""
+    return np.fromiter(map(hash, zip(cases, states, strict=True)), np.int64, len(cases))
+
+
 def _fill(column: array[float], rows: int) -> None:
     """Give a column a number for each of so many rows."""
     column.extend(array("d", [ABSENT]) * (rows - len(column)))
-
-
-class _Counting:
-    """Which rows of a log count, as they are added."""
-
-    def __init__(self, records: Lines) -> None:
-        self._records = records
-        self._last: dict[str | Visit, int] = {}
-        """The row that counts of each visit, or -1; in state 0, a case stands for the visit."""
-        self._keys: list[str | Visit] = []
-        self._earlier: dict[int, int] = {}
-        self._gone: set[int] = set()
-
-    def add(self, number: int, row: Row) -> None:
-        """Add a row. Raises `RunFolderError` if it contradicts the one that counts."""
-        key = (row.case, row.state) if row.state else row.case
-        self._keys.append(key)
-        if (earlier := self._last.get(key, -1)) >= 0:
-            self._earlier[number] = earlier
-            again, before = (self._records[n] for n in (number, earlier))
-            if again.contradicts(before):
-                where = f" in state {row.state}" if row.state else ""
-                raise RunFolderError(
-                    f"{self._records.path}: rows {earlier} and {number} say different things of case "
-                    f"{row.case}{where}",
-                    "run it anew: --new",
-                )
-        self._last[key] = number
-
-    def withdraw(self, line: Line) -> None:
-        """Take back rows: those before them count again."""
-        self._keys.append("")
-        first, last = msgspec.convert(line.row["withdraws"], tuple[Count, Count])
-        for number in reversed(range(first, min(last, line.seq) + 1)):
-            key, before = self._keys[number], self._earlier.get(number, -1)
-            if self._last.get(key) == number:
-                while before in self._gone:
-                    before = self._earlier.get(before, -1)
-                self._last[key] = before
-            else:  # a later row counts, and may be taken back too
-                self._gone.add(number)
-
-    def numbers(self) -> np.ndarray:
-        """Return the rows that count, in the order in which their visits came."""
-        found = np.fromiter(self._last.values(), np.int64, len(self._last))
-        return found[found >= 0]
 
 
 class Lines:
