@@ -136,10 +136,9 @@ def test_the_policy_says_when_rows_are_made_safe(path, monkeypatch, policy, sync
         assert faulty.calls == syncs
 
 
-@pytest.mark.parametrize("name", ["EDIT_HARNESS_FSYNC", "EDIT_HARNESS_MIN_FREE"])
-def test_a_setting_that_is_none_is_said(path, monkeypatch, name):
-    monkeypatch.setenv(name, "often")
-    with pytest.raises(UsageError, match=f"{name} is 'often'"):
+def test_a_setting_that_is_none_is_said(path, monkeypatch):
+    monkeypatch.setenv("EDIT_HARNESS_FSYNC", "often")
+    with pytest.raises(UsageError, match="EDIT_HARNESS_FSYNC is 'often'"):
         Log(path, MARK)
 
 
@@ -161,21 +160,9 @@ def test_what_other_programs_do_to_the_file_is_seen(path, what, how):
     log.close()
 
 
-def test_little_space_ends_it_before_a_row_is_cut(path, monkeypatch):
-    log = Log(path, MARK)
-    log.append({"case": "c0"})
-    log.close()
-    monkeypatch.setenv("EDIT_HARNESS_MIN_FREE", str(10**9))
-    log = Log(path, MARK)
-    with pytest.raises(ResourceError, match=r"no space left in .*: 1 rows kept"):
-        log.append({})
-    log.close()
-
-
 @pytest.fixture
-def mounted(tmp_path, monkeypatch):
+def mounted(tmp_path):
     """Mount a file system in memory, of so many kB; skip where that is refused."""
-    monkeypatch.setenv("EDIT_HARNESS_MIN_FREE", "0")
     place = tmp_path / "mounted"
     place.mkdir()
 

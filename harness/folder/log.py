@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
@@ -28,8 +27,6 @@ from ..errors import HarnessError, ResourceError, RunFolderError, UsageError
 VERSION = 4
 POLICIES = ("row", "none")
 """When rows are made safe from a power cut: each at once, or when the system likes."""
-MIN_FREE = 64
-"""MiB of a disk below which nothing is appended: EDIT_HARNESS_MIN_FREE."""
 MARK = 12
 """Hexadecimal digits of a run's fingerprint that each of its rows has."""
 BOM = b"\xef\xbb\xbf"
@@ -167,7 +164,6 @@ class Log:
         self.mark = mark[:MARK]
         self.notes: list[str] = []
         self._sync = _policy() == "row" and sync
-        self._least = _least_free()
         self._dead = ""
         end = End()
         for _ in scan(path, self.mark, end):
@@ -226,7 +222,6 @@ class Log:
             raise ResourceError(self._dead, "start the same command again")
         try:
             mine, there = os.fstat(self._descriptor), os.stat(self.path)
-            free = shutil.disk_usage(self.path.parent).free
         except FileNotFoundError:
             self._lose("was removed")
         except OSError as error:
@@ -235,8 +230,6 @@ class Log:
             self._lose("was replaced")
         if there.st_size != self._size:
             self._lose("was written to")
-        if free < self._least << 20:
-            self._die(OSError(errno.ENOSPC, f"less than {self._least} MiB are free"))
 
     def _lose(self, what: str) -> NoReturn:
         self._dead = f"{self.path} {what} by another program"
@@ -273,13 +266,6 @@ def _policy() -> str:
             f"EDIT_HARNESS_FSYNC is {policy!r}, not one of {', '.join(POLICIES)}", "set it to row"
         )
     return policy
-
-
-def _least_free() -> int:
-    text = os.environ.get("EDIT_HARNESS_MIN_FREE") or str(MIN_FREE)
-    if not text.isdecimal():
-        raise UsageError(f"EDIT_HARNESS_MIN_FREE is {text!r}, no number of MiB", "set it to 64")
-    return int(text)
 
 
 def note_event(path: Path, mark: str, kind: str, details: Mapping[str, Any]) -> None:

@@ -6,9 +6,7 @@ over another form. Whether a name is installed or a digest right is told where i
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, structs, to_builtins
@@ -22,9 +20,6 @@ MODEL = {"digest": "its weights", "config": "its configuration", "tokenizer": "i
 NUMERIC = ("torch", "transformers", "tokenizers", "numpy", "cuda", "processor")
 """What of an environment numbers may depend on: on another Python, system or number of threads, less."""
 AGAIN = "the command that made the run writes it again"
-DIGEST, SHORT = 64, 12
-"""Characters of a SHA-256, and how many of them are shown."""
-ABSENT = "–"
 Typed = TypeVar("Typed", bound=Struct)
 Visits = Sequence[tuple[str, int]]
 
@@ -251,15 +246,6 @@ def extended(
     return [*known[:-1], *ended, new]
 
 
-def environment_of(segments: Sequence[Segment]) -> dict[str, str]:
-    """Return what a run was made with, each value by its name; several where that has changed."""
-    found: dict[str, dict[str, None]] = {}
-    for segment in segments:
-        for name, value in segment.environment.items():
-            found.setdefault(name, {})[value] = None
-    return {name: ", ".join(each) for name, each in found.items()}
-
-
 def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Say in what two environments differ that numbers may depend on; what is not known of one is not."""
     return [
@@ -267,22 +253,6 @@ def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
         for name in NUMERIC
         if name in one and name in other and one[name] != other[name]
     ]
-
-
-@dataclass(frozen=True)
-class Change:
-    """A setting that two runs have otherwise, or a part of one."""
-
-    field: str
-    first: Any
-    second: Any
-
-
-def identities(one: Identity, two: Identity) -> list[Change]:
-    """Return in what the identities of two runs differ, an editor's fields at the end."""
-    both = [{**as_json(each), "code": dict(each.code)} for each in (one, two)]
-    found = changes(both[0], both[1])
-    return sorted(found, key=lambda change: ".fields." in change.field)
 
 
 def model_changes(one: Identity, two: Identity) -> list[str]:
@@ -299,19 +269,3 @@ def model_changes(one: Identity, two: Identity) -> list[str]:
     if rest(one) != rest(two):
         return []
     return [MODEL[key] for key in MODEL if getattr(one.model, key) != getattr(two.model, key)]
-
-
-def changes(one: Any, two: Any, name: str = "") -> Iterator[Change]:
-    """Yield the fields, by their path, that differ."""
-    if isinstance(one, Mapping) and isinstance(two, Mapping):
-        for key in dict.fromkeys([*one, *two]):
-            path = f"{name}.{key}" if name else str(key)
-            yield from changes(one.get(key, ABSENT), two.get(key, ABSENT), path)
-    elif one != two:
-        yield Change(name, one, two)
-
-
-def short(value: Any) -> str:
-    """Return a value as a table shows it, a digest by its first characters."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text[:SHORT] if len(text) == DIGEST and text.isalnum() else text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, TypeVar, overload
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -81,11 +81,7 @@ class Lazy(Sequence[T], Generic[T]):
         """Return the item of a number from 0."""
         raise NotImplementedError
 
-    @overload
-    def __getitem__(self, which: int) -> T: ...
-    @overload
-    def __getitem__(self, which: slice) -> list[T]: ...
-    def __getitem__(self, which: int | slice) -> T | list[T]:
+    def __getitem__(self, which: Any) -> Any:
         numbers = range(len(self))[which]
         return [self._at(n) for n in numbers] if isinstance(numbers, range) else self._at(numbers)
 

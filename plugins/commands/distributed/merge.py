@@ -20,14 +20,7 @@ from msgspec import UNSET, structs
 from edit_harness.cases import Case, Visit
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.folder.folder import RunFolder, check_complete, check_writable, folder_name
-from edit_harness.folder.manifest import (
-    Manifest,
-    ShardInfo,
-    environment_of,
-    extended,
-    identities,
-    short,
-)
+from edit_harness.folder.manifest import Manifest, ShardInfo, extended
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.options import SETTINGS, as_json, debug, with_plugins
@@ -36,6 +29,8 @@ from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
 from edit_harness.run.shares import Share
 from edit_harness.wording import counted
+
+from ..results.diff import environment_of, identities, short
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"
 ANEW = "run the shards anew, with --new"

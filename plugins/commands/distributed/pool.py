@@ -20,7 +20,7 @@ import torch
 
 from edit_harness.cases import Visit
 from edit_harness.errors import DataError, PluginError, ResourceError, UsageError
-from edit_harness.folder.manifest import Identity, identities, short, software
+from edit_harness.folder.manifest import Identity, software
 from edit_harness.interfaces import Executor
 from edit_harness.loading.loading import TF32
 from edit_harness.run import runner
@@ -29,6 +29,7 @@ from edit_harness.run.beside import Care, Keeping, Rows, Turn, of_no_use
 from edit_harness.run.evaluation import Evaluation, Turns
 from edit_harness.wording import counted
 
+from ..results.diff import identities, short
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
 
 WAIT = 1.0
