@@ -30,7 +30,7 @@ Count = Annotated[int, Meta(ge=0, lt=2**31)]
 T = TypeVar("T")
 
 
-class Row(Struct, rename={"attempt": "try"}):
+class Row(Struct, rename={"attempt": "try"}, forbid_unknown_fields=True):
     """A row of the log, whose answers are not looked at yet."""
 
     case: str
@@ -44,6 +44,10 @@ class Row(Struct, rename={"attempt": "try"}):
     noop: bool = False
     seconds: dict[str, float | None] = {}
     message: str = ""
+    v: int = 0
+    seq: int = 0
+    fp: str = ""
+    crc: str = ""
 
     @classmethod
     def read(cls, data: bytes) -> Row:
@@ -56,19 +60,6 @@ class Row(Struct, rename={"attempt": "try"}):
             row = parsed(data)
             sides = {side: dumps(row.get(side, [])).encode() for side in ("before", "after")}
             return decoded({**row, **{side: Raw(its) for side, its in sides.items()}}, cls)
-
-
-class StrictRow(Row, rename={"attempt": "try"}, forbid_unknown_fields=True, kw_only=True):
-    """A row that a stranger wrote: it has no other fields, and every number is one."""
-
-    v: int
-    seq: int
-    fp: str
-    crc: str
-    values: dict[str, dict[str, float]]
-    before: list[Any] = []
-    after: list[Any] = []
-    seconds: dict[str, float] = {}
 
 
 ROW = msgspec.json.Decoder(Row)
@@ -140,16 +131,20 @@ class Record:
 
     @classmethod
     def read(cls, data: bytes, *, strict: bool = False) -> Record:
-        """Return the record of a line of the log, which ``strict`` looks at whole, as at a stranger's.
+        """Return the record of a line of the log. Raises `ValueError` if it is none.
 
-        Raises `ValueError` if it is none.
+        ``strict`` looks at all of it, as at a stranger's: every number is one, and answers are a list.
         """
-        if strict:
-            whole = msgspec.structs.asdict(decoded(parsed(data), StrictRow))
-            return cls(**{name: value for name, value in whole.items() if name not in FRAME})
-        fields = msgspec.structs.asdict(Row.read(data))
-        sides = {side: Answers(bytes(fields[side])) for side in ("before", "after")}
-        return cls(**fields | sides)
+        row = Row.read(data)
+        record = cls(
+            row.case, row.status, row.values, row.state, row.attempt,
+            Answers(bytes(row.before)), Answers(bytes(row.after)),
+            row.edit, row.noop, row.seconds, row.message,
+        )  # fmt: skip
+        if not strict:
+            return record
+        sides = {side: parsed(getattr(row, side)) for side in ("before", "after")}
+        return msgspec.convert(vars(record) | sides, cls)
 
     @property
     def visit(self) -> Visit:
@@ -166,15 +161,9 @@ class Record:
     @property
     def row(self) -> dict[str, Any]:
         """What the log keeps of it, in the order of the keys there."""
-        rest = {key: value for key, value in vars(self).items() if key not in FIRST}
-        rest |= {"before": list(self.before), "after": list(self.after)}
-        return {
-            "case": self.case,
-            "state": self.state,
-            "try": self.attempt,
-            "status": self.status,
-            **dict(sorted(rest.items())),
-        }
+        rest = {**vars(self), "before": list(self.before), "after": list(self.after)}
+        first = {"try" if key == "attempt" else key: rest.pop(key) for key in FIRST}
+        return first | dict(sorted(rest.items()))
 
     def same_answers(self, other: Record) -> bool:
         """Tell whether two are of the same answers, whatever judges have said of them since."""

@@ -31,7 +31,7 @@ from .record import VERDICT, Count, Lazy, Record, Row, T
 ABSENT = math.inf
 """What a column has where a row has no value; NaN is a value that is no number."""
 WITHDRAWS = b'"withdraws": ['
-FRAME = 90
+START = 90
 """Bytes in which a line says whether it withdraws others."""
 
 
@@ -75,7 +75,7 @@ class RunTable(Lazy[Record]):
         for line in lines:
             try:
                 records.starts.append(line.start)
-                stands.append(WITHDRAWS not in line.data[:FRAME])
+                stands.append(WITHDRAWS not in line.data[:START])
                 if stands[-1]:
                     judged = VERDICT in line.data and Record.read(line.data).verdicts
                     table._add(Row.read(line.data), judged or Counter())
