@@ -17,12 +17,13 @@ from edit_harness import UsageError, durable
 from edit_harness.cli import main
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.folder import RunFolder
-from edit_harness.folder.manifest import as_json, environment_of
+from edit_harness.folder.manifest import as_json
 from edit_harness.interfaces import Regime
 from edit_harness.run import runner
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
 from edit_harness_plugins.commands.distributed.merge import Whole, merge
+from edit_harness_plugins.commands.results.diff import environment_of
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
 SHARDS = 3
