@@ -335,6 +335,7 @@ def test_a_row_without_a_value_has_nan(table):
 
 def test_names_stand_in_the_order_in_which_chosen_rows_have_them(table):
     assert list(table.columns("m")) == ["b", "a"]
+    assert list(table.taken(np.arange(4)[::-1]).columns("m")) == ["a", "b"]
     assert list(table.taken(np.array([0, 1])).columns("m")) == ["b"]
 
 

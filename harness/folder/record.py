@@ -135,16 +135,12 @@ class Record:
 
         ``strict`` looks at all of it, as at a stranger's: every number is one, and answers are a list.
         """
-        row = Row.read(data)
-        record = cls(
-            row.case, row.status, row.values, row.state, row.attempt,
-            Answers(bytes(row.before)), Answers(bytes(row.after)),
-            row.edit, row.noop, row.seconds, row.message,
-        )  # fmt: skip
-        if not strict:
-            return record
-        sides = {side: parsed(getattr(row, side)) for side in ("before", "after")}
-        return msgspec.convert(vars(record) | sides, cls)
+        fields = msgspec.structs.asdict(Row.read(data))
+        fields = {name: value for name, value in fields.items() if name not in FRAME}
+        sides = {side: bytes(fields[side]) for side in ("before", "after")}
+        if strict:
+            return msgspec.convert(fields | {k: parsed(side) for k, side in sides.items()}, cls)
+        return cls(**fields | {k: Answers(side) for k, side in sides.items()})
 
     @property
     def visit(self) -> Visit:

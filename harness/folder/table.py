@@ -213,7 +213,7 @@ class RunTable(Lazy[Record]):
         return self.taken(np.any(there, axis=0) if there else np.zeros(len(self), bool))
 
     def columns(self, metric: str) -> dict[str, np.ndarray]:
-        """Return one metric's values as columns, by the names in the order of their first rows.
+        """Return one metric's values as columns, by the names in the order in which they first stand.
 
         A row without a value has NaN.
         """
@@ -223,7 +223,11 @@ class RunTable(Lazy[Record]):
             if there.any():
                 found[name] = np.where(there, column, np.nan)
                 first[name] = int(there.argmax())
-        return {name: found[name] for name in sorted(found, key=first.__getitem__)}
+        places = sorted(set(first.values()))
+        ordered = (
+            n for place in places for n in self[place].values[metric] if first.get(n) == place
+        )
+        return {name: found[name] for name in ordered}
 
     def _columns(self, metric: str) -> dict[str, np.ndarray]:
         columns = self._values.get(metric, {})

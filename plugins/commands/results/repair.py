@@ -159,7 +159,7 @@ def sorted_out(folder: RunFolder) -> tuple[list[dict[str, object]], list[bytes]]
                     found[line] = (int(head[2]), row, Record.read(line))
             except (ValueError, TypeError, KeyError):
                 bad.append(line)
-    last: dict[Visit, Record] = {}
+    latest: dict[Visit, Record] = {}
     doubtful = set()
     standing = [
         (data, row, record)
@@ -167,9 +167,9 @@ def sorted_out(folder: RunFolder) -> tuple[list[dict[str, object]], list[bytes]]
         if not any(first <= seq <= last for first, last in withdrawn)
     ]
     for _, _, record in standing:
-        if (earlier := last.get(record.visit)) and record.contradicts(earlier):
+        if (earlier := latest.get(record.visit)) and record.contradicts(earlier):
             doubtful.add(record.visit)
-        last[record.visit] = record
+        latest[record.visit] = record
     kept = [row for _, row, record in standing if record.visit not in doubtful]
     return kept, bad + [data for data, _, record in standing if record.visit in doubtful]
 
