@@ -28,7 +28,9 @@ from edit_harness.data import Answers, Case, Choose, Probe, Request, Scores
 from edit_harness.files import dumps
 from edit_harness.folder import log
 from edit_harness.folder.encoding import encode_answer, encode_case
-from edit_harness.folder.records import OK, Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Manifest, decoded
+from edit_harness.folder.record import OK, Record
 from edit_harness.interfaces import Metric
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics
@@ -43,9 +45,11 @@ ROLES = (
 )
 DISTINCT = 50
 """Cases whose answers differ; the others repeat them under other ids."""
+NAMED = {"name": "synthetic", "version": "1"}
 IDENTITY = {
-    "regime": {"mode": "single", "checkpoints": []}, "judge": None, "seed": 0, "task": {"name": "synthetic"},
-    "model": {"dtype": "float32"},
+    "schema": log.VERSION, "regime": {"mode": "single"}, "judge": None, "seed": 0, "metrics": [], "together": "",
+    "editor": {**NAMED, "fields": {}, "provenance": {}}, "task": {**NAMED, "data": ""}, "code": [],
+    "model": {"digest": "", "config": "", "tokenizer": "", "dtype": "float32"},
 }  # fmt: skip
 
 
@@ -79,11 +83,14 @@ def make(path: Path, rows: int, probes: int) -> None:
     with open(path / "cases.jsonl", "wb") as file:
         file.writelines(_cases(cases, names))
     folder.write_manifest(
-        {
-            "cases": names, "identity": IDENTITY, "label": "synthetic", "metrics": list(measured_by()),
-            "model": {"path": "none"}, "preset": "", "preview": None, "visits": rows,
-            "cases_sha256": files.sha256_of(path / "cases.jsonl"),
-        }
+        decoded(
+            {
+                "cases": names, "identity": IDENTITY, "label": "synthetic", "metrics": list(measured_by()),
+                "model": {"name": "none", "path": "none"}, "preset": "", "preview": None, "visits": rows,
+                "cases_sha256": files.sha256_of(path / "cases.jsonl"),
+            },
+            Manifest,
+        )
     )  # fmt: skip
     with open(folder.samples, "wb") as file:
         file.writelines(_lines(cases, names, folder.mark))

@@ -18,7 +18,6 @@ from unittest import mock
 import click
 import torch
 
-from edit_harness.folder import accounts
 from edit_harness.registry import guard
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import asking, assembly, evaluation, selftest
@@ -31,7 +30,7 @@ OFF = (
     (Witness, "check"),
     (Witness, "verify"),
     (selftest, "check"),
-    (accounts, "check"),
+    (evaluation, "check_complete"),
     (asking, "check_possible"),
 )
 """What is left out on the route without."""

@@ -24,7 +24,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from edit_harness.folder.records import Record
+from edit_harness.folder.record import Record
 from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
 from edit_harness_plugins.commands.distributed.worker import Batch, Came, Event, Finished, Ready
 
@@ -37,7 +37,7 @@ class Echo:
     """Stands in for a worker: sends a row again and again."""
 
     def __init__(self, number: int, row: dict[str, Any]) -> None:
-        self.number, self.record = number, Record.of(row)
+        self.number, self.record = number, Record.read(json.dumps(row).encode())
 
     def start(self) -> Event:
         """Be ready: there is nothing to load."""

@@ -14,7 +14,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from .data import Answer, Case
-    from .folder.manifests import Identity
+    from .folder.manifest import Identity
     from .interfaces import ModelSource
     from .run.outcome import Run
 

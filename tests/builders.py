@@ -13,8 +13,8 @@ from typing import Any
 
 from edit_harness import Case, Probe, Request, Scores
 from edit_harness.folder.log import encoded
-from edit_harness.folder.manifests import Identity, Manifest, ModelInfo, as_json, decoded
-from edit_harness.folder.records import FRAME
+from edit_harness.folder.manifest import Identity, Manifest, ModelInfo, as_json, decoded
+from edit_harness.folder.record import FRAME
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
 
 ROOT = Path(__file__).parents[1]

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import edit_harness as eh
 from edit_harness import files
-from edit_harness.folder import records
 from edit_harness.folder.encoding import decode_answer, decode_case, encode_case
-from edit_harness.folder.manifests import Manifest, as_json, decoded
+from edit_harness.folder.manifest import Manifest, as_json, decoded
+from edit_harness.folder.record import INVALID, Record
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics, source_of
 from edit_harness.run.assembly import make_benchmark
@@ -65,12 +65,12 @@ class Forgery:
         metrics = make_metrics(plugins(), self.manifest["metrics"])
         known = {data["id"]: decode_case(data) for data in self.cases}
         for row in self.rows if valued else ():
-            if row["status"] != records.INVALID and row["case"] in known:
+            if row["status"] != INVALID and row["case"] in known:
                 sides = tuple([decode_answer(a) for a in row[s]] for s in ("before", "after"))
                 row["values"] = values(known[row["case"]], sides, metrics, row["status"])
         order = {data["id"]: i for i, data in enumerate(self.cases)}
         found = {
-            (row["case"], row["state"]): records.Record.of(row)
+            (row["case"], row["state"]): Record.read(json.dumps(row).encode())
             for row in self.rows
             if "case" in row
         }
@@ -124,7 +124,7 @@ def line(row: dict) -> bytes:
     return body + b', "crc": "%08x"}\n' % zlib.crc32(body)
 
 
-def framed(record: records.Record, seq: int, mark: str) -> dict:
+def framed(record: Record, seq: int, mark: str) -> dict:
     """Return a record as a row, but for its checksum."""
     return json.loads(json.dumps({"v": 4, "seq": seq, "fp": mark[:12], **record.row}))
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from edit_harness.errors import HarnessError, ResourceError
-from edit_harness.folder.records import Record
+from edit_harness.folder.record import Record
 from edit_harness_plugins.commands.distributed.worker import (
     Batch,
     Came,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edit_harness import files
-from edit_harness.folder import log, records
+from edit_harness.folder import folder, log
 
 SHORT = -1
 """A write that takes one byte only, in the place of an error."""
@@ -55,6 +55,6 @@ def failing(name: str, error: int, number: int, *, lasting: bool = False) -> Ite
     """Let the n-th call of a name fail in the modules that write a run folder."""
     faulty = Faulty(name, error, number, lasting)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (files, log, records):
+        for module in (files, folder, log):
             patch.setattr(module, "os", faulty)
         yield faulty

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from edit_harness import Case, Choose, Generate, Key, Probe, Request, Text, Verdict
 from edit_harness.cli import main
 from edit_harness.folder.encoding import encode_answer
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.record import Record
 from edit_harness_plugins.commands.annotation import sheets
 from edit_harness_plugins.commands.annotation.agreement import (
     Opinion,

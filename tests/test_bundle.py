@@ -15,7 +15,7 @@ from builders import MANIFEST
 from bundles import archive_of, digest
 
 from edit_harness.errors import RunFolderError
-from edit_harness.folder.manifests import fingerprint
+from edit_harness.folder.manifest import fingerprint
 from edit_harness_plugins.commands.leaderboard import bundle
 from edit_harness_plugins.commands.leaderboard.bundle import LIMITS, MEMBERS, Limits, Rejected
 from edit_harness_plugins.commands.leaderboard.evidence import Evidence
@@ -260,12 +260,12 @@ FILES = {
     "a number of its own": (row(seq=1), "row 1 stands in its place"),
     "a key twice": (line_of(b'{"v": 4, "seq": 0, "fp": "%s", "case": "1", "case": "2"'), "a key is there twice"),
     "no status": (row(status=None), "row 0 is none: .*status"),
-    "a number as a case": (row(case=1), "a record has a case"),
+    "a number as a case": (row(case=1), "Expected `str`, got `int`"),
     "a boolean as a number": (row(state=True), "Expected `int`, got `bool`"),
     "a number beyond floats": (line_of(ENDLESS), "a number is out of range"),
     "values that are none": (row(values={"m": {"x": None}}), "Expected `float`, got `null`"),
     "a number as answers": (row(after=5), "Expected `array`, got `int`"),
-    "an unknown field": (row(zeal=1), "unexpected keyword argument 'zeal'"),
+    "an unknown field": (row(zeal=1), "unknown field `zeal`"),
     "taking back nothing": (row(withdraws=3), "Expected `array`"),
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 import edit_harness
 import edit_harness_plugins
 from edit_harness.cli import main
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.shell import options
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.editors import EDITORS

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from builders import with_entries
+from builders import IDENTITY, with_entries
 from click.testing import CliRunner
 from made_runs import made
 from test_cli import failed
@@ -12,8 +12,15 @@ from test_runner import Push
 
 from edit_harness import Regime
 from edit_harness.cli import main
-from edit_harness.folder.manifests import as_json
-from edit_harness_plugins.commands.results.diff import Change, Difference
+from edit_harness.folder.manifest import as_json
+from edit_harness_plugins.commands.results.diff import (
+    ABSENT,
+    Change,
+    Difference,
+    changes,
+    identities,
+    short,
+)
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +134,29 @@ def test_cases_of_a_sequence_are_counted_once(tell, folder):
 
 def test_what_is_no_run(tell, runs, tmp_path):
     failed(tell(runs[0].folder.path, tmp_path), 2, "is no run folder")
+
+
+def test_fields_are_named_by_their_path():
+    one, two = {"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 1, "c": 3}, "e": 0}
+    assert list(changes(one, two)) == [
+        Change("a.c", 2, 3),
+        Change("d", [1], ABSENT),
+        Change("e", ABSENT, 0),
+    ]
+
+
+def test_code_is_compared_package_by_package_and_fields_stand_last():
+    one, two = (
+        with_entries(IDENTITY, editor={"fields": {"lr": lr}}, code=code)
+        for lr, code in ((1, [["mine", "a"], ["ours", "b"]]), (2, [["ours", "c"], ["mine", "a"]]))
+    )
+    assert identities(one, two) == [
+        Change("code.ours", "b", "c"),
+        Change("editor.fields.lr", 1, 2),
+    ]
+    assert identities(one, one) == []
+
+
+def test_digests_are_shown_by_their_beginnings():
+    assert short("0123456789abcdef" * 4) == "0123456789ab"
+    assert (short("a b"), short(["é"])) == ("a b", '["é"]')

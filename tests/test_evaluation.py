@@ -14,7 +14,8 @@ import edit_harness as eh
 from edit_harness.edits import Edit
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.records import RunFolder, cases_digest, columns
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.assembly import make_benchmark
@@ -75,7 +76,7 @@ def test_every_number_follows_from_what_is_stored(evaluate):
             before, after = ([decode_answer(a) for a in x] for x in (row.before, row.after))
             assert metric.measure(cases[row.case], before, after) == row.values[name]
         limits = limits_of(metric.measures)
-        again = estimates(columns(stored, name), metric.summarize, limits, level=LEVEL)
+        again = estimates(RunTable.of(stored).columns(name), metric.summarize, limits, level=LEVEL)
         for key, estimate in again.items():
             assert results[f"{key},single"] == pytest.approx(estimate.value)
             low = None if math.isnan(estimate.low) else pytest.approx(estimate.low)

@@ -11,7 +11,7 @@ from test_runner import Push
 import edit_harness as eh
 from edit_harness import Control, Graded, Marks, PluginError, Regime
 from edit_harness.edits import Edit
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.run.outcome import Run
 from edit_harness.run.plan import sample
 from edit_harness.run.remarks import remarks

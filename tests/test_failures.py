@@ -9,7 +9,7 @@ from test_runner import CASES, METRICS, PEOPLE, Push, ran
 
 from edit_harness.edits import Edit
 from edit_harness.errors import Expired, HarnessError, PluginError, ResourceError
-from edit_harness.folder.records import STATUSES
+from edit_harness.folder.record import STATUSES
 from edit_harness.interfaces import Regime
 from edit_harness.model.tokens import TooLongError
 from edit_harness.registry.allowance import Allowance

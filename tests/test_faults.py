@@ -8,7 +8,8 @@ from builders import IDENTITY, MANIFEST, with_entries
 from faults import ERRORS, SHORT, failing
 
 from edit_harness.errors import HarnessError, ResourceError
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.record import Record
 
 ROWS = 6
 HARMLESS = (SHORT, errno.EINTR)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from edit_harness import Case
 from edit_harness.errors import RunFolderError
-from edit_harness.folder.manifests import Manifest, as_json
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Manifest, as_json
+from edit_harness.folder.record import Record
 from edit_harness_plugins.commands.results.repair import repair
 
 EXAMPLES = int(os.environ.get("EDIT_HARNESS_FUZZ") or 500)
@@ -63,8 +64,7 @@ def originals():
 
 
 def all_records(lines):
-    rows = [json.loads(line) for line in lines]
-    return [Record.of(row) for row in rows if "withdraws" not in row]
+    return [Record.read(line) for line in lines if b'"withdraws"' not in line]
 
 
 def readers(folder):

@@ -43,7 +43,7 @@ def test_every_family_of_editors_is_found_by_name():
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        ("edit_harness.folder.records", "numpy"),
+        ("edit_harness.folder.folder", "numpy"),
         ("edit_harness_plugins.editors", "torch"),
         ("edit_harness_plugins.tasks", "edit_harness"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from faults import failing
 
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
-from edit_harness.folder.log import BATCH, Log, encoded, scan
+from edit_harness.folder.log import Log, encoded, scan
 
 MARK = "0123456789ab"
 
@@ -86,7 +86,6 @@ DAMAGE = {
         b'{"v": 5, "seq": 0, "fp": "0123456789ab", "crc": "%08x"}\n'
         % zlib.crc32(b'{"v": 5, "seq": 0, "fp": "0123456789ab"')
     ),
-    "older version .log format 3": lambda a, b, c: b'{"case": "c0", "v": 3}\n',
 }
 
 
@@ -126,22 +125,20 @@ def test_a_failed_sync_is_never_tried_again(path):
         assert faulty.calls == 1
 
 
-@pytest.mark.parametrize(("policy", "syncs"), [("row", BATCH), ("batch", 1), ("none", 0)])
+@pytest.mark.parametrize(("policy", "syncs"), [("row", 3), ("none", 0)])
 def test_the_policy_says_when_rows_are_made_safe(path, monkeypatch, policy, syncs):
     monkeypatch.setenv("EDIT_HARNESS_FSYNC", policy)
-    monkeypatch.setattr("edit_harness.folder.log.monotonic", lambda: 0.0)
     log = Log(path, MARK)
     with failing("fsync", errno.EIO, 10**9) as faulty:
-        for _ in range(BATCH):
+        for _ in range(3):
             log.append({})
         log.close()
         assert faulty.calls == syncs
 
 
-@pytest.mark.parametrize("name", ["EDIT_HARNESS_FSYNC", "EDIT_HARNESS_MIN_FREE"])
-def test_a_setting_that_is_none_is_said(path, monkeypatch, name):
-    monkeypatch.setenv(name, "often")
-    with pytest.raises(UsageError, match=f"{name} is 'often'"):
+def test_a_setting_that_is_none_is_said(path, monkeypatch):
+    monkeypatch.setenv("EDIT_HARNESS_FSYNC", "often")
+    with pytest.raises(UsageError, match="EDIT_HARNESS_FSYNC is 'often'"):
         Log(path, MARK)
 
 
@@ -163,21 +160,9 @@ def test_what_other_programs_do_to_the_file_is_seen(path, what, how):
     log.close()
 
 
-def test_little_space_ends_it_before_a_row_is_cut(path, monkeypatch):
-    log = Log(path, MARK)
-    log.append({"case": "c0"})
-    log.close()
-    monkeypatch.setenv("EDIT_HARNESS_MIN_FREE", str(10**9))
-    log = Log(path, MARK)
-    with pytest.raises(ResourceError, match=r"no space left in .*: 1 rows kept"):
-        log.append({})
-    log.close()
-
-
 @pytest.fixture
-def mounted(tmp_path, monkeypatch):
+def mounted(tmp_path):
     """Mount a file system in memory, of so many kB; skip where that is refused."""
-    monkeypatch.setenv("EDIT_HARNESS_MIN_FREE", "0")
     place = tmp_path / "mounted"
     place.mkdir()
 

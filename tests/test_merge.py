@@ -16,14 +16,14 @@ from sharded import BAD, NAMES, SINGLE, assembled, documents, made, plugins, sha
 from edit_harness import UsageError, files
 from edit_harness.cli import main
 from edit_harness.errors import RunFolderError
-from edit_harness.folder import manifests
-from edit_harness.folder.manifests import as_json
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import as_json
 from edit_harness.interfaces import Regime
 from edit_harness.run import runner
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
 from edit_harness_plugins.commands.distributed.merge import Whole, merge
+from edit_harness_plugins.commands.results.diff import environment_of
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
 SHARDS = 3
@@ -290,7 +290,7 @@ def test_other_environments_are_allowed_and_noted(parts, tmp_path):
     )
     run = joined(parts, tmp_path)
     assert run.folder.notes == ["the shards were run with more than one device: cpu; cuda"]
-    assert manifests.values(run.manifest.segments)["device"] == "cpu, cuda"
+    assert environment_of(run.manifest.segments)["device"] == "cpu, cuda"
 
 
 def judge(folder, name, text):

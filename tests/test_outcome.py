@@ -17,7 +17,7 @@ from edit_harness import Regime, UsageError
 from edit_harness.cli import main
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import RunFolderError
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.run import control
 from edit_harness.run.outcome import Run
 from edit_harness.testing import tiny_model

@@ -13,7 +13,8 @@ from browser import browser
 from page_runs import ELSEWHERE, PAYLOADS, STRINGS, altered, small, spoilt
 
 import edit_harness as eh
-from edit_harness.folder import records
+from edit_harness.folder.record import INVALID
+from edit_harness.folder.table import RunTable
 from edit_harness.run import report
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import figures, page
@@ -144,11 +145,11 @@ def test_no_cell_is_a_formula(text):
 
 def test_cases_are_ordered_by_how_bad_they_are_and_failures_are_first(base):
     many = copies(base, 90)
-    many.everything[7] = replace(many.everything[7], status=records.INVALID)
+    many.everything[7] = replace(many.everything[7], status=INVALID)
     order = worst_first(many, measured(many))
     first = [many.records[i].status for i in order]
     assert first[0] == "edit_failed"
-    assert first == sorted(first, key=["edit_failed", "ok", records.INVALID].index)
+    assert first == sorted(first, key=["edit_failed", "ok", INVALID].index)
     alike = [i for i in order if many.records[i].status == "ok" and i % 4 == 0]
     found = [many.records[i].values["success"]["post_PS"] for i in alike]
     assert found == sorted(found)
@@ -188,7 +189,7 @@ def test_groups_have_the_numbers_of_their_cases(base):
     assert [(group["value"], group["n"]) for group in groups] == [("P0", 2), ("P1", 2)]
     own = [r.values["success"]["post_NS"] for r in base.records[::2]]
     assert groups[0]["pairs"]["NS"][1] == pytest.approx(np.mean(own), rel=1e-3)
-    alone = base.metrics["success"].summarize(records.columns(base.records[1::2], "success"))
+    alone = base.metrics["success"].summarize(RunTable.of(base.records[1::2]).columns("success"))
     assert groups[1]["pairs"]["S"][1] == pytest.approx(alone["post_S"], rel=1e-3)
 
 

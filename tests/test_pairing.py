@@ -11,7 +11,7 @@ from test_runner import Push
 from test_stats import bent
 
 from edit_harness import Metric, Regime, stats
-from edit_harness.folder.records import columns
+from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run
 from edit_harness_plugins.commands.results.pairing import (
@@ -51,7 +51,7 @@ def contrasts(first, second):
 
 
 def values(run, metric, name):
-    return columns(run.records, metric)[name]
+    return RunTable.of(run.records).columns(metric)[name]
 
 
 def changed(run, case, **fields):

@@ -21,7 +21,7 @@ from edit_harness.errors import (
     Terminated,
 )
 from edit_harness.files import dumps
-from edit_harness.folder.manifests import as_json
+from edit_harness.folder.manifest import as_json
 from edit_harness.interfaces import ModelSource, Regime
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, runner, selfcheck

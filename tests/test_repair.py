@@ -8,8 +8,9 @@ from click.testing import CliRunner
 from test_fuzz import made
 
 from edit_harness.cli import main
+from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.log import encoded
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.record import Record
 
 
 @pytest.fixture

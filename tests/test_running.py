@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 from edit_harness import Case
 from edit_harness.cli import main
+from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.log import encoded
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.record import Record
 from edit_harness.run import runner
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.catalog import list as listing

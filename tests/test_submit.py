@@ -11,12 +11,13 @@ from bundles import honest
 from test_verify import edit_harness
 
 from edit_harness import UsageError
-from edit_harness.folder import records
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.log import VERSION
 from edit_harness_plugins.commands.leaderboard import submit
 from edit_harness_plugins.commands.leaderboard.bundle import Finding, Report
 from edit_harness_plugins.commands.leaderboard.evidence import NO_BASELINE
 
-pytestmark = pytest.mark.skipif(records.SCHEMA < 4, reason="rows have numbers from format 4 on")
+pytestmark = pytest.mark.skipif(VERSION < 4, reason="rows have numbers from format 4 on")
 SAID = ("--contact", "a@example.org", "--tuned-on", "pocket")
 
 
@@ -34,7 +35,7 @@ def made(tmp_path_factory):
 
 def changed(run, tmp_path, **fields):
     """Return a copy of a run's folder with another manifest."""
-    folder = records.RunFolder(tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
     for path in run.folder.path.iterdir():
         (folder.path / path.name).write_bytes(path.read_bytes())
@@ -133,7 +134,7 @@ def test_a_shard_is_no_submission(made, tmp_path):
 
 def test_some_cases_only(made, tmp_path):
     run, _ = made
-    folder = records.RunFolder(changed(run, tmp_path))
+    folder = RunFolder(changed(run, tmp_path))
     folder.write_cases(run.cases[:5])
     some = {"cases": [case.id for case in run.cases[:5]], "visits": 5}
     folder.write_manifest(with_entries(folder.manifest(), **some))

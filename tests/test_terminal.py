@@ -19,7 +19,8 @@ from edit_harness import Case, Generate, Probe, Request, Text, Verdict
 from edit_harness.cli import main
 from edit_harness.errors import one_line, printable
 from edit_harness.folder.encoding import encode_answer, encode_case
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.record import Record
 from edit_harness.shell.terminal import Terminal, plain
 from edit_harness.testing.tiny import tiny_model
 

@@ -14,8 +14,8 @@ from edit_harness import Case, Choose, Probe, Regime, Request
 from edit_harness.cli import main
 from edit_harness.folder.answers import unchanged
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.manifests import TaskInfo
-from edit_harness.folder.records import Record
+from edit_harness.folder.manifest import TaskInfo
+from edit_harness.folder.record import Record
 from edit_harness.registry.settings import defaults
 from edit_harness.run import plan
 from edit_harness_plugins.commands.leaderboard import bundle, replay, verify

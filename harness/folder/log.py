@@ -1,6 +1,6 @@
 """Rows that are only ever appended, each with its number and a checksum: what a run stands on.
 
-It knows rows, which are mappings, and bytes; what a row means stands in `records`. A row counts as
+It knows rows, which are mappings, and bytes; what a row means stands in `record`. A row counts as
 written once `Log.append` has returned. Reading never changes a file: what a crash left of a row is
 left out, and cut off by the next process that writes. This module needs no torch.
 """
@@ -10,25 +10,23 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from time import monotonic
 from typing import IO, Any, NamedTuple, NoReturn
 
+import msgspec
+
 from .. import files
-from ..errors import ResourceError, RunFolderError, UsageError
+from ..errors import HarnessError, ResourceError, RunFolderError, UsageError
 from ..files import dumps
 
 VERSION = 4
-POLICIES = ("row", "batch", "none")
-"""When rows are made safe from a power cut: each, 64 or a second's worth, or when the system likes."""
-BATCH, PAUSE = 64, 1.0
-MIN_FREE = 64
-"""MiB of a disk below which nothing is appended: EDIT_HARNESS_MIN_FREE."""
+POLICIES = ("row", "none")
+"""When rows are made safe from a power cut: each at once, or when the system likes."""
 MARK = 12
 """Hexadecimal digits of a run's fingerprint that each of its rows has."""
 BOM = b"\xef\xbb\xbf"
@@ -48,7 +46,15 @@ class Line(NamedTuple):
     @property
     def row(self) -> dict[str, Any]:
         """What it says. Raises `ValueError` for what is no JSON, though its checksum fits."""
-        return dict(files.strict(self.data))
+        return dict(parsed(self.data))
+
+
+def parsed(data: bytes) -> Any:
+    """Return what JSON of ours says. Raises `ValueError`."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:  # a model may write half of a surrogate pair, which msgspec refuses
+        return files.strict(data)
 
 
 @dataclass
@@ -73,13 +79,8 @@ def _check(body: bytes | memoryview) -> bytes:
     return b', "crc": "%08x"}\n' % zlib.crc32(body)
 
 
-def sound(line: bytes) -> bool:
-    """Tell whether a line is whole and as it was written."""
-    return _head(line) is not None
-
-
-def _head(line: bytes) -> re.Match[bytes] | None:
-    """Return what a sound line begins with; None for one that is not whole, or was changed."""
+def sound(line: bytes) -> re.Match[bytes] | None:
+    """Return what a line begins with; None for one that is not whole, or was changed."""
     return HEAD.match(line) if line.endswith(_check(memoryview(line)[:-CHECK])) else None
 
 
@@ -91,88 +92,61 @@ def scan(path: Path, mark: str = "", end: End | None = None) -> Iterator[Line]:
     """
     end = End() if end is None else end
     end.mark = mark
-    if (file := _opened(path)) is None:
+    try:
+        file = open(path, "rb")  # noqa: SIM115  (closed below)
+    except FileNotFoundError:
         return
+    except OSError as error:
+        raise ResourceError(f"{path} cannot be read: {error.strerror}") from None
     with file:
         for data in file:
-            if (head := _head(data)) is None:
-                end.torn = len(data) + _rest(path, file, data, end)
+            if (head := sound(data)) is None:
+                end.torn = len(data) + _torn(path, file, data, end)
                 return
-            yield _placed(path, data, head, end)
+            _check_place(path, head, end)
+            yield Line(end.rows, end.size, data)
             end.rows += 1
             end.size += len(data)
 
 
-def _opened(path: Path) -> IO[bytes] | None:
-    """Open a file to read; None if there is none."""
-    try:
-        return open(path, "rb")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ResourceError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _placed(path: Path, data: bytes, head: re.Match[bytes], end: End) -> Line:
-    """Return a sound line as the row that is next. Raises `RunFolderError` if it is not."""
+def _check_place(path: Path, head: re.Match[bytes], end: End) -> None:
+    """Raise `RunFolderError` if a sound line is not the row that is next."""
     version, seq, mark = int(head[1]), int(head[2]), head[3].decode()
     end.mark = end.mark or mark
     if version != VERSION:
-        raise other_version(path, version)
+        older = version < VERSION
+        raise RunFolderError(
+            f"{path} was made by {'an older' if older else 'a newer'} version (log format {version})",
+            "read it with that version, or run it anew: --new" if older else "update edit-harness",
+        )
     if mark != end.mark:
-        raise _damage(path, end, f"it is of another run, {mark}")
+        raise damaged(path, end.rows, end.size, f"it is of another run, {mark}")
     if seq != end.rows:
-        raise _damage(path, end, f"row {seq} stands in its place")
-    return Line(seq, end.size, data)
+        raise damaged(path, end.rows, end.size, f"row {seq} stands in its place")
 
 
-def _rest(path: Path, file: Iterator[bytes], bad: bytes, end: End) -> int:
+def _torn(path: Path, rest: IO[bytes], bad: bytes, end: End) -> int:
     """Return how many bytes follow an unsound line; `RunFolderError` if it is more than torn."""
-    _check_version(path, bad)
+    why = "its checksum does not fit"
+    if bad.startswith(BOM):
+        why = "a byte order mark was put before it"
+    elif bad.endswith(b"\r\n"):
+        why = "its line ends were changed to CRLF"
+    edited = bad.startswith(BOM) or bad.endswith(b"\r\n")
     size = 0
-    for data in file:
+    for data in rest:
         if sound(data):
-            raise _damage(path, end, _why(bad))
+            raise damaged(path, end.rows, end.size, why)
         size += len(data)
-    if bad.startswith(BOM) or bad.endswith(b"\r\n"):
-        raise _damage(path, end, _why(bad))
+    if edited:  # then no line is sound any more
+        raise damaged(path, end.rows, end.size, why)
     return size
 
 
-def _why(bad: bytes) -> str:
-    if bad.startswith(BOM):
-        return "a byte order mark was put before it"
-    if bad.endswith(b"\r\n"):
-        return "its line ends were changed to CRLF"
-    return "its checksum does not fit"
-
-
-def _check_version(path: Path, line: bytes) -> None:
-    """Raise `RunFolderError` if a line is one of the time before there were checksums."""
-    try:
-        row = files.strict(line)
-    except ValueError:
-        return
-    version = row.get("v") if isinstance(row, dict) and "crc" not in row else None
-    if type(version) is int and version < VERSION:
-        raise other_version(path, version)
-
-
-def other_version(path: Path, version: int) -> RunFolderError:
-    """Return the error for a file of another version of the format."""
-    if version < VERSION:
-        return RunFolderError(
-            f"{path} was made by an older version (log format {version})",
-            "read it with that version, or run it anew: --new",
-        )
+def damaged(path: Path, seq: int, start: int, why: object) -> RunFolderError:
+    """Return the error for a row that is not as it was written."""
     return RunFolderError(
-        f"{path} was made by a newer version (log format {version})", "update edit-harness"
-    )
-
-
-def _damage(path: Path, end: End, why: str) -> RunFolderError:
-    return RunFolderError(
-        f"row {end.rows} of {path} is damaged (byte {end.size}): {why}",
+        f"row {seq} of {path} is damaged (byte {start}): {why}",
         f"nothing was changed; edit-harness repair {path.parent}",
     )
 
@@ -185,12 +159,11 @@ class Log:
     nothing more is.
     """
 
-    def __init__(self, path: Path, mark: str, policy: str | None = None) -> None:
+    def __init__(self, path: Path, mark: str, *, sync: bool = True) -> None:
         self.path = path
         self.mark = mark[:MARK]
         self.notes: list[str] = []
-        self._policy = _policy(policy)
-        self._least = _least_free()
+        self._sync = _policy() == "row" and sync
         self._dead = ""
         end = End()
         for _ in scan(path, self.mark, end):
@@ -199,12 +172,13 @@ class Log:
         try:
             self._descriptor = self._opened(end)
         except OSError as error:
-            raise _unwritable(path, error, self.seq) from None
-        self._unsynced, self._synced_at = 0, monotonic()
+            raise self._unwritable(error) from None
 
     def _opened(self, end: End) -> int:
         if end.torn:
-            self._put_aside(end)
+            with open(self.path, "rb") as file:
+                file.seek(end.size)
+                files.put(self.path.with_suffix(".torn"), file.read())
         new = not self.path.exists()
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
@@ -219,11 +193,6 @@ class Log:
             raise
         return descriptor
 
-    def _put_aside(self, end: End) -> None:
-        with open(self.path, "rb") as file:
-            file.seek(end.size)
-            files.put(self.path.with_suffix(".torn"), file.read())
-
     def append(self, row: Mapping[str, Any]) -> int:
         """Write a row, and return its number; then it is kept."""
         self._check()
@@ -231,15 +200,20 @@ class Log:
         try:
             files.write(self._descriptor, line)
         except BaseException as error:
-            self._cut_back()
+            self._dead = f"a row of {self.path} could not be finished"
+            with suppress(OSError):  # what cannot be removed now is at the next start
+                os.ftruncate(self._descriptor, self._size)
             if isinstance(error, OSError):
                 self._die(error)
             raise  # an interruption in the middle: the row was never acknowledged
         self.seq += 1
         self._size += len(line)
-        self._unsynced += 1
-        if self._due:
-            self._sync()
+        if self._sync:
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:  # what it has lost, the next would not tell: no second try
+                self.seq -= 1
+                self._die(error)
         return self.seq - 1
 
     def _check(self) -> None:
@@ -248,7 +222,6 @@ class Log:
             raise ResourceError(self._dead, "start the same command again")
         try:
             mine, there = os.fstat(self._descriptor), os.stat(self.path)
-            free = shutil.disk_usage(self.path.parent).free
         except FileNotFoundError:
             self._lose("was removed")
         except OSError as error:
@@ -257,30 +230,6 @@ class Log:
             self._lose("was replaced")
         if there.st_size != self._size:
             self._lose("was written to")
-        if free < self._least << 20:
-            self._die(OSError(errno.ENOSPC, f"less than {self._least} MiB are free"))
-
-    @property
-    def _due(self) -> bool:
-        """Whether what was written since the last sync has to be made safe now."""
-        if self._policy == "batch":
-            return self._unsynced >= BATCH or monotonic() - self._synced_at >= PAUSE
-        return self._policy == "row"
-
-    def _sync(self) -> None:
-        try:
-            os.fsync(self._descriptor)
-        except OSError as error:
-            # What a failed sync has lost, the next would not tell: it is never tried again.
-            self.seq -= self._unsynced
-            self._die(error)
-        self._unsynced, self._synced_at = 0, monotonic()
-
-    def _cut_back(self) -> None:
-        """Remove a part of a row; what cannot be removed now is at the next start."""
-        self._dead = f"a row of {self.path} could not be finished"
-        with suppress(OSError):
-            os.ftruncate(self._descriptor, self._size)
 
     def _lose(self, what: str) -> NoReturn:
         self._dead = f"{self.path} {what} by another program"
@@ -290,33 +239,28 @@ class Log:
         )
 
     def _die(self, error: OSError) -> NoReturn:
-        failure = _unwritable(self.path, error, self.seq)
+        failure = self._unwritable(error)
         self._dead = failure.cause
         raise failure from None
 
-    def close(self) -> None:
-        """Make all rows safe and close the file. Raises `ResourceError` if that fails."""
-        try:
-            if self._unsynced and self._policy != "none" and not self._dead:
-                self._sync()
-        finally:
-            os.close(self._descriptor)
-
-
-def _unwritable(path: Path, error: OSError, rows: int) -> ResourceError:
-    if error.errno in FULL:
+    def _unwritable(self, error: OSError) -> ResourceError:
+        if error.errno in FULL:
+            return ResourceError(
+                f"{FULL[error.errno]} in {self.path.parent}: {self.seq} rows kept",
+                "make room, and start the same command again",
+            )
         return ResourceError(
-            f"{FULL[error.errno]} in {path.parent}: {rows} rows kept",
-            "make room, and start the same command again",
+            f"{self.path} cannot be written ({error.strerror}): {self.seq} rows kept",
+            "see to the disk, and start the same command again",
         )
-    return ResourceError(
-        f"{path} cannot be written ({error.strerror}): {rows} rows kept",
-        "see to the disk, and start the same command again",
-    )
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
 
 
-def _policy(given: str | None) -> str:
-    policy = given or os.environ.get("EDIT_HARNESS_FSYNC") or "row"
+def _policy() -> str:
+    policy = os.environ.get("EDIT_HARNESS_FSYNC") or "row"
     if policy not in POLICIES:
         raise UsageError(
             f"EDIT_HARNESS_FSYNC is {policy!r}, not one of {', '.join(POLICIES)}", "set it to row"
@@ -324,8 +268,18 @@ def _policy(given: str | None) -> str:
     return policy
 
 
-def _least_free() -> int:
-    text = os.environ.get("EDIT_HARNESS_MIN_FREE") or str(MIN_FREE)
-    if not text.isdecimal():
-        raise UsageError(f"EDIT_HARNESS_MIN_FREE is {text!r}, no number of MiB", "set it to 64")
-    return int(text)
+def note_event(path: Path, mark: str, kind: str, details: Mapping[str, Any]) -> None:
+    """Note in events.jsonl what happened, with the local time and its zone; no number depends on it.
+
+    So nothing stops for its sake: one that is damaged is moved aside, and what cannot be noted is not.
+    """
+    when = datetime.now().astimezone().isoformat(timespec="seconds")
+    mark = mark or "0" * MARK
+    with suppress(HarnessError, OSError):
+        try:
+            log = Log(path, mark, sync=False)
+        except RunFolderError:
+            os.replace(path, path.with_name("events.bad.jsonl"))
+            log = Log(path, mark, sync=False)
+        with closing(log):
+            log.append({"time": when, "kind": kind, **dict(sorted(details.items()))})

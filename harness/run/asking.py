@@ -15,7 +15,7 @@ from ..data import Answer, Answers, Case, Divergence, Examined, Scores, is_finit
 from ..errors import DataError, HarnessError, LeakError
 from ..folder.answers import unchanged
 from ..folder.encoding import encode_answer
-from ..folder.records import OK, Record
+from ..folder.record import OK, Record
 from ..interfaces import Editor, Judge, Metric
 from ..registry import guard as process
 from ..registry.allowance import Allowance

@@ -14,7 +14,7 @@ import torch
 
 from ..data import Case, Query
 from ..errors import DataError, HarnessError, PluginError, UsageError, counted
-from ..folder.records import cases_digest
+from ..folder.table import cases_digest
 from ..interfaces import Editor, ModelSource, Task
 from ..loading import loading
 from ..model.model import Model

@@ -18,9 +18,9 @@ from msgspec import structs
 from ..data import Case, Visit
 from ..errors import LeakError, RunFolderError, counted
 from ..files import cache_folder
-from ..folder import manifests
-from ..folder.manifests import Asked, Segment
-from ..folder.records import OK, Record, RunFolder
+from ..folder.folder import RunFolder
+from ..folder.manifest import Asked, Segment, extended, software
+from ..folder.record import OK, Record
 from ..model.model import Model
 from ..registry.allowance import Allowance
 from . import runner, selfcheck, selftest
@@ -31,7 +31,7 @@ from .failures import RETRIED
 from .plan import Step
 
 if TYPE_CHECKING:
-    from ..folder.records import Writer
+    from ..folder.record import Writer
     from .evaluation import Evaluation
 
 Turn = tuple["Evaluation", Record]
@@ -124,10 +124,10 @@ class Rows:
         if set(evaluation.visits) <= self.done:
             return None
         known = self.folder.planned().segments
-        segments = manifests.extended(known, self._first, environment)
+        segments = extended(known, self._first, environment)
         if self._first and segments[-1].first == self._first:
             before = segments[-2].environment
-            if changed := manifests.software(before, environment):
+            if changed := software(before, environment):
                 return Overlap(self, evaluation, changed, segments)
         self.made_with(segments)
         return None

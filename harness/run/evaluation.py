@@ -20,9 +20,10 @@ from msgspec import UNSET, structs
 
 from ..data import Answer, Case, Examined, Visit
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError, counted
-from ..folder import accounts, records
 from ..folder.encoding import decode_answer
-from ..folder.manifests import (
+from ..folder.folder import RunFolder, check_complete, folder_name
+from ..folder.log import VERSION
+from ..folder.manifest import (
     ControlId,
     EditorId,
     Identity,
@@ -38,7 +39,8 @@ from ..folder.manifests import (
     as_json,
     decoded,
 )
-from ..folder.records import OK, Record, RunFolder
+from ..folder.record import OK, Record
+from ..folder.table import cases_digest
 from ..interfaces import Executor, Measure, Metric, Regime, whole
 from ..model import digests
 from ..model.model import Model
@@ -174,7 +176,7 @@ class Evaluation:
         together = [case for step in self.steps for case in step.edit if not step.again]
         shared = [*together, *self._watching] if self._watching or self._asked else []
         made = Identity(
-            schema=records.SCHEMA,
+            schema=VERSION,
             editor=EditorId(
                 name=self.editor.name,
                 version=self.editor.version,
@@ -194,7 +196,7 @@ class Evaluation:
             regime=self.regime,
             # Single edits are independent, so that a run of more cases can go on from one of fewer,
             # unless controls are put to a sample of them.
-            together=records.cases_digest(shared) if shared else "",
+            together=cases_digest(shared) if shared else "",
             seed=self.seed,
             controls=self._controlled,
             sample=self.sample if self.controls and self.regime.mode == "single" else 0,
@@ -226,7 +228,7 @@ class Evaluation:
 
     def _asks(self, case: Case) -> str:
         """Return a digest of what is asked; what is examined is in the control's own provenance."""
-        return "" if isinstance(case, Examined) else records.cases_digest([case])
+        return "" if isinstance(case, Examined) else cases_digest([case])
 
     def check_controls(self, witness: Witness | None = None) -> None:
         """Try an edit once, if controls with code of their own are to see it.
@@ -282,7 +284,7 @@ class Evaluation:
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
         """Make the run's folder, or find it again; it is written into once it is held: `settle`."""
-        name = records.folder_name(
+        name = folder_name(
             self.label,
             self.task.name,
             self.model.name,
@@ -378,7 +380,7 @@ class Evaluation:
             number=share.number,
             of=share.of,
             cases=[case.id for case in self.cases],
-            cases_digest=records.cases_digest(self.cases),
+            cases_digest=cases_digest(self.cases),
             planned=len(self.planned),
             spans=self.spans,
             visits=self.visits,
@@ -429,7 +431,7 @@ def run_beside(
                 _summed(rows)
             raise
         for evaluation, its in rows.items():
-            accounts.check(evaluation.visits, its.folder, its.known)
+            check_complete(evaluation.visits, its.folder, its.known)
         runs = _summed(rows)
         for evaluation, run in zip(rows, runs, strict=True):
             for said in evaluation.plugins.call("edit_harness_run_finished", run=run):

@@ -25,10 +25,10 @@ from ..data import Answers, Case, Text
 from ..errors import DataError, PluginError, RunFolderError, counted
 from ..files import finite
 from ..folder.encoding import decode_answer
-from ..folder.manifests import JudgeId, Manifest
-from ..folder.records import INVALID, OK, Record, RunFolder
-from ..folder.stored import ById, Cases, Chosen
-from ..folder.tables import Table
+from ..folder.folder import RunFolder
+from ..folder.manifest import JudgeId, Manifest
+from ..folder.record import INVALID, OK, Record
+from ..folder.table import ById, Cases, Chosen, RunTable
 from ..interfaces import Measure, Metric, Regime
 from ..registry.guard import blamed, named
 from ..stats import Estimate
@@ -108,20 +108,20 @@ class Run:
         return self.manifest.identity.regime
 
     @cached_property
-    def records(self) -> Table:
+    def records(self) -> RunTable:
         """The last record of each case, in the order of the plan."""
         return self._each(self._table, last=True)
 
     @cached_property
-    def immediate_records(self) -> Table:
+    def immediate_records(self) -> RunTable:
         """The first record of each case: that right after its own edit, if it was measured then."""
         return self._each(self._table, last=False)
 
     @property
-    def _table(self) -> Table:
-        return Table.of(self.everything)
+    def _table(self) -> RunTable:
+        return RunTable.of(self.everything)
 
-    def _each(self, rows: Table, *, last: bool) -> Table:
+    def _each(self, rows: RunTable, *, last: bool) -> RunTable:
         """Return the row of the last state of each case, or of the first, in the order of the plan."""
         places = rows.places({name: place for place, name in enumerate(self.planned)})
         order = np.lexsort((rows.states, places))
@@ -196,7 +196,7 @@ class Run:
             if r.before and r.after
         }
 
-    def _of(self, case: str) -> Table:
+    def _of(self, case: str) -> RunTable:
         """Return the records of a case in all states of the model."""
         return self._table.taken(np.array([name == case for name in self._table.cases], bool))
 
@@ -233,7 +233,7 @@ class Run:
         return [name for name, seen in self.seen.items() if seen and name not in known]
 
     @cached_property
-    def unmeasured(self) -> dict[str, Table]:
+    def unmeasured(self) -> dict[str, RunTable]:
         """The records of the controls that were asked for and have no valid answer, by name."""
         found = {
             name.removeprefix(control.PREFIX): self._of(name).without(OK)
@@ -294,7 +294,7 @@ class Run:
         published = self.interval == "published"
         return stats.bootstrap(columns, summarize, level=LEVEL, groups=groups, published=published)
 
-    def _estimates(self, everything: Table, *, both: bool = False) -> dict[str, Estimate]:
+    def _estimates(self, everything: RunTable, *, both: bool = False) -> dict[str, Estimate]:
         found: dict[str, Estimate] = {}
         for name, metric in self.metrics.items():
             with _summing(name, metric):
@@ -308,7 +308,7 @@ class Run:
         return found
 
     def _estimated(
-        self, metric: Metric, rows: Table, name: str, *, both: bool
+        self, metric: Metric, rows: RunTable, name: str, *, both: bool
     ) -> dict[str, Estimate]:
         """Return a metric's estimates: over batches, or over cases where one batch has values.
 
@@ -379,7 +379,7 @@ class Run:
         return self.manifest.label
 
     @property
-    def failures(self) -> Table:
+    def failures(self) -> RunTable:
         """The cases without a valid answer."""
         return self.records.without(OK)
 
@@ -571,17 +571,17 @@ def limits_of(measures: Mapping[str, Measure], *, change: bool = False) -> stats
     return found
 
 
-def usable(rows: Sequence[Record]) -> Table:
+def usable(rows: Sequence[Record]) -> RunTable:
     """Return the records but those of no use: of records and of keys that could not be read."""
-    return Table.of(rows).without(INVALID)
+    return RunTable.of(rows).without(INVALID)
 
 
-def valued(rows: Sequence[Record], metric: str) -> Table:
+def valued(rows: Sequence[Record], metric: str) -> RunTable:
     """Return the records of use that a metric has values of."""
     return usable(rows).having(metric)
 
 
-def measured(rows: Table, metric: str) -> stats.Columns:
+def measured(rows: RunTable, metric: str) -> stats.Columns:
     """Return a metric's columns; where every edit failed, nothing was measured after one."""
     columns = rows.columns(metric)
     if len(rows.without(OK)) < len(rows):
@@ -601,7 +601,7 @@ def _in_both(columns: stats.Columns) -> stats.Columns:
 
 
 def _by_prompt(
-    run: Run, metric: Metric, rows: Table, name: str
+    run: Run, metric: Metric, rows: RunTable, name: str
 ) -> tuple[stats.Columns, np.ndarray]:
     """Return what a metric says of single prompts, as columns; and the number of each row's case.
 

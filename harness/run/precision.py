@@ -14,7 +14,7 @@ import torch
 
 from ..data import Case, Distribution, NextToken
 from ..edits import UNEDITED
-from ..folder.manifests import Preview
+from ..folder.manifest import Preview
 from ..model.model import Model
 from ..model.worksheet import divergences
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ..errors import counted
-from ..folder.manifests import Asked, software
+from ..folder.manifest import Asked, software
 from .control import COLLAPSE
 from .effects import ENOUGH as MODELS
 from .outcome import UNPARSED, Run

@@ -12,8 +12,9 @@ from typing import cast
 from ..data import Answers
 from ..errors import PluginError
 from ..folder.encoding import decode_answer
-from ..folder.manifests import Manifest
-from ..folder.records import INVALID, Record, RunFolder
+from ..folder.folder import RunFolder
+from ..folder.manifest import Manifest
+from ..folder.record import INVALID, Record
 from ..hookspecs import DISTRIBUTION
 from ..interfaces import Metric
 from ..registry.registry import Plugins

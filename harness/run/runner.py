@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..data import Case, Examined, Visit
 from ..edits import UNEDITED, Edit
 from ..errors import LeakError, ResourceError
-from ..folder.records import Record
+from ..folder.record import Record
 from ..interfaces import Editor, Judge, Metric
 from ..model.model import Model
 from ..registry.allowance import Allowance

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..data import Answer, Case, Text
 from ..errors import PluginError
 from ..folder.encoding import decode_answer
-from ..folder.records import Record
+from ..folder.record import Record
 from ..interfaces import Regime
 from . import plan, runner
 from .making import Tell

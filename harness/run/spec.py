@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ..folder.manifests import Tuning
+from ..folder.manifest import Tuning
 from ..interfaces import Control, Editor, Regime, Task
 from ..shell.options import flag
 from .shares import Share

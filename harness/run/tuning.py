@@ -13,7 +13,7 @@ from msgspec import structs
 
 from .. import files
 from ..data import Case
-from ..folder.manifests import Manifest, Tuning
+from ..folder.manifest import Manifest, Tuning
 
 MARK = 16
 """Digits of a case's mark."""

@@ -28,7 +28,7 @@ BY_HAND = ("trust-remote-code", "allow-pickle-weights")
 """Flags that neither a configuration file nor the environment can give: whoever types them means it."""
 
 VARIABLES = (
-    "BLOCK", "CACHE", "DEBUG", "FSYNC", "INCLUDE_PATH", "JUDGE_KEY", "MIN_FREE", "OFFLINE",
+    "BLOCK", "CACHE", "DEBUG", "FSYNC", "INCLUDE_PATH", "JUDGE_KEY", "OFFLINE",
     "PLUGINS", "PLUGIN_FILES", "REQUIRE", "WIKIDATA",
 )  # fmt: skip
 """What is read from the environment, by ``EDIT_HARNESS_`` and this, besides flags."""

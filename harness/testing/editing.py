@@ -25,7 +25,7 @@ from ..data import (  # fmt: skip
     Scores,
 )
 from ..edits import Edit
-from ..folder.records import OK, Record
+from ..folder.record import OK, Record
 from ..interfaces import Editor, Regime
 from ..model.batch import padded
 from ..model.model import Model

@@ -13,7 +13,7 @@ import torch
 from ..data import Choose, is_finite
 from ..edits import Edit
 from ..errors import PluginError
-from ..folder.records import OK
+from ..folder.record import OK
 from ..interfaces import Regime
 from ..model.model import Model
 from ..registry.settings import build, settings

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import edit_harness as eh
-from edit_harness.folder.manifests import as_json
+from edit_harness.folder.manifest import as_json
 from edit_harness_plugins.editors import EDITORS
 
 TASKS = ("counterfactplus", "zsre", "rule-edit", "seesaw-cf", "mquake", "rippleedits")

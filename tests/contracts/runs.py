@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 import edit_harness as eh
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from tests.contracts.transcripts import RUNS
 
 SINGLE = {"editor": "rome", "task": "counterfactplus", "limit": 4}

@@ -21,7 +21,8 @@ from pathlib import Path
 
 import click
 
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.record import Record
 from tests.builders import IDENTITY, MANIFEST, with_entries
 
 ROWS = 60

@@ -8,7 +8,8 @@ import numpy as np
 from builders import REQUEST, scores
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Task, Text, Verdict
-from edit_harness.folder.records import Record, columns
+from edit_harness.folder.record import Record
+from edit_harness.folder.table import RunTable
 
 WORK = ("physics", "chemistry", "law", "music")
 ASPECTS = (
@@ -62,7 +63,7 @@ def cells(metric, cases, answers):
         Record(each.id, "ok", {"it": metric.measure(each, before, after)})
         for each, (before, after) in zip(cases, answers, strict=True)
     ]
-    return columns(records, "it")
+    return RunTable.of(records).columns("it")
 
 
 def tables(metric, cases, answers):

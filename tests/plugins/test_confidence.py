@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from seesaw_cases import CLOSE, case, cells, effect, person, same, sure, tables
 
-from edit_harness.folder.records import Record, columns
+from edit_harness.folder.record import Record
+from edit_harness.folder.table import RunTable
 from edit_harness.run import report
 from edit_harness_plugins.metrics.people.confidence import Confidence
 
@@ -274,7 +275,7 @@ def test_an_edit_that_failed_is_in_no_table():
     values = [METRIC.measure(cases[0], [sure(0.5)], [sure(d)]) for d in (0.25, 0.75)]
     values.append(METRIC.failed(cases[2], [sure(-0.5)]))
     records = [Record(c.id, "ok", {"it": v}) for c, v in zip(cases, values, strict=True)]
-    (row,) = METRIC.tables(cases, columns(records, "it"))["D by group, P101"]
+    (row,) = METRIC.tables(cases, RunTable.of(records).columns("it"))["D by group, P101"]
     assert row == {
         "group": "all", "cases": 2, "prompts": 2, "before": pytest.approx(0.5),
         "after": pytest.approx(0.5), "D_d": pytest.approx(0.0, abs=CLOSE),

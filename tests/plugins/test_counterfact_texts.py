@@ -11,7 +11,7 @@ import edit_harness as eh
 from edit_harness import DataError, Generate, ModelSource, UsageError
 from edit_harness.files import Remote, sha256_of
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.settings import build
 from edit_harness_plugins._texts.references import find
 from edit_harness_plugins.metrics.text.consistency import Consistency

@@ -23,7 +23,7 @@ from judge_server import KEY, blocks, completion, judged, serving, well
 
 from edit_harness import Key, Reply
 from edit_harness.cli import main
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.commands.results import score as scoring
 from edit_harness_plugins.judges.model.openai import OpenAI

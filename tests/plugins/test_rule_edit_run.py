@@ -10,7 +10,8 @@ from click.testing import CliRunner
 import edit_harness as eh
 from edit_harness import Key, Reply
 from edit_harness.cli import main
-from edit_harness.folder.records import RunFolder, fingerprint
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import fingerprint
 from edit_harness.registry.registry import Plugins
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.judges.symbolic.judge import Symbolic

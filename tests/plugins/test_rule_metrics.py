@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Text, Verdict
-from edit_harness.folder.records import columns
+from edit_harness.folder.table import RunTable
 from edit_harness.stats import bootstrap
 from edit_harness_plugins.metrics.verdicts.rules import (
     RuleAnswers,
@@ -338,4 +338,4 @@ def test_no_case_with_a_value_is_no_number():
             "post_HG"
         ]
     )
-    assert columns([], "rule-hierarchy") == {}
+    assert RunTable.of([]).columns("rule-hierarchy") == {}

@@ -17,7 +17,7 @@ import click
 
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import finite, replacing
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.run.outcome import Run
 from edit_harness.run.report import listed
 from edit_harness.shell.options import HELP, as_json, debug, many

@@ -15,7 +15,7 @@ from edit_harness.data import Key, Text, Verdict
 from edit_harness.errors import DataError
 from edit_harness.files import dumps
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.records import OK, Record
+from edit_harness.folder.record import OK, Record
 from edit_harness.run.outcome import Run
 
 COMPARE = "compare"

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from edit_harness import evaluate
 from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
 from edit_harness.files import dumps
-from edit_harness.folder.records import INVALID
+from edit_harness.folder.record import INVALID
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Task
 from edit_harness.registry.packages import Package, normal

@@ -66,8 +66,7 @@ def rows(plugins: Plugins, kind: str, results: Path) -> Iterable[Row]:
 def runs(results: Path) -> Iterable[Row]:
     """Yield the run folders, and how many of their cases are done."""
     # Here, since it brings numpy along.
-    from edit_harness.folder.records import RunFolder
-    from edit_harness.folder.regular import check_regular
+    from edit_harness.folder.folder import RunFolder, check_regular
 
     for path in sorted(results.glob("*/manifest.json")):
         try:

@@ -19,16 +19,17 @@ from msgspec import UNSET, structs
 
 from edit_harness.data import Case, Visit
 from edit_harness.errors import RunFolderError, UsageError, counted
-from edit_harness.folder import accounts, manifests, records
-from edit_harness.folder.changes import identities, short
-from edit_harness.folder.manifests import Manifest, ShardInfo
-from edit_harness.folder.records import Record, RunFolder
-from edit_harness.folder.tables import Table
+from edit_harness.folder.folder import RunFolder, check_complete, check_writable, folder_name
+from edit_harness.folder.manifest import Manifest, ShardInfo, extended
+from edit_harness.folder.record import Record
+from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import own_metrics
 from edit_harness.run.shares import Share
 from edit_harness.shell.options import SETTINGS, as_json, debug, with_plugins
+
+from ..results.diff import environment_of, identities, short
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"
 ANEW = "run the shards anew, with --new"
@@ -51,7 +52,7 @@ def command(plugins: Plugins, shards: Sequence[str], **flags: Any) -> int:
 
     whole = Whole(plugins, shards)
     output, quiet = Path(flags["output_path"]), flags["quiet"]
-    records.check_writable(output)
+    check_writable(output)
     run = whole.write(output, new=flags["new"])
     if quiet:
         console.note_pending(run)
@@ -103,9 +104,9 @@ class Shard:
         for start, stop in self.said.spans:
             yield from range(start, stop)
 
-    def rows(self, visits: Sequence[Visit]) -> Table:
+    def rows(self, visits: Sequence[Visit]) -> RunTable:
         """Return its records of these visits. Raises `RunFolderError` if one is missing."""
-        table = Table.of(self.run.everything)
+        table = RunTable.of(self.run.everything)
         there = zip(table.cases, table.states.tolist(), strict=True)
         places = {visit: place for place, visit in enumerate(there)}
         if missing := sum(visit not in places for visit in visits):
@@ -180,7 +181,7 @@ class Whole:
             for number, shard in enumerate(self.shards)
         ]
         self.judged([shard.run.manifest for shard in self.shards])
-        if records.cases_digest(self.cases) != self.plan.cases_digest:
+        if cases_digest(self.cases) != self.plan.cases_digest:
             raise RunFolderError("the cases of the shards are not those of their plan", ANEW)
 
     @property
@@ -204,7 +205,7 @@ class Whole:
         """What the shards were run with, by its name; bits may differ where that is more than one thing."""
         found: dict[str, list[str]] = {}
         for shard in self.shards:
-            for key, value in manifests.values(shard.run.manifest.segments).items():
+            for key, value in environment_of(shard.run.manifest.segments).items():
                 found[key] = list(dict.fromkeys([*found.get(key, ()), value]))
         return found
 
@@ -243,7 +244,7 @@ class Whole:
                     folder.notes.append(told)
             shards = [{"number": s.share.number, "folder": s.path.name} for s in self.shards]
             folder.event("merge", shards=shards)
-            accounts.check([visit for _, visit, _ in self.order], folder, known)
+            check_complete([visit for _, visit, _ in self.order], folder, known)
         run = Run.read(folder, self.first.run.metrics)
         folder.write_results(run.results())
         return run
@@ -251,7 +252,7 @@ class Whole:
     def _open(self, output: Path, *, new: bool) -> RunFolder:
         manifest = self.first.run.manifest
         identity, preview = manifest.identity, manifest.preview
-        name = records.folder_name(
+        name = folder_name(
             manifest.label,
             identity.task.name,
             manifest.model.name,
@@ -277,7 +278,7 @@ class Whole:
             cases=own,
             cases_sha256="",
             visits=self.plan.planned,
-            segments=manifests.extended(
+            segments=extended(
                 before.segments if before else (),
                 seq,
                 {key: ", ".join(values) for key, values in self.environment.items()},

@@ -20,8 +20,7 @@ import torch
 
 from edit_harness.data import Visit
 from edit_harness.errors import DataError, PluginError, ResourceError, UsageError, counted
-from edit_harness.folder.changes import identities, short
-from edit_harness.folder.manifests import Identity, software
+from edit_harness.folder.manifest import Identity, software
 from edit_harness.interfaces import Executor
 from edit_harness.loading.loading import TF32
 from edit_harness.run import runner
@@ -29,6 +28,7 @@ from edit_harness.run.asking import failed
 from edit_harness.run.beside import Care, Keeping, Rows, Turn, of_no_use
 from edit_harness.run.evaluation import Evaluation, Turns
 
+from ..results.diff import identities, short
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
 
 WAIT = 1.0

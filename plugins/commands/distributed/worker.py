@@ -22,7 +22,7 @@ import torch
 from edit_harness import errors
 from edit_harness.data import Visit
 from edit_harness.errors import HarnessError, PluginError
-from edit_harness.folder.records import Record
+from edit_harness.folder.record import Record
 from edit_harness.loading.loading import pick_device
 from edit_harness.model.model import Model
 from edit_harness.registry.guard import said

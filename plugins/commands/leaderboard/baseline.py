@@ -19,7 +19,7 @@ from edit_harness.data import Answer, Case, Scores, Text
 from edit_harness.errors import DataError
 from edit_harness.files import dumps, staged
 from edit_harness.folder.encoding import encode_case
-from edit_harness.folder.manifests import Identity
+from edit_harness.folder.manifest import Identity
 from edit_harness.interfaces import ModelSource
 
 FORMAT = 1

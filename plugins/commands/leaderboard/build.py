@@ -15,7 +15,7 @@ from msgspec import structs
 from edit_harness.data import Answer, Case, is_finite
 from edit_harness.errors import DataError, ResourceError, UsageError, one_line
 from edit_harness.files import digest
-from edit_harness.folder.manifests import Identity, Manifest, TaskInfo, as_json
+from edit_harness.folder.manifest import Identity, Manifest, TaskInfo, as_json
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.model.digests import of_config
 from edit_harness.model.model import Model

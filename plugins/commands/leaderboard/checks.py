@@ -19,7 +19,8 @@ from edit_harness.errors import HarnessError, RunFolderError
 from edit_harness.files import SEAL
 from edit_harness.folder.answers import unchanged
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.records import INVALID, OK, STATUSES, Record, cases_digest
+from edit_harness.folder.record import INVALID, OK, STATUSES, Record
+from edit_harness.folder.table import cases_digest
 from edit_harness.interfaces import Task
 from edit_harness.run import control
 from edit_harness.run.outcome import values as values_of

@@ -13,8 +13,9 @@ from msgspec import Meta, Struct, convert
 
 from edit_harness.data import Case, Choose, Visit
 from edit_harness.folder import log
-from edit_harness.folder.manifests import Identity, Manifest, decoded, fingerprint
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Identity, Manifest, decoded, fingerprint
+from edit_harness.folder.record import Record
 from edit_harness.interfaces import Metric
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics, source_of
@@ -120,7 +121,7 @@ class Evidence:
                 if "withdraws" in data:
                     found.append(convert(data["withdraws"], tuple[int, int]))
                 else:
-                    found.append(Record.of(data, strict=True))
+                    found.append(Record.read(line.data, strict=True))
         except (Rejected, KeyError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())
             raise Rejected(f"samples.jsonl: row {len(found)} is none: {shown(why)}") from None

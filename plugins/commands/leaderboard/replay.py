@@ -23,8 +23,9 @@ from edit_harness.data import Answer, Case, Text, Visit
 from edit_harness.errors import HarnessError, PluginError
 from edit_harness.files import dumps
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.manifests import EditorId
-from edit_harness.folder.records import INVALID, Record, cases_digest
+from edit_harness.folder.manifest import EditorId
+from edit_harness.folder.record import INVALID, Record
+from edit_harness.folder.table import cases_digest
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Judge
 from edit_harness.model.model import Model

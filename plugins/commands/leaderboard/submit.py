@@ -11,8 +11,9 @@ from pathlib import Path
 from edit_harness import files
 from edit_harness.errors import ResourceError, RunFolderError, UsageError
 from edit_harness.files import dumps
-from edit_harness.folder.manifests import Manifest, as_json, decoded
-from edit_harness.folder.records import RunFolder, cases_digest
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Manifest, as_json, decoded
+from edit_harness.folder.table import cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.sources import UNVERSIONED
 from edit_harness.run.outcome import Run

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-from edit_harness.folder.records import INVALID
+from edit_harness.folder.record import INVALID
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run
 from edit_harness.run.report import Line, show

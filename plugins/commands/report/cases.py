@@ -16,7 +16,7 @@ from scipy.stats import rankdata
 
 from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.records import INVALID, OK, Record
+from edit_harness.folder.record import INVALID, OK, Record
 from edit_harness.interfaces import Measure
 from edit_harness.registry.guard import blamed, named
 from edit_harness.run.outcome import LEAVE_OUT, Run

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edit_harness.folder.records import INVALID, OK
+from edit_harness.folder.record import INVALID, OK
 from edit_harness.run import remarks
 from edit_harness.run.outcome import LEVEL, Run
 

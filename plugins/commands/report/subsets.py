@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from edit_harness import stats
-from edit_harness.folder.tables import Table
+from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
 from edit_harness.run.outcome import Run, limits_of, measured, valued
 from edit_harness.stats import Columns, Estimate
@@ -42,7 +42,7 @@ class Subsets:
     """A run, and the numbers of its parts."""
 
     run: Run
-    _known: dict[str, tuple[Table, Columns]] = field(default_factory=dict, init=False)
+    _known: dict[str, tuple[RunTable, Columns]] = field(default_factory=dict, init=False)
 
     @property
     def task(self) -> str:
@@ -109,7 +109,7 @@ class Subsets:
         belongs = [self.run.by_id[case].tags.get(part.tag) == part.value for case in rows.cases]
         return np.where(belongs, values, np.nan)
 
-    def _values(self, measure: str) -> tuple[Table, Columns]:
+    def _values(self, measure: str) -> tuple[RunTable, Columns]:
         """Return the records that a measure's metric has values of, and these as columns."""
         name = next((n for n, m in self.run.metrics.items() if measure in m.measures), "")
         if name not in self._known:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from edit_harness.errors import UsageError
-from edit_harness.folder.records import RunFolder
+from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import report
 from edit_harness.run.effects import Versus

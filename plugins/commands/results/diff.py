@@ -7,18 +7,19 @@ Whether a difference is more than chance says `.compare`.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 import click
 
-from edit_harness.folder import manifests
-from edit_harness.folder.changes import Change, changes, identities, short
-from edit_harness.folder.manifests import as_json as as_mapping
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Identity, Segment
+from edit_harness.folder.manifest import as_json as as_mapping
+from edit_harness.folder.record import Record
 from edit_harness.run.outcome import Run
 from edit_harness.shell.options import as_json, debug
 
@@ -27,6 +28,9 @@ from . import show
 
 SHOWN = 10
 """Cases that are listed, the worst first."""
+DIGEST, SHORT = 64, 12
+"""Characters of a SHA-256, and how many of them are shown."""
+ABSENT = "–"
 
 
 @click.command()
@@ -49,6 +53,47 @@ def diff(first: str, second: str, as_json: bool, debug: bool) -> None:
     }
     same = ["the same run: equal fingerprints and equal rows"] if found.same else []
     show(data, *same, *grids(found), *remarks(found), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting that two runs have otherwise, or a part of one."""
+
+    field: str
+    first: Any
+    second: Any
+
+
+def identities(one: Identity, two: Identity) -> list[Change]:
+    """Return in what the identities of two runs differ, an editor's fields at the end."""
+    both = [{**as_mapping(each), "code": dict(each.code)} for each in (one, two)]
+    found = changes(both[0], both[1])
+    return sorted(found, key=lambda change: ".fields." in change.field)
+
+
+def changes(one: Any, two: Any, name: str = "") -> Iterator[Change]:
+    """Yield the fields, by their path, that differ."""
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        for key in dict.fromkeys([*one, *two]):
+            path = f"{name}.{key}" if name else str(key)
+            yield from changes(one.get(key, ABSENT), two.get(key, ABSENT), path)
+    elif one != two:
+        yield Change(name, one, two)
+
+
+def short(value: Any) -> str:
+    """Return a value as a table shows it, a digest by its first characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:SHORT] if len(text) == DIGEST and text.isalnum() else text
+
+
+def environment_of(segments: Sequence[Segment]) -> dict[str, str]:
+    """Return what a run was made with, each value by its name; several where that has changed."""
+    found: dict[str, dict[str, None]] = {}
+    for segment in segments:
+        for name, value in segment.environment.items():
+            found.setdefault(name, {})[value] = None
+    return {name: ", ".join(each) for name, each in found.items()}
 
 
 @dataclass(frozen=True)
@@ -108,7 +153,7 @@ class Difference:
         one, two = (
             {
                 "judged_by": said.judged_by and as_mapping(said.judged_by),
-                "environment": manifests.values(said.segments),
+                "environment": environment_of(said.segments),
                 "cases": len(said.cases),
             }
             for said in (self.first.manifest, self.second.manifest)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from edit_harness import stats
-from edit_harness.folder.records import Record
-from edit_harness.folder.tables import Table
+from edit_harness.folder.record import Record
+from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
 from edit_harness.run.effects import Versus, versus
 from edit_harness.run.outcome import (
@@ -195,7 +195,7 @@ class Pairing:
         pairs = [pair for pair, there in zip(self.records, has, strict=True) if there]
         if not pairs:
             return {}, None
-        one, two = (measured(Table.of(side), name) for side in zip(*pairs, strict=True))
+        one, two = (measured(RunTable.of(side), name) for side in zip(*pairs, strict=True))
         found: dict[str, np.ndarray] = {}
         for key in one.keys() & two.keys():
             absent = np.isnan(one[key]) | np.isnan(two[key])

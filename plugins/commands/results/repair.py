@@ -13,12 +13,12 @@ from pathlib import Path
 import click
 
 from edit_harness import files
+from edit_harness.data import Visit
 from edit_harness.errors import ResourceError, RunFolderError, UsageError, counted
 from edit_harness.folder import log
+from edit_harness.folder.folder import RunFolder, check_regular
 from edit_harness.folder.log import BOM, HEAD
-from edit_harness.folder.records import FRAME, Record, RunFolder
-from edit_harness.folder.regular import check_regular
-from edit_harness.folder.rows import Rows
+from edit_harness.folder.record import FRAME, Record
 from edit_harness.shell.options import debug
 
 IN_USE = "wait until it has ended"
@@ -155,18 +155,20 @@ def sorted_out(folder: RunFolder) -> tuple[list[dict[str, object]], list[bytes]]
                     first, last = row["withdraws"]
                     withdrawn.append((first, last))
                 else:
-                    found[line] = (int(head[2]), row, Record.of(row))
+                    found[line] = (int(head[2]), row, Record.read(line))
             except (ValueError, TypeError, KeyError):
                 bad.append(line)
-    rows: Rows[Record] = Rows(Record.same_answers)
+    latest: dict[Visit, Record] = {}
+    doubtful = set()
     standing = [
         (data, row, record)
         for data, (seq, row, record) in sorted(found.items(), key=lambda item: item[1][0])
         if not any(first <= seq <= last for first, last in withdrawn)
     ]
     for _, _, record in standing:
-        rows.add(len(standing), record)
-    doubtful = {conflict.visit for conflict in rows.conflicts()}
+        if (earlier := latest.get(record.visit)) and record.contradicts(earlier):
+            doubtful.add(record.visit)
+        latest[record.visit] = record
     kept = [row for _, row, record in standing if record.visit not in doubtful]
     return kept, bad + [data for data, _, record in standing if record.visit in doubtful]
 

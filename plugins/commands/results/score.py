@@ -17,8 +17,9 @@ from msgspec import structs
 from edit_harness.data import Answers, Case
 from edit_harness.errors import DataError, RunFolderError, UsageError
 from edit_harness.folder.encoding import encode_answer
-from edit_harness.folder.manifests import JudgeId
-from edit_harness.folder.records import Record, RunFolder, Writer
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import JudgeId
+from edit_harness.folder.record import Record, Writer
 from edit_harness.interfaces import Metric
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component, Plugins

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from edit_harness import files
 from edit_harness.errors import DataError, ResourceError, UsageError, counted
-from edit_harness.folder.manifests import Tuning, as_json, decoded
+from edit_harness.folder.manifest import Tuning, as_json, decoded
 from edit_harness.interfaces import ModelShape
 from edit_harness.registry.settings import shape_of
 

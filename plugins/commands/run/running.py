@@ -7,19 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as fields_of
 from functools import partial
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from edit_harness.errors import RunFolderError
-from edit_harness.folder import records
-from edit_harness.folder.records import Record, RunFolder
+from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.folder.folder import RunFolder, check_writable
+from edit_harness.folder.record import Record
 from edit_harness.interfaces import Executor, Regime
 from edit_harness.model.model import Model
 from edit_harness.registry import guard
-from edit_harness.registry.registry import Plugins
+from edit_harness.registry import settings as fields
+from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import make_executor
 from edit_harness.run import assembly, evaluation
 from edit_harness.run.assembly import Benchmark
@@ -30,14 +32,15 @@ from edit_harness.run.failures import RETRIED
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
-from edit_harness.shell.options import taken
+from edit_harness.shell.options import called, taken
 
 from . import console, preset_file
-from .combining import combined
-from .flags import EditingFlags, Options, RegimeFlags
+from .flags import EditingFlags, Options, RegimeFlags, whole_number
 from .preset_file import Tuned
 
 DONE, SOME_FAILED = 0, 1
+COMBINED = ("editor", "editor_args", "task", "task_args", "model", "seed")
+"""Fields of `RunSpec` that options give several values of, or share out."""
 TIMED = 4
 """Cases that a dry run really runs to tell how long all take."""
 
@@ -75,7 +78,7 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     """Run every combination, print the tables, and return the exit code."""
     todo = parsed(plugins, given)
     options = todo.options
-    records.check_writable(Path(options.output_path))
+    check_writable(Path(options.output_path))
     runs: list[Run] = []
     codes = [DONE]
     for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):
@@ -105,6 +108,55 @@ def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
     _, loading = ModelRef.split("", flags.model_options)
     regime = taken(RegimeFlags, given)
     return Todo(runs, chosen, options, executor, loading, regime, flags.tuned)
+
+
+def combined(plugins: Plugins, given: Mapping[str, Any], flags: EditingFlags) -> list[RunSpec]:
+    """Return the runs that the options of `RunSpec` ask for, those of one model and task in a row.
+
+    Raises `HarnessError` for a name that there is not, or a setting that nobody has.
+    """
+    editors = [plugins.find("editor", name) for name in given["editor"]]
+    tasks = [plugins.find("task", name) for name in given["task"]]
+    for name in given["metrics"]:
+        plugins.find("metric", name)
+    editor_args = shared_settings(editors, given["editor_args"])
+    task_args = shared_settings(tasks, given["task_args"])
+    seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in given["seed"]]
+    models = [ModelRef.split(name, flags.model_options)[0] for name in given["model"]]
+    rest = {
+        each.name: given[called(each)]
+        for each in fields_of(RunSpec)
+        if called(each) in given and each.name not in COMBINED
+    }
+    return [
+        RunSpec(
+            editor=editor.qualified,
+            editor_args=editor_args[editor],
+            task=task.qualified,
+            task_args=task_args[task],
+            model=model,
+            seed=seed,
+            **rest,
+        )
+        for model, task, seed, editor in product(models, tasks, seeds, editors)
+    ]
+
+
+def shared_settings(
+    components: Sequence[Component], settings: Mapping[str, str]
+) -> dict[Component, dict[str, str]]:
+    """Give each component the settings that it has fields for; one alone must know them all.
+
+    Raises `UsageError` for a setting that none of several has.
+    """
+    if len(components) == 1:
+        return {components[0]: dict(settings)}
+    known = {c: fields.field_types(c.load()) for c in components}
+    for key in settings:
+        if not any(key in names for names in known.values()):
+            names = ", ".join(c.name for c in components)
+            raise UsageError(f"none of {names} has a field {key!r}")
+    return {c: {k: v for k, v in settings.items() if k in names} for c, names in known.items()}
 
 
 def run_model(

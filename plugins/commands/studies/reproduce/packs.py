@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, cast
 from msgspec import Meta, Struct, json, structs
 
 from edit_harness.errors import PluginError
-from edit_harness.folder.manifests import decoded
+from edit_harness.folder.manifest import decoded
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.report.papers import PRINTED, Printed
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import structs
 
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.folder import records
+from edit_harness.folder.folder import check_writable
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_executor
 from edit_harness.run.outcome import Run
@@ -41,7 +41,7 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
     contents = packs.read(plugins, flags.pack)
     where = _chosen(contents, flags)
     contents = structs.replace(contents, models={each: contents.models[each] for each in where})
-    records.check_writable(Path(flags.output_path))
+    check_writable(Path(flags.output_path))
     codes = [running.DONE]
     runs = _runs(plugins, contents, where, flags, codes)
     if any(runs.values()):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from edit_harness.errors import HarnessError, UsageError, counted
-from edit_harness.folder import records
+from edit_harness.folder.folder import check_writable
 from edit_harness.registry import guard
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Plugins
@@ -126,7 +126,7 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     if flags.dry_run:
         rehearse(todo, ready[0])
         return DONE
-    records.check_writable(Path(flags.output_path))
+    check_writable(Path(flags.output_path))
     runs = list(todo.runs(ready))
     found = SweepResults.of(todo.axes, runs, names, known)
     left_out = {n: "has no value in any case" for n in names if n not in found.measures}

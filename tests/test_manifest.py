@@ -10,8 +10,7 @@ from click.testing import CliRunner
 import edit_harness as eh
 from edit_harness import files
 from edit_harness.cli import main
-from edit_harness.folder import manifests
-from edit_harness.folder.manifests import Identity, Manifest
+from edit_harness.folder.manifest import Identity, Manifest, as_json, decoded, fingerprint
 from edit_harness.testing.tiny import tiny_model
 
 
@@ -62,12 +61,12 @@ def changed(manifest, way, value):
 
 
 def test_an_entry_of_another_kind_is_damage(folder):
-    whole = manifests.as_json(folder.manifest()) | EXTRA
-    assert manifests.as_json(manifests.decoded(whole, Manifest)).keys() == whole.keys()
+    whole = as_json(folder.manifest()) | EXTRA
+    assert as_json(decoded(whole, Manifest)).keys() == whole.keys()
     for way in places(whole):
         wrong = 5 if isinstance(way_to(whole, way), str | list | dict | None) else "five"
         with pytest.raises(ValueError, match=way[-1]):
-            manifests.decoded(changed(whole, way, wrong), Manifest)
+            decoded(changed(whole, way, wrong), Manifest)
 
 
 def way_to(said, way):
@@ -81,7 +80,7 @@ def way_to(said, way):
 )
 def test_what_is_needed_is_missed(folder, way):
     with pytest.raises(ValueError, match=f"missing required field `{way[-1]}`"):
-        manifests.decoded(changed(manifests.as_json(folder.manifest()), way, ...), Manifest)
+        decoded(changed(as_json(folder.manifest()), way, ...), Manifest)
 
 
 def test_identities_of_before_have_the_same_fingerprints():
@@ -92,7 +91,7 @@ def test_identities_of_before_have_the_same_fingerprints():
         for part in ("editor", "task", "judge"):
             if told[part]:
                 told[part].setdefault("version", "1")
-        assert manifests.fingerprint(manifests.decoded(told, Identity)) == files.digest(told)
+        assert fingerprint(decoded(told, Identity)) == files.digest(told)
 
 
 @pytest.mark.parametrize(

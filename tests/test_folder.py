@@ -1,3 +1,5 @@
+"""The run folder: what is in it, who may write, what is said of damage, and of a folder somebody sent."""
+
 import json
 import math
 import os
@@ -5,13 +7,18 @@ import os
 import numpy as np
 import pytest
 from builders import IDENTITY, MANIFEST, with_entries
+from click.testing import CliRunner
 
 from edit_harness import Distribution, Divergence, ResourceError, RunFolderError, Scores, Text
+from edit_harness.cli import main
+from edit_harness.errors import HarnessError
 from edit_harness.files import finite
 from edit_harness.folder.encoding import decode_answer, encode_answer
+from edit_harness.folder.folder import RunFolder, check_complete, check_regular
 from edit_harness.folder.log import encoded
-from edit_harness.folder.manifests import fingerprint
-from edit_harness.folder.records import Record, RunFolder, columns
+from edit_harness.folder.manifest import fingerprint
+from edit_harness.folder.record import Record
+from edit_harness.folder.table import RunTable
 
 
 def record(case: str, value: float = 1.0) -> Record:
@@ -157,6 +164,104 @@ def test_columns_have_nan_where_a_case_has_no_value():
         Record("b", "ok", {"m": {"y": 2.0}}),
         Record("c", "edit_failed", {}),
     ]
-    found = columns(records, "m")
+    found = RunTable.of(records).columns("m")
     np.testing.assert_array_equal(found["x"], [1.0, np.nan, np.nan])
     np.testing.assert_array_equal(found["y"], [np.nan, 2.0, np.nan])
+
+
+VISITS = [("a", 0), ("b", 0), ("c", 0)]
+
+
+@pytest.fixture
+def complete(tmp_path):
+    """A folder of three rows."""
+    made = RunFolder.open(tmp_path, "run", {}, new=False)
+    with made.writing() as write:
+        for name, _ in VISITS:
+            write(Record(name, "ok", {"m": {"post_x": 1.0, "pre_x": float("nan")}}))
+    return made
+
+
+@pytest.fixture
+def known(complete):
+    return {record.visit: record for record in complete.records()}
+
+
+def test_rows_as_they_were_written_pass(complete, known):
+    check_complete(VISITS, complete, known)
+
+
+def test_a_row_that_is_missing_is_a_mistake_of_ours(complete, known):
+    del known["b", 0]
+    with pytest.raises(HarnessError, match="1 of 3 planned cases have no row, such as b") as caught:
+        check_complete(VISITS, complete, known)
+    assert caught.value.code == 70
+
+
+def test_a_status_that_there_is_not_is_a_mistake_of_ours(complete, known):
+    known["c", 0] = Record("c", "fine", {})
+    with pytest.raises(HarnessError, match="such as c"):
+        check_complete(VISITS, complete, known)
+
+
+def test_a_row_that_reads_otherwise_than_it_was_made_is_the_disks(complete, known):
+    known["c", 0] = Record("c", "ok", {"m": {"post_x": 0.5}})
+    with pytest.raises(
+        ResourceError, match=r"the row of case c in .* is not what was written"
+    ) as e:
+        check_complete(VISITS, complete, known)
+    assert e.value.code == 5
+
+
+@pytest.fixture
+def sent(tmp_path):
+    run = tmp_path / "runs" / "run"
+    (run / "annotations").mkdir(parents=True)
+    (run / "manifest.json").write_text("{}")
+    return run
+
+
+def link(folder):
+    (folder / "samples.jsonl").symlink_to(folder.parent / "another")
+
+
+def nowhere(folder):
+    (folder / ".results.json.1").symlink_to("/nowhere/at/all")
+
+
+def out_of_it(folder):
+    (folder / "annotations").rmdir()
+    (folder / "annotations").symlink_to(folder.parent)
+
+
+def inner(folder):
+    (folder / "annotations" / "0.json").symlink_to("/etc/hostname")
+
+
+def pipe(folder):
+    os.mkfifo(folder / "cases.jsonl")
+
+
+def test_files_and_folders_are_what_a_run_has(sent, tmp_path):
+    check_regular(sent)
+    (tmp_path / "by-a-link").symlink_to(sent)
+    check_regular(tmp_path / "by-a-link")
+
+
+@pytest.mark.parametrize("change", [link, nowhere, out_of_it, inner, pipe])
+def test_what_leads_elsewhere_is_refused(sent, change):
+    change(sent)
+    with pytest.raises(RunFolderError, match="is a link or no file at all"):
+        check_regular(sent)
+    for command in (["score"], ["case", "0"], ["annotate", "export", "--out", str(sent / "x")]):
+        name, *rest = command
+        args = (
+            [name, *rest[:1], str(sent), *rest[1:]]
+            if name == "annotate"
+            else [name, str(sent), *rest]
+        )
+        told = CliRunner().invoke(main, args)
+        assert told.exit_code == 7, told.output
+    told = CliRunner().invoke(main, ["ls", "runs", "-o", str(sent.parent)])
+    assert told.exit_code == 0
+    assert "BROKEN" in told.stdout

@@ -15,6 +15,8 @@ from .. import files
 from ..errors import UsageError
 from ..interfaces import Regime
 
+MODEL = {"digest": "its weights", "config": "its configuration", "tokenizer": "its tokenizer"}
+"""What of a model may change where it lies."""
 NUMERIC = ("torch", "transformers", "tokenizers", "numpy", "cuda", "processor")
 """What of an environment numbers may depend on: on another Python, system or number of threads, less."""
 AGAIN = "the command that made the run writes it again"
@@ -244,15 +246,6 @@ def extended(
     return [*known[:-1], *ended, new]
 
 
-def values(segments: Sequence[Segment]) -> dict[str, str]:
-    """Return what a run was made with, each value by its name; several where that has changed."""
-    found: dict[str, dict[str, None]] = {}
-    for segment in segments:
-        for name, value in segment.environment.items():
-            found.setdefault(name, {})[value] = None
-    return {name: ", ".join(each) for name, each in found.items()}
-
-
 def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Say in what two environments differ that numbers may depend on; what is not known of one is not."""
     return [
@@ -260,3 +253,19 @@ def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
         for name in NUMERIC
         if name in one and name in other and one[name] != other[name]
     ]
+
+
+def model_changes(one: Identity, two: Identity) -> list[str]:
+    """Return what of the model changed between two runs that are the same otherwise.
+
+    What editors find for a model is another for other weights, and is not compared.
+    """
+
+    def rest(identity: Identity) -> str:
+        editor = structs.replace(identity.editor, provenance={})
+        its = structs.replace(identity.model, digest="", config="", tokenizer="")
+        return fingerprint(structs.replace(identity, editor=editor, model=its))
+
+    if rest(one) != rest(two):
+        return []
+    return [MODEL[key] for key in MODEL if getattr(one.model, key) != getattr(two.model, key)]

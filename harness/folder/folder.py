@@ -1,0 +1,350 @@
+"""The run folder: its log, and the files that are made from what is known: manifest, cases, results.
+
+How a row becomes safe, and what a crash leaves, stands in `log`. The other files are replaced whole,
+and have digests that are checked when they are read; whatever does not fit is an error that says which
+command makes it again. This module needs no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from .. import files
+from ..data import Case, Visit
+from ..errors import HarnessError, ResourceError, RunFolderError, UsageError, counted
+from ..files import dumps
+from ..folder.encoding import encode_case
+from . import log
+from .log import Log
+from .manifest import AGAIN, Identity, Manifest, as_json, decoded, fingerprint, model_changes
+from .record import STATUSES, Record, Writer
+from .table import Cases, RunTable
+
+EVERY = 100
+"""Of so many rows one is compared with what was measured, and the last."""
+
+
+def folder_name(
+    label: str, task: str, model: str, mode: str, precision: str = "", share: str = ""
+) -> str:
+    """Return what the folder of a run is called, but for its fingerprint; single edits go unsaid."""
+    parts = label, task, model, "" if mode == "single" else mode, precision, share
+    return "-".join(re.sub(r"[^\w.=]|_", "-", part).strip("-") for part in parts if part)
+
+
+def check_writable(parent: Path) -> None:
+    """Raise `ResourceError` if no run folder can be made there."""
+    probe = parent / f".probe.{os.getpid()}"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise _unwritable(parent, error) from None
+
+
+def check_regular(folder: Path) -> None:
+    """Raise `RunFolderError` for a link, a pipe or a device in a folder, or one level below it.
+
+    A folder that somebody sent may hold a link to a file of ours, which a command would then write
+    into. The folder itself may be reached by a link: whoever names it knows where it leads.
+    """
+    for path in (*folder.glob("*"), *folder.glob("*/*")):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise RunFolderError(
+                f"{path} is a link or no file at all, which no run folder has",
+                "if the folder is yours, put the file itself there",
+            )
+
+
+def check_complete(
+    visits: Sequence[Visit], folder: RunFolder, known: Mapping[Visit, Record]
+) -> None:
+    """Raise `HarnessError` if a planned visit has no row in memory, `ResourceError` if the file differs."""
+    wanting = [v for v in visits if v not in known or known[v].status not in STATUSES]
+    if wanting:
+        raise HarnessError(
+            f"{len(wanting)} of {len(visits)} planned cases have no row, such as {wanting[0][0]}",
+            "this is a mistake of the harness: please report it; the same command goes on",
+        )
+    stored = {record.visit: record for record in folder.records()}
+    for visit in [*visits[::EVERY], *visits[-1:]]:
+        if visit not in stored or dumps(stored[visit].row) != dumps(known[visit].row):
+            raise ResourceError(
+                f"the row of case {visit[0]} in {folder.samples} is not what was written",
+                "check the disk; edit-harness repair looks at the whole folder",
+            )
+
+
+class RunFolder:
+    """One run on disk. Raises `ResourceError` if a file cannot be read or written."""
+
+    def __init__(self, path: Path, mark: str = "") -> None:
+        self.path = path
+        self.samples = path / "samples.jsonl"
+        self.notes: list[str] = []
+        self._cases = path / "cases.jsonl"
+        self._cases_digest = ""
+        self._mark = mark
+
+    @classmethod
+    def at(cls, name: str) -> RunFolder:
+        """Return a run folder that is there.
+
+        Raises `UsageError` if it is none, and `RunFolderError` if it leads out of itself.
+        """
+        path = Path(name).expanduser()
+        if not (path / "manifest.json").is_file():
+            raise UsageError(
+                f"{name} is no run folder: it has no manifest.json",
+                "edit-harness ls runs lists them; -o DIR says where they are",
+            )
+        check_regular(path)
+        return cls(path)
+
+    @classmethod
+    def open(
+        cls, parent: Path, name: str, identity: Identity, *, new: bool, model: str = ""
+    ) -> RunFolder:
+        """Make the folder of a run, or find it again; nothing else is written before it is held.
+
+        ``new`` makes a sibling if there is one already. Raises `RunFolderError` if the folder
+        belongs to another run, or if there is one of the same run but for what lies at ``model``.
+        """
+        mark = fingerprint(identity)
+        path = parent / f"{name}-{mark[:8]}"
+        if new:
+            siblings = (path.with_name(f"{path.name}-{number}") for number in count(2))
+            path = next(each for each in chain([path], siblings) if not each.exists())
+        elif model and not (path / "manifest.json").exists():
+            _check_weights(path, identity, model)
+        folder = cls(path, mark)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            files.sync_folder(path.parent)
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        known = None
+        with suppress(RunFolderError):  # one that is damaged is put aside by who writes
+            known = folder.manifest()
+        if known and known.fingerprint != mark:
+            raise RunFolderError(
+                f"{path} holds a run of another kind ({known.fingerprint[:8]}, not {mark[:8]})",
+                "start a sibling folder: --new",
+            )
+        return folder
+
+    @property
+    def mark(self) -> str:
+        """What every row bears; empty if nothing says which run this is."""
+        manifest = None if self._mark else self.manifest()
+        return (manifest.fingerprint if manifest else self._mark)[: log.MARK]
+
+    def manifest(self) -> Manifest | None:
+        """Return the manifest; None if there is none yet.
+
+        Raises `RunFolderError` if it is of another form or was changed, or its fingerprint is not of
+        what it names.
+        """
+        path = self.path / "manifest.json"
+        if not (data := self._document(path.name, AGAIN)):
+            return None
+        try:
+            manifest = decoded(data, Manifest)
+        except ValueError as error:
+            raise RunFolderError(f"{path} is damaged: {error}", AGAIN) from None
+        if manifest.fingerprint != fingerprint(manifest.identity):
+            raise RunFolderError(f"the fingerprint of {path} is not of what it names", AGAIN)
+        return manifest
+
+    def planned(self) -> Manifest:
+        """Return the manifest. Raises `RunFolderError` also if there is none."""
+        if (manifest := self.manifest()) is None:
+            raise RunFolderError(f"{self.path} has no manifest.json", AGAIN)
+        return manifest
+
+    def results(self) -> dict[str, Any]:
+        """Return the results; empty if there are none yet.
+
+        Raises `RunFolderError` if they were changed, or are of other rows than there are now.
+        """
+        remedy = f"edit-harness score {self.path} makes it again"
+        results = self._document("results.json", remedy)
+        if results and results.get("samples") != self._rows():
+            raise RunFolderError(f"{self.path / 'results.json'} is of other rows", remedy)
+        return results
+
+    def cases(self) -> Cases:
+        """Return the cases of the run, in their order. Raises `RunFolderError`."""
+        if damage := self._cases_damage(self.manifest()):
+            raise RunFolderError(f"{self._cases} {damage}", AGAIN)
+        return Cases(self._cases, AGAIN)
+
+    def has_cases(self, ids: Sequence[str]) -> bool:
+        """Tell whether the folder has these cases, in this order, as they were written."""
+        manifest = self.manifest()
+        same = manifest is not None and manifest.cases == list(ids)
+        return same and not self._cases_damage(manifest)
+
+    def _cases_damage(self, manifest: Manifest | None) -> str:
+        if not self._cases.exists():
+            return "was missing"
+        known = manifest.cases_sha256 if manifest else ""
+        same = known == files.sha256_of(self._cases)
+        return "" if same else "was changed after it was written"
+
+    def records(self, *, whole: bool = False) -> RunTable:
+        """Return the records so far: of each visit the last that was not withdrawn.
+
+        A last row that is not whole is not looked at: another process may be writing it. Raises
+        `RunFolderError` for damage, for two rows of one try that differ, and, if they are to be
+        ``whole``, for rows that are gone since the results were written.
+        """
+        there = self._size_of_results  # read first: another process may be adding rows
+        end = log.End()
+        table = RunTable.read(self.samples, log.scan(self.samples, self.mark, end))
+        if whole and end.size < there:
+            raise RunFolderError(
+                f"rows that results.json counts are gone from {self.samples}: the last "
+                f"{counted(there - end.size, 'byte')} of {there:,}",
+                "the command that made the run makes them again",
+            )
+        return table
+
+    def visits(self, *, whole: bool = False) -> dict[Visit, str]:
+        """Return the statuses of the same records by their visits: what a run that goes on needs."""
+        found = self.records(whole=whole)
+        visits = zip(found.cases, found.states.tolist(), strict=True)
+        return dict(zip(visits, found.statuses, strict=True))
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Put the manifest into place, with the fingerprint and the digest of the cases."""
+        digest = self._cases_digest or manifest.cases_sha256
+        if not digest and (known := self.manifest()):
+            digest = known.cases_sha256
+        own = {"fingerprint": fingerprint(manifest.identity), "cases_sha256": digest}
+        self._put("manifest.json", files.sealed(as_json(manifest) | own))
+
+    def write_results(self, results: Mapping[str, Any]) -> None:
+        """Put the results into place, with the digest of the rows that they are of."""
+        self._put("results.json", files.sealed({**results, "samples": self._rows()}))
+
+    def write_cases(self, cases: Iterable[Case]) -> None:
+        """Put the cases into place, so that the numbers can be had without their task.
+
+        The manifest is to be written next: it has their digest.
+        """
+        data = "".join(dumps(encode_case(case)) + "\n" for case in cases).encode()
+        self._put(self._cases.name, data)
+        self._cases_digest = hashlib.sha256(data).hexdigest()
+
+    @contextmanager
+    def writing(self, instead: str = "wait for it, or use --new") -> Iterator[Writer]:
+        """Claim the folder, and yield what writes a record into it.
+
+        A row that was cut off by an interruption is removed. ``instead`` is what to do if another
+        process writes into it.
+        """
+        with files.locked(self.path, instead) as notes:
+            samples = Log(self.samples, self.mark)
+            try:
+                for note in [*notes, *samples.notes, *self._oddities()]:
+                    self.notes.append(note)
+                    self.event("note", text=note)
+                self.event("start", rows=samples.seq)
+                yield Writer(samples, self.event)
+            finally:
+                samples.close()
+                self.event("stop", rows=samples.seq)
+
+    def event(self, kind: str, **details: Any) -> None:
+        """Note in events.jsonl that something happened; that it cannot be noted stops nobody."""
+        log.note_event(self.path / "events.jsonl", self.mark, kind, details)
+
+    def _oddities(self) -> Iterator[str]:
+        """Yield what of a run that is held is gone or changed, and is written or run again.
+
+        A manifest that is damaged is put aside, and results whose rows are gone are removed.
+        """
+        path, aside = self.path / "manifest.json", self.path / "manifest.bad.json"
+        size = self.samples.stat().st_size
+        manifest = None
+        try:
+            manifest = self.manifest()
+            if size and manifest is None and not aside.exists():
+                yield "manifest.json was missing: it was written again"
+        except RunFolderError as error:
+            if not self._mark:
+                raise
+            os.replace(path, aside)
+            yield f"{error.cause}; it was written again, the old one is {aside}"
+        if manifest and manifest.cases and (damage := self._cases_damage(manifest)):
+            yield f"{self._cases.name} {damage}: it was written again"
+        if (lost := self._size_of_results - size) > 0:
+            (self.path / "results.json").unlink()
+            yield (
+                f"{counted(lost, 'byte')} of rows that results.json counts were gone: what they were of "
+                "runs again"
+            )
+
+    @property
+    def _size_of_results(self) -> int:
+        """How many bytes of rows the results are of; 0 without results, or with damaged ones."""
+        with suppress(RunFolderError, TypeError, KeyError):
+            return int(self._document("results.json", AGAIN)["samples"]["bytes"])
+        return 0
+
+    def _rows(self) -> dict[str, Any]:
+        """Return what identifies the rows: their digest and how many bytes they are."""
+        if not self.samples.exists():
+            return {"sha256": hashlib.sha256().hexdigest(), "bytes": 0}
+        size = self.samples.stat().st_size
+        return {"sha256": files.sha256_of(self.samples), "bytes": size}
+
+    def _document(self, name: str, remedy: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            return files.unsealed(path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ResourceError(f"{path} cannot be read: {error.strerror}") from None
+        except ValueError as error:
+            raise RunFolderError(f"{path} is damaged: {error}", remedy) from None
+
+    def _put(self, name: str, data: bytes) -> None:
+        try:
+            files.put(self.path / name, data)
+        except OSError as error:
+            raise _unwritable(self.path / name, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> ResourceError:
+    """Return the error for a place that the system does not let be written."""
+    return ResourceError(
+        f"the run folder {path} cannot be written: {error.strerror}",
+        "make room, or name another place: --output-path DIR",
+    )
+
+
+def _check_weights(path: Path, identity: Identity, model: str) -> None:
+    """Raise `RunFolderError` if a folder beside a path has the run of what lay at ``model`` before."""
+    for other in sorted(path.parent.glob(f"{path.name[:-8]}????????*/manifest.json")):
+        changed: list[str] = []
+        with suppress(RunFolderError):  # its damage is no matter of this run
+            there = RunFolder(other.parent).planned()
+            if there.model.path == model:
+                changed = model_changes(there.identity, identity)
+        if changed:
+            raise RunFolderError(
+                f"{other.parent} is this run of {model} as it was before: "
+                f"{' and '.join(changed)} changed since",
+                "run the model as it is now in a folder of its own: --new",
+            )

@@ -1,0 +1,209 @@
+"""A record: what one case yielded in one edited model, and how the log keeps it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from ..data import Visit
+from ..files import dumps
+from .log import Log, parsed
+from .manifest import decoded
+
+OK, INVALID = "ok", "invalid_case"
+"""The statuses of a case that was run, and of one that could not be."""
+STATUSES = (
+    OK, "edit_failed", "nonfinite", "too_long", INVALID, "oom", "timeout", "device_error",
+    "plugin_error", "leak", "error",
+)  # fmt: skip
+"""What may become of a case. All but the first are failures; an invalid one counts nowhere."""
+FIRST = ("case", "state", "attempt", "status")
+FRAME = ("v", "seq", "fp", "crc")
+"""Keys of a row that are the log's."""
+VERDICT = b'"verdict": '
+Count = Annotated[int, Meta(ge=0, lt=2**31)]
+T = TypeVar("T")
+
+
+class Row(Struct, rename={"attempt": "try"}, forbid_unknown_fields=True):
+    """A row of the log, whose answers are not looked at yet."""
+
+    case: str
+    state: Count
+    attempt: Count
+    status: str
+    values: dict[str, dict[str, float | None]]
+    before: Raw = Raw(b"[]")
+    after: Raw = Raw(b"[]")
+    edit: dict[str, Any] = {}
+    noop: bool = False
+    seconds: dict[str, float | None] = {}
+    message: str = ""
+    v: int = 0
+    seq: int = 0
+    fp: str = ""
+    crc: str = ""
+
+    @classmethod
+    def read(cls, data: bytes) -> Row:
+        """Return the row of a line. Raises `ValueError` if it is none."""
+        try:
+            return ROW.decode(data)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:  # perhaps half of a surrogate pair: see `parsed`
+            row = parsed(data)
+            sides = {side: dumps(row.get(side, [])).encode() for side in ("before", "after")}
+            return decoded({**row, **{side: Raw(its) for side, its in sides.items()}}, cls)
+
+
+ROW = msgspec.json.Decoder(Row)
+
+
+class Lazy(Sequence[T], Generic[T]):
+    """A sequence whose items are made when they are asked for; one is equal to a list of the same."""
+
+    def _at(self, number: int) -> T:
+        """Return the item of a number from 0."""
+        raise NotImplementedError
+
+    def __getitem__(self, which: Any) -> Any:
+        numbers = range(len(self))[which]
+        return [self._at(n) for n in numbers] if isinstance(numbers, range) else self._at(numbers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Answers(Lazy[Any]):
+    """The answers of a record that was read, as bytes until somebody looks at them."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def _at(self, number: int) -> Any:
+        return parsed(self.data)[number]
+
+    def __len__(self) -> int:
+        return len(parsed(self.data))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(parsed(self.data))
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one case yielded."""
+
+    case: str
+    status: str
+    """One of `STATUSES`."""
+    values: Mapping[str, Mapping[str, float]]
+    """Values by metric, then by name."""
+    state: int = 0
+    """Which edited model answered: see `edit_harness.run.plan.Step.state`."""
+    attempt: int = 1
+    """The number of the try, where failed cases were run again."""
+    before: Sequence[Any] = ()
+    """Raw answers of the case's probes, as `edit_harness.folder.encoding.encode_answer` gives them.
+
+    They are stored beside the values, so that metrics can be recomputed without a model.
+    """
+    after: Sequence[Any] = ()
+    edit: Mapping[str, Any] = field(default_factory=dict)
+    """The editor's diagnostics."""
+    noop: bool = False
+    """Whether the edit changed none of the answers: see `edit_harness.folder.answers.unchanged`."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    message: str = ""
+
+    @classmethod
+    def of_no_use(cls, case: str, why: object, state: int = 0) -> Record:
+        """Return the record of a case that cannot be used, for a reason or an error."""
+        return cls(case, INVALID, {}, state=state, message=str(why).replace("\n", "; "))
+
+    @classmethod
+    def read(cls, data: bytes, *, strict: bool = False) -> Record:
+        """Return the record of a line of the log. Raises `ValueError` if it is none.
+
+        ``strict`` looks at all of it, as at a stranger's: every number is one, and answers are a list.
+        """
+        fields = msgspec.structs.asdict(Row.read(data))
+        fields = {name: value for name, value in fields.items() if name not in FRAME}
+        sides = {side: bytes(fields[side]) for side in ("before", "after")}
+        if strict:
+            return msgspec.convert(fields | {k: parsed(side) for k, side in sides.items()}, cls)
+        return cls(**fields | {k: Answers(side) for k, side in sides.items()})
+
+    @property
+    def visit(self) -> Visit:
+        """What tells it apart from the other records of a run."""
+        return self.case, self.state
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        """How many texts there are with a verdict of each status."""
+        sides = (s for s in (self.before, self.after) if VERDICT in getattr(s, "data", VERDICT))
+        answers = (a for side in sides for a in side if isinstance(a, Mapping))
+        return Counter(a["verdict"]["status"] for a in answers if a.get("verdict"))
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What the log keeps of it, in the order of the keys there."""
+        rest = {**vars(self), "before": list(self.before), "after": list(self.after)}
+        first = {"try" if key == "attempt" else key: rest.pop(key) for key in FIRST}
+        return first | dict(sorted(rest.items()))
+
+    def same_answers(self, other: Record) -> bool:
+        """Tell whether two are of the same answers, whatever judges have said of them since."""
+        if INVALID in (self.status, other.status):  # a judge may find a key to be of no use
+            return True
+        sides = ((r.status, *map(_unjudged, (*r.before, *r.after))) for r in (self, other))
+        return len(set(map(dumps, sides))) == 1
+
+    def contradicts(self, earlier: Record) -> bool:
+        """Tell whether it cannot follow an earlier record of its visit: then two runs are in one file.
+
+        It may be another try, or say of the same answers what judges have said since.
+        """
+        again = self.attempt == earlier.attempt and self.same_answers(earlier)
+        return not (again or self.attempt > earlier.attempt)
+
+
+def _unjudged(answer: Any) -> Any:
+    if not isinstance(answer, Mapping):
+        return answer
+    return {key: value for key, value in answer.items() if key != "verdict"}
+
+
+class Writer:
+    """Writes into a run folder that is held; what went wrong once ends it."""
+
+    def __init__(self, log: Log, event: Callable[..., None]) -> None:
+        self._log, self._event = log, event
+
+    @property
+    def seq(self) -> int:
+        """The number of the next row."""
+        return self._log.seq
+
+    def __call__(self, record: Record) -> int:
+        """Write a record, and return its row's number: then it is kept.
+
+        Raises `ResourceError` if it cannot be, `RunFolderError` if another program meddles.
+        """
+        return self._log.append(record.row)
+
+    def withdraw(self, first_seq: int, why: str) -> None:
+        """Take back all rows from one to the last; they stay in the file, and count no more."""
+        if first_seq < self.seq:
+            last = self.seq - 1
+            self._log.append({"withdraws": [first_seq, last], "why": why})
+            self._event("withdraw", first=first_seq, last=last, why=why)

@@ -1,0 +1,340 @@
+"""The rows of a run as a table: its columns, which numbers are made of, and its records.
+
+A run may have a million rows, and 400 MB of answers: a record, or a case, is read again where it lies
+when somebody looks at it.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Generic
+
+import msgspec
+import numpy as np
+
+from ..data import Case, Visit
+from ..errors import DataError, RunFolderError
+from ..files import dumps
+from ..folder.encoding import decode_case
+from . import log
+from .log import Line
+from .record import VERDICT, Count, Lazy, Record, Row, T
+
+ABSENT = math.inf
+"""What a column has where a row has no value; NaN is a value that is no number."""
+WITHDRAWS = b'"withdraws": ['
+START = 90
+"""Bytes in which a line says whether it withdraws others."""
+
+
+class RunTable(Lazy[Record]):
+    """Some rows in some order: a sequence of their records, and their columns.
+
+    The columns are of all rows that there are, of which ``_numbers`` are the table's.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = np.zeros(0, np.int64)
+        self._records: Sequence[Record] | Lines = ()
+        self._cases: list[str] = []
+        self._states, self._codes, self._noops = array("q"), array("i"), bytearray()
+        self._statuses: dict[str, int] = {}
+        self._verdicts: dict[int, Counter[str]] = {}
+        self._values: dict[str, dict[str, array[float]]] = {}
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> RunTable:
+        """Return records as a table, if they are none yet."""
+        if isinstance(records, RunTable):
+            return records
+        table = cls()
+        table._records = records
+        for record in records:
+            table._add(record, record.verdicts)
+        table._numbers = np.arange(len(records))
+        return table
+
+    @classmethod
+    def read(cls, path: Path, lines: Iterable[Line]) -> RunTable:
+        """Return the rows of a log that count, in the order in which their visits came.
+
+        Of each visit that is the last row that was not withdrawn. Raises `RunFolderError` for a row
+        that is no record, and for two rows of one try that differ.
+        """
+        table, records = cls(), Lines(path)
+        table._records = records
+        stands = bytearray()
+        for line in lines:
+            try:
+                records.starts.append(line.start)
+                stands.append(WITHDRAWS not in line.data[:START])
+                if stands[-1]:
+                    judged = VERDICT in line.data and Record.read(line.data).verdicts
+                    table._add(Row.read(line.data), judged or Counter())
+                else:
+                    table._add(Row("", 0, 0, "", {}), Counter())
+                    first, last = msgspec.convert(line.row["withdraws"], tuple[Count, Count])
+                    stands[first : last + 1] = bytes(len(stands[first : last + 1]))
+            except (ValueError, TypeError, KeyError) as error:
+                raise log.damaged(path, line.seq, line.start, error) from None
+        table._numbers = table._counting(path, np.frombuffer(stands, bool).copy())
+        return table
+
+    def _counting(self, path: Path, stands: np.ndarray) -> np.ndarray:
+        """Return the rows that count, of those that were not withdrawn."""
+        places = np.arange(len(stands))
+        for rows in self._repeated().values():
+            standing = [n for n in rows if stands[n]]
+            for earlier, later in pairwise(standing):
+                if self._records[later].contradicts(self._records[earlier]):
+                    raise self._conflict(path, earlier, later)
+            stands[rows] = False
+            if standing:
+                stands[standing[-1]] = True
+                places[standing[-1]] = rows[0]
+        numbers = np.flatnonzero(stands)
+        return numbers[np.argsort(places[numbers], kind="stable")]
+
+    def _repeated(self) -> dict[Visit, list[int]]:
+        """Return the rows of visits that have several, and perhaps, by chance, of a few more."""
+        # A dictionary of all visits would take more than all else.
+        marks = _hashes(self._cases, self._states)
+        order = np.argsort(marks, kind="stable")
+        same = marks[order[1:]] == marks[order[:-1]]
+        found: dict[Visit, list[int]] = {}
+        for n in np.unique(np.concatenate([order[1:][same], order[:-1][same]])).tolist():
+            found.setdefault((self._cases[n], self._states[n]), []).append(n)
+        return found
+
+    def _conflict(self, path: Path, earlier: int, later: int) -> RunFolderError:
+        where = f" in state {self._states[later]}" if self._states[later] else ""
+        return RunFolderError(
+            f"{path}: rows {earlier} and {later} say different things of case "
+            f"{self._cases[later]}{where}",
+            "run it anew: --new",
+        )
+
+    def _add(self, row: Row | Record, verdicts: Counter[str]) -> None:
+        """Add a row to the columns."""
+        number = len(self._cases)
+        for metric, values in row.values.items():
+            columns = self._values.setdefault(metric, {})
+            for name, value in values.items():
+                column = columns.setdefault(name, array("d"))
+                if len(column) < number:
+                    _fill(column, number)
+                column.append(math.nan if value is None else value)
+        if verdicts:
+            self._verdicts[number] = verdicts
+        self._cases.append(row.case)
+        self._states.append(row.state)
+        self._codes.append(self._statuses.setdefault(row.status, len(self._statuses)))
+        self._noops.append(bool(row.noop))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def _at(self, number: int) -> Record:
+        return self._records[int(self._numbers[number])]
+
+    def __iter__(self) -> Iterator[Record]:
+        return (self._records[number] for number in self._numbers.tolist())
+
+    def taken(self, which: np.ndarray) -> RunTable:
+        """Return a part of it: rows by their places, or those for which a mask is true."""
+        part = copy.copy(self)
+        part._numbers = self._numbers[which]
+        return part
+
+    @property
+    def cases(self) -> list[str]:
+        """The case of each row."""
+        return [self._cases[n] for n in self._numbers.tolist()]
+
+    @property
+    def states(self) -> np.ndarray:
+        """The state of the model in each row."""
+        return np.frombuffer(self._states, np.int64)[self._numbers]
+
+    @property
+    def statuses(self) -> list[str]:
+        """The status of each row."""
+        names = list(self._statuses)
+        return [names[self._codes[n]] for n in self._numbers.tolist()]
+
+    @property
+    def noops(self) -> int:
+        """How many edits changed none of the answers."""
+        return sum(self._noops[n] for n in self._numbers.tolist())
+
+    @property
+    def visits(self) -> int:
+        """How many visits there are."""
+        return len(np.unique(_hashes(self.cases, self.states.tolist())))
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        """How many texts have a verdict of each status."""
+        found: Counter[str] = Counter()
+        for number in self.judged._numbers.tolist():
+            found.update(self._verdicts[number])
+        return found
+
+    @property
+    def judged(self) -> RunTable:
+        """The rows with texts that have a verdict."""
+        return self.taken(np.isin(self._numbers, list(self._verdicts)))
+
+    def without(self, status: str) -> RunTable:
+        """Return the rows but those of a status."""
+        if status not in self._statuses:
+            return self
+        codes = np.frombuffer(self._codes, np.int32)[self._numbers]
+        return self.taken(codes != self._statuses[status])
+
+    def planned(self, names: Sequence[str]) -> RunTable:
+        """Return the rows of cases of these names, which it shares: a million are held once."""
+        known = {name: name for name in names}
+        self._cases[:] = [known.get(case, case) for case in self._cases]
+        places = self._numbers.tolist()
+        return self.taken(np.fromiter((self._cases[n] in known for n in places), bool, len(self)))
+
+    def having(self, metric: str) -> RunTable:
+        """Return the rows that a metric has values of."""
+        there = [column != ABSENT for column in self._columns(metric).values()]
+        return self.taken(np.any(there, axis=0) if there else np.zeros(len(self), bool))
+
+    def columns(self, metric: str) -> dict[str, np.ndarray]:
+        """Return one metric's values as columns, by the names in the order in which they first stand.
+
+        A row without a value has NaN.
+        """
+        found, first = {}, {}
+        for name, column in self._columns(metric).items():
+            there = column != ABSENT
+            if there.any():
+                found[name] = np.where(there, column, np.nan)
+                first[name] = int(there.argmax())
+        places = sorted(set(first.values()))
+        ordered = (
+            n for place in places for n in self[place].values[metric] if first.get(n) == place
+        )
+        return {name: found[name] for name in ordered}
+
+    def _columns(self, metric: str) -> dict[str, np.ndarray]:
+        columns = self._values.get(metric, {})
+        for column in columns.values():
+            _fill(column, len(self._cases))
+        return {name: np.frombuffer(column)[self._numbers] for name, column in columns.items()}
+
+    def places(self, order: Mapping[str, int]) -> np.ndarray:
+        """Return of each row the place of its case in an order, -1 if it has none."""
+        return np.array([order.get(case, -1) for case in self.cases], np.int64)
+
+
+def _hashes(cases: Sequence[str], states: Iterable[int]) -> np.ndarray:
+    """Return a number for each visit; that two share one is a chance of one in 10^19."""
+    return np.fromiter(map(hash, zip(cases, states, strict=True)), np.int64, len(cases))
+
+
+def _fill(column: array[float], rows: int) -> None:
+    """Give a column a number for each of so many rows."""
+    column.extend(array("d", [ABSENT]) * (rows - len(column)))
+
+
+class Lines:
+    """The lines of a log that are read again, by their numbers."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.starts = array("q")
+
+    def __getitem__(self, number: int) -> Record:
+        with open(self.path, "rb") as file:
+            file.seek(self.starts[number])
+            line = file.readline()
+        if not log.sound(line):
+            raise RunFolderError(
+                f"{self.path} was changed while it was read (byte {self.starts[number]})",
+                "read it again",
+            )
+        return Record.read(line)
+
+
+class Cases(Lazy[Case]):
+    """The cases of a run, in their order. Raises `RunFolderError` if a line is none."""
+
+    def __init__(self, path: Path, remedy: str) -> None:
+        self._path, self._remedy = path, remedy
+        self.ids: list[str] = []
+        self._starts = array("q")
+        start = 0
+        with open(path, "rb") as file:
+            for line in file:
+                self.ids.append(self._read(line, lambda case: str(case["id"])))
+                self._starts.append(start)
+                start += len(line)
+
+    def _read(self, line: bytes, how: Callable[[Any], T]) -> T:
+        try:
+            return how(log.parsed(line))
+        except (ValueError, TypeError, AttributeError, KeyError, DataError):
+            raise RunFolderError(f"{self._path} has a line that is no case", self._remedy) from None
+
+    def _at(self, number: int) -> Case:
+        with open(self._path, "rb") as file:
+            file.seek(self._starts[number])
+            return self._read(file.readline(), decode_case)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class ById(Mapping[str, T], Generic[T]):
+    """Items by their ids."""
+
+    def __init__(self, ids: Sequence[str], items: Sequence[T]) -> None:
+        self._ids, self._items = ids, items
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self._ids)}
+
+    def __getitem__(self, name: str) -> T:
+        return self._items[self._places[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class Chosen(Lazy[T], Generic[T]):
+    """Those items of a mapping that have these keys, in this order."""
+
+    def __init__(self, items: Mapping[str, T], keys: Sequence[str]) -> None:
+        self._items, self._keys = items, keys
+
+    def _at(self, number: int) -> T:
+        return self._items[self._keys[number]]
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def cases_digest(cases: Iterable[Case]) -> str:
+    """Return a SHA-256 over the cases, in order."""
+    digest = hashlib.sha256()
+    for case in cases:
+        digest.update(dumps(asdict(case)).encode() + b"\n")
+    return digest.hexdigest()
