@@ -5,7 +5,7 @@ from transformers import BertConfig, BertLMHeadModel
 from transformers.pytorch_utils import Conv1D
 
 from edit_harness import DataError, PluginError
-from edit_harness.model.architectures import Architecture
+from edit_harness.model.architecture import Architecture
 from edit_harness.testing.tiny import randomize, tiny_model, tiny_module, tiny_tokenizer
 
 # Family, its blocks, the projection in a block, the keys' width, and the flags.

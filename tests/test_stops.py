@@ -11,8 +11,7 @@ from test_generation_batched import TEXTS, edit_of, passes, switched, tied
 
 from edit_harness import Generate
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.model.generation import Prompt, samples
-from edit_harness.model.stops import Watch, cut
+from edit_harness.model.generate import Prompt, Watch, cut, samples
 from edit_harness.model.tokens import Tokens
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
 
@@ -139,7 +138,7 @@ def test_a_stop_at_the_beginning_of_the_text_is_not_looked_at(model, monkeypatch
     ids = [model.tokens.encode(piece).ids[0] for piece in free]
     drawn = iter([[token] for token in ids])
     monkeypatch.setattr(
-        "edit_harness.model.generation.drawn", lambda _, lines: fed(lines, next(drawn))
+        "edit_harness.model.generate.drawn", lambda _, lines: fed(lines, next(drawn))
     )
     (answer,) = model.answer([(UNEDITED, Generate("Ada", 20, stop="\n"))])
     assert answer.text == "\n \nA=x"

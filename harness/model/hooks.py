@@ -18,7 +18,7 @@ from ..allowance import Expired
 from ..edits import Adaptor, Edit, Rows
 from ..errors import HarnessError, PluginError
 from ..registry.blame import blamed, named
-from .offloading import executing_on
+from .weights import executing_on
 
 NOT_ITS_OWN = (HarnessError, Expired, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)
 """What code of an adaptor may raise that is no fault of its own."""

@@ -40,7 +40,7 @@ from ..folder.manifests import (
 )
 from ..folder.records import OK, Record, RunFolder
 from ..interfaces import Executor, Measure, Metric, Regime, whole
-from ..model import digests
+from ..model import weights
 from ..model.model import Model
 from ..registry.components import Named, described, make_judge, make_metrics, provenance
 from ..registry.fields import settings
@@ -189,7 +189,7 @@ class Evaluation:
             judge=JudgeId(**described(self.judge)) if self.judge else None,
             model=ModelId(
                 digest=self.model.digest,
-                config=digests.of_config(self.model.module.config),
+                config=weights.of_config(self.model.module.config),
                 tokenizer=self.model.tokens.digest,
                 dtype=self.model.precision,
             ),

@@ -18,7 +18,7 @@ from edit_harness.registry.fields import settings
 from edit_harness.registry.presets import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.effects import gain
-from edit_harness_plugins.editors._search.moments import collect, find, save
+from edit_harness_plugins.editors._search.covariance import collect, find, save
 from edit_harness_plugins.editors.locate import alphaedit as alphaedit_module
 from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit, NullSpace
 from edit_harness_plugins.editors.locate.contexts import fill

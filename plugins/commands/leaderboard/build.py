@@ -18,9 +18,9 @@ from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.escapes import one_line
 from edit_harness.folder.manifests import Identity, Manifest, TaskInfo, as_json
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.model.digests import of_config
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import TooLongError
+from edit_harness.model.weights import of_config
 from edit_harness.registry import fields, selection
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly

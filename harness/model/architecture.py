@@ -20,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 from ..edits import Delta, Dense, LowRank
 from ..errors import DataError, PluginError
 from .hooks import Places, by_row, device_of, first, gathering, recording, registered
-from .offloading import value
+from .weights import value
 
 TOKENS = 3
 LINEAR = (nn.Linear, Conv1D)

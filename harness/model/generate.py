@@ -1,11 +1,4 @@
-"""Continuations, many at a time, each under its own edit, with a cache of keys and values.
-
-Prompts of many edits share forward passes: padded on the left they end in one column, and every
-pass after the first reads one new token of each row. A row has a seed, a k, a length and stops of
-its own, so a text depends on its prompt, query and edit, and not on its neighbours, but for the
-order in which numbers are added. Whether a model bears padding is tried, not looked up.
-There is no beam search here, and no temperature.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -24,7 +17,7 @@ from ..cases import Generate, Query, Text
 from ..edits import UNEDITED, Edit
 from .batch import padded
 from .packing import same
-from .stops import Watch, cut
+from .tokens import Tokens
 
 if TYPE_CHECKING:
     from .model import Model
@@ -271,3 +264,43 @@ def _two_steps(model: Model, texts: Sequence[Sequence[int]]) -> Tensor:
     first = stream.read()
     stream.append([text[0] for text in texts])
     return torch.stack([first, stream.read()]).float()
+
+
+BROKEN = "\ufffd"
+"""What a part of a character is decoded to."""
+
+
+def place(text: str, stop: str) -> int:
+    """Return where the first stop behind the white space at a text's beginning stands, or -1."""
+    return text.find(stop, len(text) - len(text.lstrip())) if stop else -1
+
+
+def cut(text: str, stop: str) -> str:
+    """Return the text before its first stop; all of it if there is none, or no stop is asked for."""
+    return text if (at := place(text, stop)) < 0 else text[:at]
+
+
+class Watch:
+    """Tells whether a continuation has its stop, without decoding all of it for every token.
+
+    Only a token in whose own text the stop's last character stands can bring the stop, or one that
+    ends a character begun before it. Where a tokenizer hides that, as SentencePiece does with a space
+    at the beginning, the stop is found later, which costs time and changes no text. Where what follows
+    a stop could undo it, as bytes that make no character do behind a byte, the text ends all the same.
+    """
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+        self._texts: dict[int, str] = {}
+
+    def stopped(self, prompt: Sequence[int], new: Sequence[int], stop: str) -> bool:
+        """Tell whether the last of the new tokens brings the stop."""
+        if not stop or not new or not self._may_end(new[-1], stop):
+            return False
+        return place(self.tokens.continuation(prompt, new), stop) >= 0
+
+    def _may_end(self, token: int, stop: str) -> bool:
+        if token not in self._texts:
+            self._texts[token] = self.tokens.decode([token])
+        text = self._texts[token]
+        return stop[-1] in text or BROKEN in text
