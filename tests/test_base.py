@@ -7,7 +7,7 @@ from test_packing import logprobs
 from edit_harness import Choose, Drift, Generate, NextToken
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.model.architecture import LINEAR
-from edit_harness.model.reuse import CleanTexts, Start
+from edit_harness.model.reuse import CleanTexts, Start, start_at_projection
 from edit_harness.testing import tiny_model
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
@@ -202,7 +202,7 @@ def test_edits_of_a_model_without_a_projection_start_at_their_block():
 
 
 def test_a_norm_behind_the_projection_is_run_again():
-    assert tiny_model("gemma2", num_hidden_layers=3).start_at(1) == Start(1)
+    assert start_at_projection(tiny_model("gemma2", num_hidden_layers=3), 1) == Start(1)
 
 
 def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch):

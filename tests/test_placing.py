@@ -133,8 +133,8 @@ NO_MAPS = {
     ),
     "a part with two": ({**MAP, "transformer": "cpu"}, "cannot be placed by this device map"),
     "a device that is not here": ({"": 99}, "cannot be placed by this device map"),
-    "a place that is none": ({"": "attic"}, "start of device string: attic"),
-    "tied weights apart": ({**MAP, "lm_head": "cpu"}, "'lm_head.weight' | name each part once"),
+    "a place that is none": ({"": "attic"}, "cannot be placed by this device map"),
+    "tied weights apart": ({**MAP, "lm_head": "cpu"}, "cannot be placed by this device map"),
 }  # fmt: skip
 
 

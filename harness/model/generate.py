@@ -1,4 +1,10 @@
-"""TODO."""
+"""Continuations, many at a time, each under its own edit, with a cache of keys and values.
+
+Prompts of many edits share forward passes: padded on the left they end in one column, and every
+pass after the first reads one new token of each row. A row has a seed, a k, a length and stops of
+its own, so a text depends on its prompt, query and edit, and not on its neighbours, but for the
+order in which numbers are added. Whether a model bears padding is tried, not looked up.
+"""
 
 from __future__ import annotations
 

@@ -182,7 +182,8 @@ class Model:
         weights are offloaded.
         """
         self.check(edit)
-        if edit.patch and (name := next(self._offloaded, "")):
+        offloaded = (name for name, p in self.module.named_parameters() if p.is_meta)
+        if edit.patch and (name := next(offloaded, "")):
             raise PluginError(
                 f"{name} is offloaded, so that a patch of the model may have no effect on it",
                 HOLD_IT,
@@ -199,10 +200,6 @@ class Model:
         """How many numbers the weights are; a weight of several names counts once."""
         groups = weights.same_weights(self.module)
         return sum(self.module.get_parameter(names[0]).numel() for names in groups)
-
-    @property
-    def _offloaded(self) -> Iterator[str]:
-        return (name for name, p in self.module.named_parameters() if p.is_meta)
 
     def parameter(self, name: str) -> nn.Parameter:
         """Return a parameter by name; of an offloaded one, a copy.
@@ -250,8 +247,7 @@ class Model:
     ) -> list[Answer]:
         """Answer each query under its own edit, in order.
 
-        ``base`` has the clean passes of earlier calls with the same texts, and keeps those of this
-        one. Raises `TooLongError` for a text that does not fit the model.
+        ``base`` has the unedited texts of earlier calls, and keeps those of this one. Raises `TooLongError` for a text that does not fit the model.
         """
         from .generate import generate_all
 
@@ -305,28 +301,7 @@ class Model:
 
     def start(self, edit: Edit) -> Start | None:
         """Return where passes of an edit can begin, given the clean ones; None if at the start."""
-        touched = {*(owner(name) for name in edit.weights), *edit.adaptors}
-        blocks = {name: self.architecture.block_of(name) for name in touched}
-        lowest = min((-1 if block is None else block for block in blocks.values()), default=-1)
-        if lowest < 0 or not self.carries(edit):
-            return None
-        there = [name for name, block in blocks.items() if block == lowest]
-        alone = there == [self.architecture.down(lowest)] and there[0] not in edit.adaptors
-        start = self.start_at(lowest) if alone else Start(lowest)
-        return start if start and start.block > 0 and self.starts_at(start.block) else None
-
-    def start_at(self, layer: int) -> Start | None:
-        """Return where passes can begin that change the output of a layer's projection."""
-        if layer + 1 < self.architecture.layers and "post_norm" not in self.architecture.flags:
-            start = Start(layer + 1, self.architecture.projection(layer).name)
-        else:
-            start = Start(layer)
-        return start if self.starts_at(start.block) else None
-
-    def start_behind(self, layer: int) -> Start | None:
-        """Return where passes can begin that change the residual stream behind a layer."""
-        above = layer + 1 < self.architecture.layers and self.starts_at(layer + 1)
-        return Start(layer + 1) if above else None
+        return reuse.start_of_edit(self, edit)
 
     def starts_at(self, block: int) -> bool:
         """Tell whether passes can begin at a block; see `edit_harness.model.reuse`."""
@@ -346,7 +321,8 @@ class Model:
         16, 32, 64... tokens, and by what the configuration says of one.
         """
         reach = max(16, 1 << (longest - 1).bit_length())
-        if not self.packs or longest > self.window:
+        window = getattr(self.architecture.config, "sliding_window", None)
+        if not self.packs or longest > (window or longest):
             return False
         if reach > self._seen and reach not in self._unseen:
             if packs(self, reach):
@@ -359,12 +335,6 @@ class Model:
     def revision(self) -> str:
         """The commit that its files are of, if they are of the hub; else empty."""
         return getattr(self.architecture.config, "_commit_hash", None) or ""
-
-    @cached_property
-    def window(self) -> float:
-        """Longest text whose tokens see each other, as far as the configuration says."""
-        window = getattr(self.architecture.config, "sliding_window", None)
-        return window or float("inf")
 
     @contextmanager
     def edited_rows(

@@ -1,4 +1,13 @@
-"""TODO."""
+"""Rows of tokens to forward passes: many texts in one tree, many trees in one batch.
+
+A CounterFact+ case asks ten neighbourhood prompts behind the same edited fact, and each of them
+for two objects; as rows of their own, the fact would be run twenty times. In a tree a node is a
+token and stands for all texts that begin in the same way up to it. Its keys and values are those
+of its ancestors, which the attention mask says, and its position is its depth. A causal model
+cannot tell this from running every text alone, but for the order in which numbers are added. A
+model whose attention does not follow such a mask (ALiBi, for one) is found out by a trial when it
+is first asked, and gets plain rows.
+"""
 
 from __future__ import annotations
 

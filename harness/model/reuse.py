@@ -1,4 +1,9 @@
-"""TODO."""
+"""What the unedited model computed, used again: its predictions, and passes that start at a block.
+
+An edit of block 5 leaves blocks 0 to 4 as they were, so its passes start with the hidden states of
+the clean one, and with keys and values of tokens that are not run again. A model for which this
+does not hold is found out by a trial, `can_start`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from torch import Tensor, nn
 
 from ..edits import UNEDITED, Edit
 from .batch import Beginning, Prediction, TokenRow
-from .hooks import Enough, Places, add_changes, inputs_of, spans_of
+from .hooks import Enough, Places, add_changes, before, inputs_of, owner, spans_of
 from .packing import Pass, Tree, run_trees, same, trees_of
 
 if TYPE_CHECKING:
@@ -55,7 +60,11 @@ class Cache:
 
 @contextmanager
 def start_at_block(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
-    """Let the coming passes begin at a block, with these hidden states."""
+    """Let the coming passes begin at a block, with these hidden states.
+
+    Masks, rotary positions, norms and the head are the model's own: its list of blocks is cut
+    short for the while, and the hidden states are put in front of the first one that is left.
+    """
     path, _, name = model.architecture.blocks[0].rpartition(".")[0].rpartition(".")
     parent = model.module.get_submodule(path)
     whole = getattr(parent, name)
@@ -65,13 +74,12 @@ def start_at_block(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
             return (hidden, *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": hidden}
 
-    handle = whole[block].register_forward_pre_hook(hook, with_kwargs=True)
-    setattr(parent, name, whole[block:])
-    try:
-        yield
-    finally:
-        setattr(parent, name, whole)
-        handle.remove()
+    with before(whole[block], hook):
+        setattr(parent, name, whole[block:])
+        try:
+            yield
+        finally:
+            setattr(parent, name, whole)
 
 
 def can_start(model: Model, block: int) -> bool:
@@ -101,6 +109,30 @@ class Start(NamedTuple):
     """The projection just below whose change is added to what goes into the block; or none."""
 
 
+def start_of_edit(model: Model, edit: Edit) -> Start | None:
+    """Return where passes of an edit can begin, given the clean ones; None if at the start."""
+    architecture = model.architecture
+    touched = {*(owner(name) for name in edit.weights), *edit.adaptors}
+    blocks = {name: architecture.block_of(name) for name in touched}
+    lowest = min((-1 if block is None else block for block in blocks.values()), default=-1)
+    if lowest < 0 or not model.carries(edit):
+        return None
+    there = [name for name, block in blocks.items() if block == lowest]
+    alone = there == [architecture.down(lowest)] and there[0] not in edit.adaptors
+    start = start_at_projection(model, lowest) if alone else Start(lowest)
+    return start if start and start.block > 0 and model.starts_at(start.block) else None
+
+
+def start_at_projection(model: Model, layer: int) -> Start | None:
+    """Return where passes can begin that change the output of a layer's projection."""
+    architecture = model.architecture
+    if layer + 1 < architecture.layers and "post_norm" not in architecture.flags:
+        start = Start(layer + 1, architecture.projection(layer).name)
+    else:
+        start = Start(layer)
+    return start if model.starts_at(start.block) else None
+
+
 @dataclass(frozen=True)
 class Done:
     """A pass that was run, and what it left: a line for each slot, in the order of its nodes."""
@@ -111,7 +143,13 @@ class Done:
 
 
 class CleanTexts:
-    """Clean passes of one model over texts."""
+    """What the unedited model makes of texts.
+
+    It belongs to one model as it stands, and lives as long as its cases are worked on: nothing of
+    it is stored, since distributions and hidden states are large and quickly made. Hidden states
+    are kept by slot, one for each distinct beginning of a text, so that a text's are found again
+    however it is batched later.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model

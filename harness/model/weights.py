@@ -1,4 +1,10 @@
-"""TODO."""
+"""The weights of a model: reading, changing and identifying them, wherever they are kept.
+
+Accelerate keeps some outside of the modules that use them, in memory or in files. The parameter
+itself is then an empty one, of the meta device, and a hook of accelerate fills it for as long as
+its module runs. Such a weight is found, read, and for a while stood in for; where it is kept
+nothing is ever written.
+"""
 
 from __future__ import annotations
 
@@ -164,35 +170,21 @@ def added(module: nn.Module, name: str, change: Tensor) -> Iterator[None]:
     with ExitStack() as stack:
         for each in names:
             if place := kept(module, each):
-                weight = value(module, each)
-                instead = ChainMap({place.key: weight + change.to(weight)}, place.hook.weights_map)
-                stack.enter_context(_standing_in(place.hook, instead))
+                weight, original = value(module, each), place.hook.weights_map
+                stack.callback(setattr, place.hook, "weights_map", original)
+                instead = {place.key: weight + change.to(weight)}
+                place.hook.weights_map = ChainMap(instead, original)
             elif id(parameter := module.get_parameter(each)) not in written:
                 written.add(id(parameter))
-                stack.enter_context(_written(parameter, change))
+                stack.callback(_write, parameter, parameter.detach().clone())
+                with torch.no_grad():
+                    parameter.add_(change.to(parameter))
         yield
 
 
-@contextmanager
-def _standing_in(hook: Any, instead: Any) -> Iterator[None]:
-    original = hook.weights_map
-    hook.weights_map = instead
-    try:
-        yield
-    finally:
-        hook.weights_map = original
-
-
-@contextmanager
-def _written(parameter: nn.Parameter, change: Tensor) -> Iterator[None]:
-    original = parameter.detach().clone()
-    try:
-        with torch.no_grad():
-            parameter.add_(change.to(parameter))
-        yield
-    finally:
-        with torch.no_grad():
-            parameter.copy_(original)
+@torch.no_grad()
+def _write(parameter: nn.Parameter, values: Tensor) -> None:
+    parameter.copy_(values)
 
 
 def _tensor(module: nn.Module, name: str) -> Tensor:

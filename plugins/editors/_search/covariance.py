@@ -1,4 +1,4 @@
-"""Second moments of keys, C = E[k kᵀ]: computed from texts, stored, and solved with.
+"""The covariance of keys, C = E[k kᵀ], not centred: computed from texts, stored, and solved with.
 
 A key is the input of an MLP's output projection. ROME and its kin ask for C⁻¹k; it is found with
 a Cholesky factor in float64, never with an inverse. A file may hold several layers, all from one
@@ -47,7 +47,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Covariance:
-    """The second moment of one layer, inputs by inputs, and where it comes from."""
+    """The covariance of one layer's keys, inputs by inputs, and where it comes from."""
 
     matrix: Tensor
     provenance: Provenance
@@ -206,6 +206,26 @@ def find(model: Model, layer: int, file: str = "") -> Covariance | None:
         if files:
             return load(files[0], model, layer)
     return None
+
+
+def covariance(
+    model: Model, layers: Sequence[int], files: Sequence[str] = ()
+) -> dict[int, Covariance]:
+    """Return the covariance of the keys of each layer, as `find` does.
+
+    ``files`` say where to look for them. Raises `DataError` for a layer that has none.
+    """
+    found: dict[int, Covariance] = {}
+    for layer in layers:
+        file = next((file for file in files if layer in layers_of(Path(file))), "")
+        known = find(model, layer, file) if file or not files else None
+        if known is None:
+            raise DataError(
+                f"there is no second moment of layer {layer} for this model",
+                "compute it with edit-harness prepare, from a corpus",
+            )
+        found[layer] = known
+    return found
 
 
 def layers_of(path: Path) -> set[int]:

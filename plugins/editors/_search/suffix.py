@@ -1,4 +1,10 @@
-"""TODO."""
+"""Passes that searches run again and again, of as little as their changes reach.
+
+A change at a token alters nothing before that token and nothing below that block. So one clean
+pass keeps what goes into the block that a pass begins at and, for every block from there on, the
+keys and values of the tokens before. `SuffixForward` runs the ends of the texts alone against
+them, with gradients; `LastTokens` sees what arrives at modules while edits below them grow.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,15 @@ from edit_harness.model.batch import Batch, Beginning, TokenRow
 from edit_harness.model.hooks import Places, adding, at_least_fp32, inputs_of
 from edit_harness.model.model import Model
 from edit_harness.model.packing import Pass, Tree, additive, run_trees, same, trees_of
-from edit_harness.model.reuse import NOWHERE, TRIAL, Cache, CleanTexts, Start, start_at_block
+from edit_harness.model.reuse import (
+    NOWHERE,
+    TRIAL,
+    Cache,
+    CleanTexts,
+    Start,
+    start_at_block,
+    start_at_projection,
+)
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -133,10 +147,11 @@ class SuffixForward:
 def start_of(model: Model, layer: int, changed: Sequence[str]) -> Start | None:
     """Return where passes can begin that change modules of a block; None if at the start."""
     if list(changed) == [model.architecture.down(layer)]:
-        return model.start_at(layer)
-    if list(changed) == [model.architecture.blocks[layer]]:
-        return model.start_behind(layer)
-    return Start(layer) if layer > 0 and model.starts_at(layer) else None
+        return start_at_projection(model, layer)
+    behind = list(changed) == [model.architecture.blocks[layer]]
+    block = layer + 1 if behind else layer
+    there = 0 < block < model.architecture.layers and model.starts_at(block)
+    return Start(block) if there else None
 
 
 _fitting: WeakKeyDictionary[Model, dict[tuple[str, ...], bool]] = WeakKeyDictionary()
