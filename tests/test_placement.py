@@ -93,7 +93,10 @@ def change_of(model, name):
 def test_weights_are_read_where_they_are_kept(both):
     model, offloaded = both
     assert weights.of_module(offloaded.module) == weights.of_module(model.module)
-    assert (offloaded.size, offloaded._hookable) == (model.size, model._hookable)
+    assert (offloaded.size, offloaded.architecture.hookable) == (
+        model.size,
+        model.architecture.hookable,
+    )
     assert (model.placement, offloaded.placement) == ("cpu", "spread over disk (2 blocks)")
     for name, parameter in model.module.named_parameters():
         assert torch.equal(offloaded.parameter(name), parameter)

@@ -276,14 +276,15 @@ BROKEN = "\ufffd"
 """What a part of a character is decoded to."""
 
 
-def place(text: str, stop: str) -> int:
-    """Return where the first stop behind the white space at a text's beginning stands, or -1."""
-    return text.find(stop, len(text) - len(text.lstrip())) if stop else -1
-
-
 def cut(text: str, stop: str) -> str:
     """Return the text before its first stop; all of it if there is none, or no stop is asked for."""
-    return text if (at := place(text, stop)) < 0 else text[:at]
+    at = _stop_at(text, stop)
+    return text if at < 0 else text[:at]
+
+
+def _stop_at(text: str, stop: str) -> int:
+    """Return where the first stop behind the white space at a text's beginning stands, or -1."""
+    return text.find(stop, len(text) - len(text.lstrip())) if stop else -1
 
 
 class Watch:
@@ -303,7 +304,7 @@ class Watch:
         """Tell whether the last of the new tokens brings the stop."""
         if not stop or not new or not self._may_end(new[-1], stop):
             return False
-        return place(self.tokens.continuation(prompt, new), stop) >= 0
+        return _stop_at(self.tokens.continuation(prompt, new), stop) >= 0
 
     def _may_end(self, token: int, stop: str) -> bool:
         if token not in self._texts:

@@ -25,9 +25,9 @@ from ..errors import PluginError
 from ..files import cache_folder
 from ..interfaces import ModelSource
 from . import reuse, weights
-from .architecture import LINEAR, Architecture
+from .architecture import Architecture
 from .batch import Batch, Prediction, QueryBatch, TokenRow, padded
-from .hooks import Places, Positions, at_least_fp32, blaming, device_of, editing, gathering, owner
+from .hooks import Places, Positions, at_least_fp32, blaming, device_of, editing, gathering
 from .packing import TRIED, Pass, Tree, packs, run_trees, trees_of
 from .reuse import CleanTexts, Start
 from .tokens import PLAIN, Tokens, chat_frame
@@ -42,7 +42,7 @@ class Model:
     ``batch_rows`` limits the rows of a forward pass that answers queries, and ``batch_tokens`` its
     padded tokens; where memory does not suffice the latter is halved, as often as ``halved`` says.
     ``chat_template`` puts prompts into the tokenizer's template as a user's message, which is a protocol
-    of its own. ``let_in`` is what was let in to load it, see `edit_harness.loading.load.let_in`.
+    of its own. ``let_in`` is what was let in to load it, see `edit_harness.loading.checkpoint`.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
 
@@ -70,7 +70,7 @@ class Model:
         self.halved = 0
         self._identity: tuple[dict[str, Any], str] | None = None
         self._starts_at: dict[int, bool] = {}
-        self._seen, self._unseen = 0, set[int]()
+        self._reaches: dict[int, bool] = {}
         self._prepared: WeakValueDictionary[int, Adaptor] = WeakValueDictionary()
         self.takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
@@ -240,14 +240,15 @@ class Model:
 
     def carries(self, edit: Edit) -> bool:
         """Tell whether rows of this edit can share a batch with rows of others, by hooks."""
-        return edit.patch is None and all(name in self._hookable for name in edit.weights)
+        return edit.patch is None and edit.weights.keys() <= self.architecture.hookable
 
     def answer(
         self, questions: Sequence[tuple[Edit, Query]], base: CleanTexts | None = None
     ) -> list[Answer]:
         """Answer each query under its own edit, in order.
 
-        ``base`` has the unedited texts of earlier calls, and keeps those of this one. Raises `TooLongError` for a text that does not fit the model.
+        ``base`` has the unedited texts of earlier calls, and keeps those of this one. Raises
+        `TooLongError` for a text that does not fit the model.
         """
         from .generate import generate_all
 
@@ -324,12 +325,10 @@ class Model:
         window = getattr(self.architecture.config, "sliding_window", None)
         if not self.packs or longest > (window or longest):
             return False
-        if reach > self._seen and reach not in self._unseen:
-            if packs(self, reach):
-                self._seen = reach
-            else:
-                self._unseen.add(reach)
-        return reach <= self._seen or longest <= TRIED
+        seen = max((tried for tried, passed in self._reaches.items() if passed), default=0)
+        if reach > seen and reach not in self._reaches:
+            self._reaches[reach] = packs(self, reach)
+        return reach <= seen or self._reaches[reach] or longest <= TRIED
 
     @property
     def revision(self) -> str:
@@ -348,15 +347,3 @@ class Model:
         positions = Positions(columns[None] - last[:, None], batch.ids, batch.mask)
         with editing(self.module, edits, positions):
             yield
-
-    @cached_property
-    def _hookable(self) -> frozenset[str]:
-        """Names of the parameters of linear maps that no other module shares."""
-        groups = weights.same_weights(self.module)
-        single = (names[0] for names in groups if len(names) == 1)
-        return frozenset(
-            n
-            for n in single
-            if n.rpartition(".")[2] in ("weight", "bias")
-            and isinstance(self.module.get_submodule(owner(n)), LINEAR)
-        )
