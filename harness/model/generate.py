@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from .model import Model
 
 
+BROKEN = "\ufffd"
+"""What a part of a character is decoded to."""
+
+
 @dataclass(frozen=True)
 class Prompt:
     """Tokens to go on from, and how."""
@@ -153,14 +157,14 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     }
     batch = padded([p.ids for p in prompts], left=True, device=model.device)
     stream = Stream(model, batch.ids, batch.mask)
-    watch = Watch(model.tokens)
     lines = [Line(prompt, _steps(model, prompt)) for prompt in prompts]
     lengths = [len(p.ids) for p in prompts]
     with model.edited_rows(batch, [carried[p.edit] for p in prompts], lengths):
         while any(line.left for line in lines):
             stream.append(drawn(stream.read(), lines))
             for line in lines:
-                if line.left and watch.stopped(line.prompt.ids, line.new, line.prompt.query.stop):
+                prompt = line.prompt
+                if line.left and stopped(model.tokens, prompt.ids, line.new, prompt.query.stop):
                     line.left = 0
     return [line.new for line in lines]
 
@@ -272,10 +276,6 @@ def _two_steps(model: Model, texts: Sequence[Sequence[int]]) -> Tensor:
     return torch.stack([first, stream.read()]).float()
 
 
-BROKEN = "\ufffd"
-"""What a part of a character is decoded to."""
-
-
 def cut(text: str, stop: str) -> str:
     """Return the text before its first stop; all of it if there is none, or no stop is asked for."""
     at = _stop_at(text, stop)
@@ -287,27 +287,17 @@ def _stop_at(text: str, stop: str) -> int:
     return text.find(stop, len(text) - len(text.lstrip())) if stop else -1
 
 
-class Watch:
-    """Tells whether a continuation has its stop, without decoding all of it for every token.
+def stopped(tokens: Tokens, prompt: Sequence[int], new: Sequence[int], stop: str) -> bool:
+    """Tell whether the last of the new tokens brings the stop.
 
-    Only a token in whose own text the stop's last character stands can bring the stop, or one that
-    ends a character begun before it. Where a tokenizer hides that, as SentencePiece does with a space
-    at the beginning, the stop is found later, which costs time and changes no text. Where what follows
-    a stop could undo it, as bytes that make no character do behind a byte, the text ends all the same.
+    Only a token in whose own text the stop's last character stands can bring it, or one that ends
+    a character begun before it; for others the whole text, which may be long, is not decoded. Where a
+    tokenizer hides that, as SentencePiece does with a space at the beginning, the stop is found later,
+    which costs time and changes no text. Where what follows a stop could undo it, as bytes that make
+    no character do behind a byte, the text ends all the same.
     """
-
-    def __init__(self, tokens: Tokens) -> None:
-        self.tokens = tokens
-        self._texts: dict[int, str] = {}
-
-    def stopped(self, prompt: Sequence[int], new: Sequence[int], stop: str) -> bool:
-        """Tell whether the last of the new tokens brings the stop."""
-        if not stop or not new or not self._may_end(new[-1], stop):
-            return False
-        return _stop_at(self.tokens.continuation(prompt, new), stop) >= 0
-
-    def _may_end(self, token: int, stop: str) -> bool:
-        if token not in self._texts:
-            self._texts[token] = self.tokens.decode([token])
-        text = self._texts[token]
-        return stop[-1] in text or BROKEN in text
+    if not stop or not new:
+        return False
+    last = tokens.decode(new[-1:])
+    may_end = stop[-1] in last or BROKEN in last
+    return may_end and _stop_at(tokens.continuation(prompt, new), stop) >= 0

@@ -33,7 +33,8 @@ NODES = 256
 """Largest tree: the mask of a tree grows with the square of its nodes."""
 SPREAD = 1.15
 """Trees of a batch differ in size by this factor at most, or padding eats what sharing saves."""
-
+TRIED = 8
+"""Tokens of the texts by which a model is first tried."""
 TRIAL_TOLERANCE = {
     torch.float64: 1e-6,
     torch.float32: 1e-3,
@@ -166,12 +167,6 @@ def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
     """Return what to add to attention scores, rows by 1 by columns by columns."""
     mask = torch.zeros(sees.shape, dtype=dtype, device=sees.device)
     return mask.masked_fill_(~sees, torch.finfo(dtype).min)[:, None]
-
-
-T = TypeVar("T", bound=Sized)
-
-TRIED = 8
-"""Tokens of the texts by which a model is first tried."""
 
 
 def trees_of(model: Model, rows: Sequence[TokenRow]) -> list[Tree]:

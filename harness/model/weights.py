@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from .architecture import Architecture
 
 
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+SPAN = 1 << 16
+"""Elements that are added up at once: what a processor's cache holds."""
+NOT_THE_MODEL = ("_name_or_path", "transformers_version")
+"""Entries of a configuration that change with where and by what the model was saved."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """Where a weight is kept: what a hook of accelerate has under a key."""
@@ -211,13 +218,6 @@ def _place(block: nn.Module) -> str:
     if place is None:
         return str(parameter.device)
     return "cpu" if place.file is None else "disk"
-
-
-BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-SPAN = 1 << 16
-"""Elements that are added up at once: what a processor's cache holds."""
-NOT_THE_MODEL = ("_name_or_path", "transformers_version")
-"""Entries of a configuration that change with where and by what the model was saved."""
 
 
 def of_module(module: nn.Module) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import torch
@@ -30,9 +29,6 @@ from edit_harness.model.reuse import (
     start_at_block,
     start_at_projection,
 )
-
-if TYPE_CHECKING:
-    from edit_harness.model.model import Model
 
 
 class SuffixForward:
