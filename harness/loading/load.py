@@ -24,7 +24,7 @@ from transformers.utils import logging as transformers_logging
 from ..errors import DataError, ResourceError, UsageError
 from ..interfaces import ModelSource
 from ..model.model import Model
-from ..registry.blame import PASSING
+from ..registry.blame import PASSING, said
 from .checkpoint import check_weights, digest_of, weight_files, what_was_let_in
 from .placement import SIZES, Place, Placement, placed
 
@@ -149,7 +149,7 @@ def _explaining(path: str, target: torch.device, placement: Placement | None) ->
         if not (placement and placement.mapped):
             raise
         raise UsageError(
-            f"{path} cannot be placed by this device map: {str(error).splitlines()[0][:160]}",
+            f"{path} cannot be placed by this device map: {said(error)[:160]}",
             "name each part once, on a device that is here, cpu or disk; tied weights together",
         ) from error
 

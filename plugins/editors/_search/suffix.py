@@ -151,7 +151,7 @@ def start_of(model: Model, layer: int, changed: Sequence[str]) -> Start | None:
 
 
 _fitting: WeakKeyDictionary[Model, dict[tuple[str, ...], bool]] = WeakKeyDictionary()
-"""What `fits` has found of each model, by the modules that change."""
+"""What `_fits` has found of each model, by the modules that change."""
 
 
 def fits_suffix(model: Model, layer: int, longest: int, changed: Sequence[str] = ()) -> bool:
@@ -159,11 +159,11 @@ def fits_suffix(model: Model, layer: int, longest: int, changed: Sequence[str] =
     key = tuple(changed) or (model.architecture.projection(layer).name,)
     known = _fitting.setdefault(model, {})
     if key not in known:
-        known[key] = fits(model, layer, key)
+        known[key] = _fits(model, layer, key)
     return known[key] and model.sees(longest)
 
 
-def fits(model: Model, layer: int, changed: Sequence[str]) -> bool:
+def _fits(model: Model, layer: int, changed: Sequence[str]) -> bool:
     """Tell whether running ends alone gives what running whole texts does, by a trial."""
     if not model.packs or start_of(model, layer, changed) is None:
         return False
