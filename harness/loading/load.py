@@ -98,9 +98,10 @@ def load(
     options: dict[str, Any] = {"revision": revision} if revision else {}
     tokenizer = _tokenizer(path, options, trust_remote_code)
     weights = weight_files(path, config, allow_pickle_weights)
+    factory: Any = AutoModelForCausalLM
     get = partial(
         _explained,
-        AutoModelForCausalLM.from_pretrained,
+        factory.from_pretrained,
         path,
         passing=BAD_MAP if placement and placement.mapped else (),
         dtype=torch.float32 if dtype == TF32 else getattr(torch, dtype),
@@ -274,9 +275,10 @@ def _explained(
     A broken configuration makes transformers raise anything, and so does a model's own code; a
     tokenizer's compiled code panics, which is no `Exception`.
     """
+    unexplained: tuple[type[BaseException], ...] = (torch.OutOfMemoryError, *PASSING, *passing)
     try:
         return get(path, **options)
-    except (torch.OutOfMemoryError, *PASSING, *passing):
+    except unexplained:
         raise
     except BaseException as error:
         if _interrupted(error):
