@@ -21,7 +21,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from edit_harness.model.architectures import Architecture
+from edit_harness.model.architecture import Architecture
 
 
 @dataclass

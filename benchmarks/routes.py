@@ -13,8 +13,8 @@ from benchmarks import naive
 from benchmarks.naive import Asked, Runner, Update
 from edit_harness import Choose, Drift, Generate, Query, Request
 from edit_harness.edits import UNEDITED, Delta, Edit, LowRank
-from edit_harness.model.base import Base
 from edit_harness.model.model import Model
+from edit_harness.model.reuse import CleanTexts
 from edit_harness_plugins.editors.locate.rome import Rome
 
 
@@ -83,7 +83,7 @@ class Together:
 
     def __init__(self, model: Model, editor: Rome, *, tf32: bool = False) -> None:
         self.model, self.editor, self.tf32 = model, editor, tf32
-        self._base = Base(self.model)
+        self._base = CleanTexts(self.model)
 
     def edit(self, cases: Sequence[Asked]) -> list[Edit]:
         """Return an edit for every case."""
@@ -97,7 +97,7 @@ class Together:
 
     def evaluate(self, cases: Sequence[Asked], edits: Sequence[Edit]) -> list[Numbers]:
         """Return a case's numbers before, then those after, for every case."""
-        self._base = Base(self.model)
+        self._base = CleanTexts(self.model)
         asked = [(c, e) for c, edit in zip(cases, edits, strict=True) for e in (UNEDITED, edit)]
         return self._ask(asked)
 

@@ -48,7 +48,7 @@ def evaluate(
     ``pocket``; ``settings`` are other fields of
     `edit_harness.RunSpec` (editor_args, task_args, metrics, judge, judge_args, controls, control_args,
     regime, seed), each the task's own or empty if it is not given, and arguments of
-    `edit_harness.loading.loading.load` (dtype, device, revision, device_map, max_memory, batch_rows,
+    `edit_harness.loading.load.load` (dtype, device, revision, device_map, max_memory, batch_rows,
     chat_template, trust_remote_code, allow_pickle_weights). A `RunSpec` in the place of the editor says
     all of these, but for what is given besides. A run that is in ``output`` already goes on, or is read
     back. ``shard``, such as "2/4", makes a part of the run only, for the command ``merge`` to join.

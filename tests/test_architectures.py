@@ -5,7 +5,7 @@ from transformers import BertConfig, BertLMHeadModel
 from transformers.pytorch_utils import Conv1D
 
 from edit_harness import DataError, PluginError
-from edit_harness.model.architectures import Architecture
+from edit_harness.model.architecture import Architecture
 from edit_harness.testing.tiny import randomize, tiny_model, tiny_module, tiny_tokenizer
 
 # Family, its blocks, the projection in a block, the keys' width, and the flags.
@@ -28,8 +28,8 @@ TABLE = [
     ("gemma", "model.layers", "mlp.down_proj", 64, ()),
     ("olmo", "model.layers", "mlp.down_proj", 64, ()),
     ("stablelm", "model.layers", "mlp.down_proj", 64, ()),
-    ("cohere", "model.layers", "mlp.down_proj", 64, ("scaled_logits",)),
-    ("gemma2", "model.layers", "mlp.down_proj", 64, ("post_norm", "scaled_logits")),
+    ("cohere", "model.layers", "mlp.down_proj", 64, ()),
+    ("gemma2", "model.layers", "mlp.down_proj", 64, ("post_norm",)),
     ("gemma3_text", "model.layers", "mlp.down_proj", 64, ("post_norm",)),
     ("olmo2", "model.layers", "mlp.down_proj", 64, ("post_norm",)),
     ("phi", "model.layers", "mlp.fc2", 64, ()),
@@ -74,22 +74,6 @@ def test_the_parts_of_every_family(family, blocks, down, width, flags):
         assert projection.matrix.shape == (width * hidden // 32, hidden)
     assert found.head is module.get_output_embeddings()
     assert found.flags == flags
-
-
-@pytest.mark.parametrize(
-    ("options", "flags"),
-    [
-        ({"final_logit_softcapping": None}, ("post_norm",)),
-        ({"final_logit_softcapping": 1.0}, ("post_norm", "scaled_logits")),
-    ],
-)
-def test_a_cap_of_the_logits_is_found_by_trial(options, flags):
-    assert tiny_model("gemma2", **options).architecture.flags == flags
-
-
-def test_a_scale_of_the_logits_is_found_by_trial():
-    assert Architecture(module_of("granite", logits_scaling=1.0)).flags == ()
-    assert Architecture(module_of("granite", logits_scaling=4.0)).flags == ("scaled_logits",)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])

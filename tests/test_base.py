@@ -6,8 +6,8 @@ from test_packing import logprobs
 
 from edit_harness import Choose, Drift, Generate, NextToken
 from edit_harness.edits import UNEDITED, Dense, Edit
-from edit_harness.model.architectures import LINEAR
-from edit_harness.model.base import Base, Start
+from edit_harness.model.architecture import LINEAR
+from edit_harness.model.reuse import CleanTexts, Start, start_at_projection
 from edit_harness.testing import tiny_model
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
@@ -102,7 +102,7 @@ def test_other_precisions(dtype, atol, monkeypatch):
     edits = edits_of(model)
     questions = [(e, q) for q in QUERIES if isinstance(q, Choose) for e in edits.values()]
     expected = logprobs(whole(model, questions, monkeypatch))
-    base = Base(model)
+    base = CleanTexts(model)
     model.answer([(UNEDITED, query) for query in QUERIES], base)
     answers = logprobs(model.answer(questions, base))
     torch.testing.assert_close(answers, expected, rtol=0, atol=atol)
@@ -126,7 +126,7 @@ def counted(model, *edits):
 
 def test_a_later_editor_runs_only_what_it_changes():
     model = tiny_model(num_hidden_layers=4)
-    base, queries = Base(model), [q for q in QUERIES if isinstance(q, Choose)]
+    base, queries = CleanTexts(model), [q for q in QUERIES if isinstance(q, Choose)]
     one, other, deep = low_rank(model, 1), low_rank(model, 1, seed=3), low_rank(model, 2)
     positions = counted(model, one, deep)
     model.answer([(edit, query) for edit in (UNEDITED, one) for query in queries], base)
@@ -144,7 +144,7 @@ def test_a_later_editor_runs_only_what_it_changes():
 
 
 def test_the_unedited_model_is_not_asked_twice(model):
-    base, positions = Base(model), counted(model)
+    base, positions = CleanTexts(model), counted(model)
     first = model.answer([(UNEDITED, query) for query in QUERIES], base)
     positions[:] = [0, 0]
     again = model.answer([(edit, q) for q in QUERIES for edit in (UNEDITED, Edit())], base)
@@ -153,7 +153,7 @@ def test_the_unedited_model_is_not_asked_twice(model):
 
 
 def test_what_was_not_asked_before_is_asked(model):
-    base, prompt = Base(model), PROMPTS[0]
+    base, prompt = CleanTexts(model), PROMPTS[0]
     model.answer([(UNEDITED, Choose(prompt, ("Paris",)))], base)
     later = [(UNEDITED, Choose(prompt, ("Oslo", "Paris"))), (UNEDITED, NextToken(prompt))]
     torch.testing.assert_close(
@@ -162,7 +162,7 @@ def test_what_was_not_asked_before_is_asked(model):
 
 
 def test_texts_that_the_clean_pass_has_not_run_are_run_whole(model):
-    base, edit = Base(model), low_rank(model, 0)
+    base, edit = CleanTexts(model), low_rank(model, 0)
     model.answer([(UNEDITED, Choose("Bob lives in", ("Paris",)))], base)
     positions = counted(model, edit)
     questions = [(edit, Choose("Ann was born in", ("Oslo",)))]
@@ -202,7 +202,7 @@ def test_edits_of_a_model_without_a_projection_start_at_their_block():
 
 
 def test_a_norm_behind_the_projection_is_run_again():
-    assert tiny_model("gemma2", num_hidden_layers=3).start_at(1) == Start(1)
+    assert start_at_projection(tiny_model("gemma2", num_hidden_layers=3), 1) == Start(1)
 
 
 def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch):
@@ -236,6 +236,6 @@ def test_a_single_text_that_memory_does_not_hold_is_an_error(model, monkeypatch)
 
 def test_texts_are_generated_beside_scores(model):
     edit, query = low_rank(model, 0), Generate("Bob lives in", 4)
-    base = Base(model)
+    base = CleanTexts(model)
     alone = model.answer([(edit, query)])
     assert model.answer([(UNEDITED, QUERIES[0]), (edit, query)], base)[1:] == alone

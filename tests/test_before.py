@@ -11,7 +11,7 @@ from tokenizers import normalizers
 from edit_harness import Case, Choose, Drift, Generate, NextToken, Probe, Request, Text
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.interfaces import Regime
-from edit_harness.model import generation
+from edit_harness.model import generate
 from edit_harness.model.model import Model
 from edit_harness.run import before as before_module
 from edit_harness.run.before import Before
@@ -36,13 +36,13 @@ def ask(model, folder, cases=TOLD, edit=UNEDITED):
 
 
 def test_what_is_on_disk_is_not_written_again(model, tmp_path, monkeypatch):
-    continued, plain = [], generation.samples
+    continued, plain = [], generate.samples
 
     def samples(model, prompts):
         continued.append(len(prompts))
         return plain(model, prompts)
 
-    monkeypatch.setattr(generation, "samples", samples)
+    monkeypatch.setattr(generate, "samples", samples)
     first = ask(model, tmp_path)
     before, _ = ask(model, tmp_path)[0]
     assert before == first[0][0]

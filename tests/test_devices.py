@@ -23,8 +23,8 @@ from edit_harness.registry.settings import configure, shape_of
 from edit_harness.run import selftest
 from edit_harness.run.witness import Witness
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors._search import rerun
-from edit_harness_plugins.editors._search.moments import Moment, collect, save
+from edit_harness_plugins.editors._search import suffix
+from edit_harness_plugins.editors._search.covariance import Covariance, collect, save
 from edit_harness_plugins.editors.grace.grace import Grace
 from edit_harness_plugins.editors.in_context.prompt import Prompt
 from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
@@ -152,7 +152,11 @@ def test_every_kind_of_edit(family, tmp_path):
         found, written = other.answer(questions), other.answer(texts)
         witness.verify()
         selftest.check_batches(other)
-        assert (other.packs, other.begins(1), rerun.reruns(other, 1, 8)) == (True, True, True)
+        assert (other.packs, other.starts_at(1), suffix.fits_suffix(other, 1, 8)) == (
+            True,
+            True,
+            True,
+        )
     torch.testing.assert_close(
         logprobs(found), logprobs(model.answer(questions)), rtol=0, atol=1e-5
     )
@@ -190,9 +194,9 @@ def without_a_way_back(self):
 
 MISTAKES = {
     "places are not moved": (hooks.Places, "on", not_moved),
-    "what is added is not moved": (rerun, "adding", added_as_they_are),
+    "what is added is not moved": (suffix, "adding", added_as_they_are),
     "an edit's factors are not moved": (LowRank, "through", factors_as_they_are),
-    "a solution stays where it was found": (Moment, "solver", without_a_way_back),
+    "a solution stays where it was found": (Covariance, "solver", without_a_way_back),
 }
 
 

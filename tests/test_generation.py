@@ -5,7 +5,7 @@ import torch
 
 from edit_harness import Choose, Generate
 from edit_harness.edits import UNEDITED, Dense, Edit
-from edit_harness.model.generation import Line, Prompt, drawn, samples
+from edit_harness.model.generate import Line, Prompt, drawn, samples
 from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model
 

@@ -14,8 +14,8 @@ from torch import nn
 
 from edit_harness import Generate
 from edit_harness.edits import UNEDITED, Dense, Edit
-from edit_harness.model import generation
-from edit_harness.model.generation import Prompt, Sharing, samples
+from edit_harness.model import generate
+from edit_harness.model.generate import Prompt, Sharing, samples
 from edit_harness.testing.tiny import tiny_model
 
 TEXTS = ["Ada", "Bob works at Fiat in Rome, and Ann", "Where is the Eiffel", "It rains"]
@@ -118,7 +118,7 @@ def passes(model):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_together_is_as_alone(family, padding):
     model = tiny_model(family, padding=padding)
-    assert generation._sharing(model) is Sharing.ANY
+    assert generate._sharing(model) is Sharing.ANY
     prompts = mixed(model)
     assert len({len(p.ids) for p in prompts}) >= 4
     expected = [alone(model, prompt) for prompt in prompts]
@@ -274,8 +274,8 @@ def test_a_model_that_fails_the_trial_is_right_all_the_same(lonely, sharing):
     prompts = mixed(model)
     expected = samples(model, prompts)
     model.module = Unpadded(model.module, lonely=lonely)
-    generation._SHARING.clear()
-    assert generation._sharing(model) is sharing
+    generate._SHARING.clear()
+    assert generate._sharing(model) is sharing
     with passes(model) as seen:
         assert samples(model, prompts) == expected
     assert (max(n for n, _ in seen) == 1) == lonely

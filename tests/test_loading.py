@@ -19,8 +19,9 @@ from transformers import (
 
 from edit_harness import Choose, DataError, ModelSource, ResourceError, UsageError
 from edit_harness.edits import UNEDITED
-from edit_harness.loading import loading as loading_module
-from edit_harness.loading.loading import load
+from edit_harness.loading import load as loading_module
+from edit_harness.loading.checkpoint import digest_of
+from edit_harness.loading.load import load
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
 
 WEIGHTS = "model.safetensors"
@@ -476,9 +477,9 @@ def test_the_digest_of_a_hub_model_is_of_its_commit():
     class Config:
         _commit_hash = "abc"
 
-    first = loading_module.digest_of("org/name", Config())
+    first = digest_of("org/name", Config())
     assert re.fullmatch("[0-9a-f]{64}", first)
-    assert first != loading_module.digest_of("org/other", Config())
+    assert first != digest_of("org/other", Config())
 
 
 @pytest.mark.parametrize(("given", "threads"), [(None, 1), ("3", 2)])

@@ -300,7 +300,7 @@ def rows_of_passes(model):
     """Count the rows and the widths of coming passes, the model's trials apart."""
     shapes = []
     assert model.sees(32)
-    assert model.begins(1)
+    assert model.starts_at(1)
     model.module.register_forward_pre_hook(
         lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)),
         with_kwargs=True,

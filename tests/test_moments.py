@@ -12,11 +12,11 @@ from builders import DATA
 from safetensors.torch import load_file, save_file
 
 from edit_harness import DataError, ModelSource
-from edit_harness.loading.loading import load as load_model
+from edit_harness.loading.load import load as load_model
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors._search.moments import (
+from edit_harness_plugins.editors._search.covariance import (
     ROWS,
-    Moment,
+    Covariance,
     Provenance,
     cache_name,
     collect,
@@ -161,7 +161,7 @@ def test_the_golden_corpus(name):
 
 
 def moment_of(matrix, tokens=100):
-    return Moment(torch.as_tensor(matrix), Provenance("", "", "", tokens, 0), "")
+    return Covariance(torch.as_tensor(matrix), Provenance("", "", "", tokens, 0), "")
 
 
 def test_the_solver_is_that_of_numpy():
@@ -231,7 +231,7 @@ def test_fewer_tokens_than_a_key_has_numbers_are_not_saved(model, tmp_path):
 
 def test_a_file_of_another_width_is_refused(model, tmp_path):
     path = tmp_path / "narrow.safetensors"
-    save({0: Moment(torch.eye(3), Provenance(model.digest, "", "", 9, 9), "")}, path)
+    save({0: Covariance(torch.eye(3), Provenance(model.digest, "", "", 9, 9), "")}, path)
     with pytest.raises(DataError, match=r"holds \(3, 3\) numbers"):
         load(path, model, 0)
 

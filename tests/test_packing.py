@@ -9,9 +9,9 @@ import torch
 
 from edit_harness import Choose, Drift, NextToken
 from edit_harness.edits import Edit
+from edit_harness.model.batch import TokenRow, Wanted
 from edit_harness.model.model import Model
-from edit_harness.model.packing import SPREAD, additive, batches, grow, padded
-from edit_harness.model.worksheet import Read, Row
+from edit_harness.model.packing import SPREAD, additive, batches, grow, padded_trees
 from edit_harness.testing import tiny_model
 
 FOLLOWS_MASKS = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
@@ -25,8 +25,8 @@ QUERIES = [
 ]
 
 
-def row(ids) -> Row:
-    return Row(Edit(), tuple(ids), len(ids), {len(ids) - 1: Read(len(ids) - 1, whole=True)})
+def row(ids) -> TokenRow:
+    return TokenRow(Edit(), tuple(ids), len(ids), {len(ids) - 1: Wanted(len(ids) - 1, whole=True)})
 
 
 def texts(count: int, seed: int = 0) -> list[tuple[int, ...]]:
@@ -87,12 +87,12 @@ def test_trees_keep_to_their_limit(limit):
 
 def test_reads_of_one_node_are_joined():
     one, other = row((1, 2, 3)), row((1, 2, 4))
-    one.reads[1], other.reads[1] = Read(1, {5}), Read(1, {6}, whole=True)
+    one.wanted[1], other.wanted[1] = Wanted(1, {5}), Wanted(1, {6}, whole=True)
     (tree,) = grow([one, other])
-    joined = tree.reads()
+    joined = tree.wanted()
     assert len(joined) == 3
     assert (joined[1].tokens, joined[1].whole) == ({5, 6}, True)
-    assert one.reads[1] == Read(1, {5})
+    assert one.wanted[1] == Wanted(1, {5})
 
 
 @pytest.mark.parametrize(("tokens", "most"), [(50, None), (1000, 3), (10, None)])
@@ -109,7 +109,7 @@ def test_batches_have_trees_of_nearly_one_size(tokens, most):
 
 def test_padding_sees_itself_alone():
     trees = grow([row((1, 2))]) + grow([row((3, 4, 5, 6))])
-    ids, positions, mask = padded(trees, torch.float32)
+    ids, positions, mask = padded_trees(trees, torch.float32)
     assert ids.tolist() == [[1, 2, 0, 0], [3, 4, 5, 6]]
     assert positions.tolist() == [[0, 1, 0, 0], [0, 1, 2, 3]]
     assert (mask[0, 0, 2] == 0).tolist() == [False, False, True, False]

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from edit_harness import Request
-from edit_harness.model.digests import of_module
 from edit_harness.model.model import Model
+from edit_harness.model.weights import of_module
 from edit_harness.testing.tiny import CONFIGS, tiny_model
 from edit_harness_plugins.commands.studies.trace import passes
 from edit_harness_plugins.commands.studies.trace.method import KINDS, Fact, Method
@@ -107,7 +107,7 @@ def test_texts_beyond_a_sliding_window_are_run_whole():
 
 def test_a_model_that_cannot_begin_at_a_block_is_run_whole(monkeypatch):
     expected = traced(deep("gpt2"))
-    monkeypatch.setattr(Model, "begins", lambda *_: False)
+    monkeypatch.setattr(Model, "starts_at", lambda *_: False)
     same(traced(deep("gpt2")), expected)
 
 

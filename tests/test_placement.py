@@ -12,13 +12,13 @@ from edit_harness import Generate, ModelSource, PluginError, Request
 from edit_harness.api import save_model
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import LeakError
-from edit_harness.loading.loading import load
-from edit_harness.model import digests
+from edit_harness.loading.load import load
+from edit_harness.model import weights
 from edit_harness.model.model import Model
 from edit_harness.run.witness import Witness
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors._search import rerun
-from edit_harness_plugins.editors._search.rerun import Rerun
+from edit_harness_plugins.editors._search import suffix
+from edit_harness_plugins.editors._search.suffix import SuffixForward
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning
 
@@ -48,7 +48,7 @@ def test_answers_are_the_same(both):
     torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
     texts = [(edit, Generate("Ada lives in", 6)) for edit in edits]
     assert model.answer(texts) == offloaded.answer(texts)
-    assert (offloaded.packs, offloaded.begins(1), rerun.reruns(offloaded, 0, 8)) == (
+    assert (offloaded.packs, offloaded.starts_at(1), suffix.fits_suffix(offloaded, 0, 8)) == (
         True,
         True,
         True,
@@ -73,7 +73,7 @@ def in_memory(shape):
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of what the garbage collector touches
 def test_a_search_does_not_hold_the_weights_that_it_went_through(both):
     _, offloaded = both
-    again = Rerun(offloaded, 0, [(1, 2, 3, 4), (2, 3, 4, 5)], [1, 1])
+    again = SuffixForward(offloaded, 0, [(1, 2, 3, 4), (2, 3, 4, 5)], [1, 1])
     delta = torch.zeros(2, 1, offloaded.architecture.hidden, requires_grad=True)
     before = in_memory(offloaded.architecture.projection(1).shape)
     logits = again.logits(again.places([0, 1], [3, 3]), delta)
@@ -92,8 +92,11 @@ def change_of(model, name):
 
 def test_weights_are_read_where_they_are_kept(both):
     model, offloaded = both
-    assert digests.of_module(offloaded.module) == digests.of_module(model.module)
-    assert (offloaded.size, offloaded._hookable) == (model.size, model._hookable)
+    assert weights.of_module(offloaded.module) == weights.of_module(model.module)
+    assert (offloaded.size, offloaded.architecture.hookable) == (
+        model.size,
+        model.architecture.hookable,
+    )
     assert (model.placement, offloaded.placement) == ("cpu", "spread over disk (2 blocks)")
     for name, parameter in model.module.named_parameters():
         assert torch.equal(offloaded.parameter(name), parameter)
@@ -147,8 +150,8 @@ def test_an_edited_model_is_saved_whole(saved, tmp_path):
     for number, each in enumerate((one, other)):
         save_model(each, edit, tmp_path / str(number))
     mine, theirs = (load(ModelSource(str(tmp_path / n)), device="cpu").module for n in "01")
-    assert digests.of_module(mine) == digests.of_module(theirs)
-    assert digests.of_module(mine) != digests.of_module(one.module)
+    assert weights.of_module(mine) == weights.of_module(theirs)
+    assert weights.of_module(mine) != weights.of_module(one.module)
 
 
 def test_what_may_have_no_effect_is_refused(both):

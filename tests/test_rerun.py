@@ -5,8 +5,8 @@ import torch
 
 from edit_harness.model.hooks import adding, recording
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors._search import rerun
-from edit_harness_plugins.editors._search.rerun import Rerun
+from edit_harness_plugins.editors._search import suffix
+from edit_harness_plugins.editors._search.suffix import SuffixForward
 
 FITS = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi",
         "opt", "olmo2", "falcon"]  # fmt: skip
@@ -37,7 +37,7 @@ def oracle(model, layer, delta, module=None):
 
 
 def again(model, layer, delta, **kind):
-    run = Rerun(model, layer, TEXTS, STARTS, **kind)
+    run = SuffixForward(model, layer, TEXTS, STARTS, **kind)
     return run.logits(run.places(range(3), LAST), delta)
 
 
@@ -47,7 +47,7 @@ def again(model, layer, delta, **kind):
 def test_ends_give_what_whole_texts_give(family, layer, side):
     """Logits and their gradients, a change of one token and of all; fp32 in another order."""
     model = tiny_model(family, padding=side)
-    assert rerun.reruns(model, layer, 8) == (family != "bloom")
+    assert suffix.fits_suffix(model, layer, 8) == (family != "bloom")
     for tokens in (1, 4):
         found = []
         for run in (oracle, again, lambda *args: again(*args, whole=True)):
@@ -90,7 +90,7 @@ def test_several_modules_of_a_block_can_be_changed(family, layer):
     places = (architecture.attention(layer), architecture.projection(layer))
     names = [place.name for place in places]
     deltas = [change(model, 1, requires_grad=True), 2 * change(model, 1)]
-    run = Rerun(model, layer, TEXTS, STARTS, changed=names)
+    run = SuffixForward(model, layer, TEXTS, STARTS, changed=names)
     assert (run._start is None) == (layer == 0 or family == "bloom")
     logits = run.logits(run.places(range(3), LAST), *deltas)
     batch = model.batch(TEXTS)
@@ -110,14 +110,16 @@ def test_several_modules_of_a_block_can_be_changed(family, layer):
     torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-4)
     value = run.values()[0]
     torch.testing.assert_close(value, attention.outputs[starts.rows, starts.columns])
-    (stream,) = Rerun(model, layer, TEXTS, STARTS, changed=[architecture.blocks[layer]]).values()
+    (stream,) = SuffixForward(
+        model, layer, TEXTS, STARTS, changed=[architecture.blocks[layer]]
+    ).values()
     torch.testing.assert_close(stream, block.outputs[starts.rows, starts.columns])
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "opt", "bloom", "gemma2"])
 def test_keys_are_what_goes_into_the_projection(family):
     model = tiny_model(family)
-    run = Rerun(model, 1, TEXTS, STARTS)
+    run = SuffixForward(model, 1, TEXTS, STARTS)
     for text, start, keys in zip(TEXTS, STARTS, run.keys, strict=True):
         seen = []
         handle = run.changed[0].register_forward_hook(
@@ -132,9 +134,9 @@ def test_keys_are_what_goes_into_the_projection(family):
 def test_texts_beyond_a_sliding_window_run_whole():
     """A window hides early tokens, which the mask of kept keys would show."""
     model = tiny_model("mistral", sliding_window=16)
-    assert rerun.reruns(model, 0, 16)
-    assert not rerun.reruns(model, 0, 17)
-    run = Rerun(model, 0, [tuple(range(1, 24))], [19])
+    assert suffix.fits_suffix(model, 0, 16)
+    assert not suffix.fits_suffix(model, 0, 17)
+    run = SuffixForward(model, 0, [tuple(range(1, 24))], [19])
     delta = change(model)[:1]
     logits = run.logits(run.places([0], [22]), delta)
     batch = model.batch([range(1, 24)])
@@ -145,7 +147,7 @@ def test_texts_beyond_a_sliding_window_run_whole():
 
 
 def test_only_ends_and_blocks_above_are_run(model):
-    run = Rerun(model, 0, TEXTS, STARTS)
+    run = SuffixForward(model, 0, TEXTS, STARTS)
     ran = []
     for layer in range(model.architecture.layers):
         model.architecture.block(layer).register_forward_hook(
@@ -157,17 +159,17 @@ def test_only_ends_and_blocks_above_are_run(model):
 
 
 def test_beginnings_in_common_are_run_once_in_the_clean_pass(model):
-    assert rerun.reruns(model, 0, 8)
+    assert suffix.fits_suffix(model, 0, 8)
     ran = []
     model.architecture.block(0).register_forward_hook(
         lambda module, args, output: ran.append(args[0].shape[:2].numel())
     )
-    Rerun(model, 0, TEXTS, STARTS)
+    SuffixForward(model, 0, TEXTS, STARTS)
     assert ran == [len({text[:n] for text in TEXTS for n in range(1, len(text) + 1)})]
 
 
 def test_the_blocks_are_back_after_an_error(model, monkeypatch):
-    run = Rerun(model, 0, TEXTS, STARTS)
+    run = SuffixForward(model, 0, TEXTS, STARTS)
     names = [name for name, _ in model.module.named_modules()]
     read = run.places(range(3), LAST)
     monkeypatch.setattr(model, "logits", lambda *a, **k: 1 / 0)

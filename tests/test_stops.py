@@ -11,8 +11,7 @@ from test_generation_batched import TEXTS, edit_of, passes, switched, tied
 
 from edit_harness import Generate
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.model.generation import Prompt, samples
-from edit_harness.model.stops import Watch, cut
+from edit_harness.model.generate import Prompt, cut, samples, stopped
 from edit_harness.model.tokens import Tokens
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
 
@@ -51,8 +50,7 @@ def test_the_watch_sees_the_stop_when_it_comes(kind, stop, text):
     tokens = Tokens(tiny_tokenizer(kind))
     prompt = tokens.encode(PROMPT).ids
     new = tokens.encode(PROMPT + text).ids[len(prompt) :]
-    watch = Watch(tokens)
-    told = [watch.stopped(prompt, new[: i + 1], stop) for i in range(len(new))]
+    told = [stopped(tokens, prompt, new[: i + 1], stop) for i in range(len(new))]
     texts = [tokens.continuation(prompt, new[: i + 1]) for i in range(len(new))]
     there = [cut(each, stop) != each for each in texts]
     first = there.index(True) if any(there) else None
@@ -65,8 +63,7 @@ def test_the_watch_decodes_the_whole_text_only_for_a_token_that_may_end_it():
     new = tokens.encode("Ada lives in Paris and Bob in Rome and Ann in Oslo\n").ids
     decoded = []
     tokens.continuation = lambda ids, new: decoded.append(len(new)) or "Ada\n"
-    watch = Watch(tokens)
-    assert [watch.stopped((), new[:i], "\n") for i in range(1, len(new) + 1)].count(True) == 1
+    assert [stopped(tokens, (), new[:i], "\n") for i in range(1, len(new) + 1)].count(True) == 1
     assert decoded == [len(new)]
 
 
@@ -76,8 +73,8 @@ def test_bytes_that_undo_a_stop_come_too_late():
     newline, broken = (tokens.tokenizer.convert_tokens_to_ids(f"<0x{b}>") for b in ("0A", "E5"))
     ids = tokens.encode("Ada").ids
     new = [*tokens.encode("Ada is").ids[len(ids) :], newline]
-    assert Watch(tokens).stopped(ids, new, "\n")
-    assert not Watch(tokens).stopped(ids, [*new, broken], "\n")
+    assert stopped(tokens, ids, new, "\n")
+    assert not stopped(tokens, ids, [*new, broken], "\n")
 
 
 def common_letters(text):
@@ -139,7 +136,7 @@ def test_a_stop_at_the_beginning_of_the_text_is_not_looked_at(model, monkeypatch
     ids = [model.tokens.encode(piece).ids[0] for piece in free]
     drawn = iter([[token] for token in ids])
     monkeypatch.setattr(
-        "edit_harness.model.generation.drawn", lambda _, lines: fed(lines, next(drawn))
+        "edit_harness.model.generate.drawn", lambda _, lines: fed(lines, next(drawn))
     )
     (answer,) = model.answer([(UNEDITED, Generate("Ada", 20, stop="\n"))])
     assert answer.text == "\n \nA=x"

@@ -14,9 +14,9 @@ from transformers import GPT2LMHeadModel
 
 from edit_harness import DataError, ModelSource
 from edit_harness.cli import main
-from edit_harness.loading import loading as loading_module
-from edit_harness.loading import trust
-from edit_harness.loading.loading import load
+from edit_harness.loading import checkpoint
+from edit_harness.loading import load as loading_module
+from edit_harness.loading.load import load
 from edit_harness.testing.tiny import tiny_model
 
 WEIGHTS = "model.safetensors"
@@ -97,11 +97,11 @@ def test_code_is_run_for_a_flag_and_the_run_says_so(coded, tmp_path):
     assert told.exit_code == 0, told.output
     (run,) = (tmp_path / "out").iterdir()
     noted = json.loads((run / "manifest.json").read_text())["model"]["let_in"]
-    assert f"remote code let in: {noted[trust.CODE]}" in " ".join(told.stderr.split())
+    assert f"remote code let in: {noted[checkpoint.CODE]}" in " ".join(told.stderr.split())
     model = load(ModelSource(str(coded)), device="cpu", trust_remote_code=True)
     assert type(model.module).__name__ == "Own"
     assert (coded / "sprung").exists()
-    assert re.fullmatch("[0-9a-f]{64}", model.let_in[trust.CODE])
+    assert re.fullmatch("[0-9a-f]{64}", model.let_in[checkpoint.CODE])
     assert model.let_in == noted
     (coded / "own.py").write_text((coded / "own.py").read_text() + "# another\n")
     again = load(ModelSource(str(coded)), device="cpu", trust_remote_code=True)
@@ -205,7 +205,7 @@ def test_pickled_weights_are_read_for_a_flag_as_tensors(pickled):
     assert "--allow-pickle-weights" in refusal(pickled)
     model = load(ModelSource(str(pickled)), device="cpu", allow_pickle_weights=True)
     assert torch.equal(model.module.lm_head.weight, tiny_model().module.lm_head.weight)
-    assert re.fullmatch("[0-9a-f]{64}", model.let_in[trust.PICKLED_WEIGHTS])
+    assert re.fullmatch("[0-9a-f]{64}", model.let_in[checkpoint.PICKLED_WEIGHTS])
     assert re.fullmatch("[0-9a-f]{64}", model.digest)
 
 
@@ -213,7 +213,7 @@ def test_pickled_weights_are_noted_whatever_lies_beside_them(pickled):
     """Item 5 of issue I."""
     save_file({"x": torch.ones(1)}, pickled / "other.safetensors")
     model = load(ModelSource(str(pickled)), device="cpu", allow_pickle_weights=True)
-    assert re.fullmatch("[0-9a-f]{64}", model.let_in[trust.PICKLED_WEIGHTS])
+    assert re.fullmatch("[0-9a-f]{64}", model.let_in[checkpoint.PICKLED_WEIGHTS])
 
 
 def test_nothing_but_tensors_is_unpickled(pickled):

@@ -34,7 +34,7 @@ class Executor(ABC):
     def turns(self, loading: Mapping[str, Any]) -> Turns:
         """Return what makes the records of runs; ``loading`` says how their model is loaded.
 
-        It has what a `RunSpec` has not: arguments of `edit_harness.loading.loading.load` that change no number.
+        It has what a `RunSpec` has not: arguments of `edit_harness.loading.load.load` that change no number.
         """
 
 

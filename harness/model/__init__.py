@@ -1,25 +1,25 @@
 """A language model that answers queries, unedited and under edits; here is what is public of it.
 
-What needs torch is imported when it is first asked for: `stops` and `tokens` do without.
+What needs torch is imported when it is first asked for: `tokens` does without.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .architectures import Architecture, Projection
+    from .architecture import Architecture, Projection
     from .batch import Batch
     from .hooks import Places
     from .model import Model
     from .tokens import Continuation, Tokens
 
 _LAZY = {
-    "Architecture": "architectures",
+    "Architecture": "architecture",
     "Batch": "batch",
     "Continuation": "tokens",
     "Model": "model",
     "Places": "hooks",
-    "Projection": "architectures",
+    "Projection": "architecture",
     "Tokens": "tokens",
 }
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..edits import Adaptor, Edit, Rows
 from ..errors import Expired, HarnessError, PluginError
 from ..registry.guard import blamed, named
-from .offloading import executing_on
+from .weights import executing_on
 
 NOT_ITS_OWN = (HarnessError, Expired, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)
 """What code of an adaptor may raise that is no fault of its own."""
@@ -105,10 +105,8 @@ def inputs_of(
 
     with ExitStack() as stack:
         for module, kept in zip(modules, seen, strict=True):
-            handle = module.register_forward_pre_hook(
-                lambda _, args, kwargs, kept=kept: hook(kept, args, kwargs), with_kwargs=True
-            )
-            stack.callback(handle.remove)
+            bound = lambda _, args, kwargs, kept=kept: hook(kept, args, kwargs)
+            stack.enter_context(before(module, bound))
         with suppress(Enough):
             yield seen
 
@@ -134,14 +132,11 @@ def gathering(head: nn.Module, places: Places) -> Iterator[None]:
     The vocabulary is the widest matrix of a small model; most positions are never read.
     """
 
-    def hook(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (args[0][places.on(args[0].device)][None], *args[1:])
+    def hook(_: nn.Module, args: tuple[Tensor, ...], kwargs: Any) -> tuple[Any, Any]:
+        return (args[0][places.on(args[0].device)][None], *args[1:]), kwargs
 
-    handle = head.register_forward_pre_hook(hook)
-    try:
+    with before(head, hook):
         yield
-    finally:
-        handle.remove()
 
 
 @dataclass
@@ -179,8 +174,7 @@ def editing(module: nn.Module, edits: Sequence[Edit], positions: Positions) -> I
     )
     shared: list[dict[str, Any]] = [{} for _ in spans]
     with ExitStack() as stack:
-        handle = module.register_forward_pre_hook(positions.enter, with_kwargs=True)
-        stack.callback(handle.remove)
+        stack.enter_context(before(module, positions.enter))
         for name in touched:
             hook = _row_hook(name, spans, positions, shared)
             stack.enter_context(registered(module.get_submodule(name), hook, with_kwargs=True))
@@ -241,6 +235,16 @@ def add_changes(
 def registered(module: nn.Module, hook: Any, *, with_kwargs: bool = False) -> Iterator[None]:
     """Have a forward hook for a while."""
     handle = module.register_forward_hook(hook, with_kwargs=with_kwargs)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def before(module: nn.Module, hook: Any) -> Iterator[None]:
+    """Have a hook for a while that sees what goes into a module, and may replace it."""
+    handle = module.register_forward_pre_hook(hook, with_kwargs=True)
     try:
         yield
     finally:

@@ -24,15 +24,13 @@ from ..edits import UNEDITED, Adaptor, Edit
 from ..errors import PluginError
 from ..files import cache_folder
 from ..interfaces import ModelSource
-from . import digests, offloading, passes, resume
-from .architectures import LINEAR, Architecture
-from .base import Base, Start
-from .batch import Batch, padded
-from .hooks import Places, Positions, at_least_fp32, blaming, device_of, editing, gathering, owner
-from .packing import Tree
-from .passes import Pass
+from . import reuse, weights
+from .architecture import Architecture
+from .batch import Batch, Prediction, QueryBatch, TokenRow, padded
+from .hooks import Places, Positions, at_least_fp32, blaming, device_of, editing, gathering
+from .packing import TRIED, Pass, Tree, packs, run_trees, trees_of
+from .reuse import CleanTexts, Start
 from .tokens import PLAIN, Tokens, chat_frame
-from .worksheet import Reading, Row, Worksheet
 
 BATCH_TOKENS = 4096
 HOLD_IT = "use a device or a device map that holds the model, such as --device cpu"
@@ -44,7 +42,7 @@ class Model:
     ``batch_rows`` limits the rows of a forward pass that answers queries, and ``batch_tokens`` its
     padded tokens; where memory does not suffice the latter is halved, as often as ``halved`` says.
     ``chat_template`` puts prompts into the tokenizer's template as a user's message, which is a protocol
-    of its own. ``let_in`` is what was let in to load it, see `edit_harness.loading.trust.let_in`.
+    of its own. ``let_in`` is what was let in to load it, see `edit_harness.loading.checkpoint`.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
 
@@ -71,8 +69,8 @@ class Model:
         self.padding = padding
         self.halved = 0
         self._identity: tuple[dict[str, Any], str] | None = None
-        self._begins: dict[int, bool] = {}
-        self._seen, self._unseen = 0, set[int]()
+        self._starts_at: dict[int, bool] = {}
+        self._reaches: dict[int, bool] = {}
         self._prepared: WeakValueDictionary[int, Adaptor] = WeakValueDictionary()
         self.takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
@@ -90,7 +88,7 @@ class Model:
     @property
     def placement(self) -> str:
         """Where the weights are, for people: a device, or how many blocks are in each place."""
-        return offloading.described(self.architecture)
+        return weights.described(self.architecture)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -105,13 +103,13 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """What identifies the weights: a digest of their files, or `digests.of_module`.
+        """What identifies the weights: a digest of their files, or `weights.of_module`.
 
         A model whose weights were changed in memory since has another one.
         """
-        marks = digests.marks(self.module)
+        marks = weights.marks(self.module)
         if self._identity is None or self._identity[0] != marks:
-            self._identity = marks, digests.of_module(self.module)
+            self._identity = marks, weights.of_module(self.module)
         return self._identity[1]
 
     def cache(self, kind: str) -> Path:
@@ -120,7 +118,7 @@ class Model:
 
     def identify(self, digest: str) -> None:
         """Take the digest of the files that the weights were loaded from."""
-        self._identity = digests.marks(self.module), digest
+        self._identity = weights.marks(self.module), digest
 
     def batch(self, rows: Sequence[Sequence[int]]) -> Batch:
         """Pad rows of token ids to one width."""
@@ -154,7 +152,7 @@ class Model:
             if gathers:
                 stack.enter_context(gathering(head, read))
             if torch.is_grad_enabled():
-                stack.enter_context(offloading.reread(self.module))
+                stack.enter_context(weights.reread(self.module))
             out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
         found = out[0] if gathers else out[read.on(out.device)]
         return at_least_fp32(found).to(self.device)
@@ -184,14 +182,15 @@ class Model:
         weights are offloaded.
         """
         self.check(edit)
-        if edit.patch and (name := next(self._offloaded, "")):
+        offloaded = (name for name, p in self.module.named_parameters() if p.is_meta)
+        if edit.patch and (name := next(offloaded, "")):
             raise PluginError(
                 f"{name} is offloaded, so that a patch of the model may have no effect on it",
                 HOLD_IT,
             )
         with ExitStack() as stack:
             for name, delta in edit.weights.items():
-                stack.enter_context(offloading.added(self.module, name, delta.dense()))
+                stack.enter_context(weights.added(self.module, name, delta.dense()))
             if edit.patch:
                 stack.enter_context(edit.patch(self.module))
             yield
@@ -199,12 +198,8 @@ class Model:
     @property
     def size(self) -> int:
         """How many numbers the weights are; a weight of several names counts once."""
-        groups = offloading.same_weights(self.module)
+        groups = weights.same_weights(self.module)
         return sum(self.module.get_parameter(names[0]).numel() for names in groups)
-
-    @property
-    def _offloaded(self) -> Iterator[str]:
-        return (name for name, p in self.module.named_parameters() if p.is_meta)
 
     def parameter(self, name: str) -> nn.Parameter:
         """Return a parameter by name; of an offloaded one, a copy.
@@ -214,7 +209,7 @@ class Model:
         parameter = self._own(name)
         if not parameter.is_meta:
             return parameter
-        return nn.Parameter(offloading.value(self.module, name), requires_grad=False)
+        return nn.Parameter(weights.value(self.module, name), requires_grad=False)
 
     def _own(self, name: str) -> nn.Parameter:
         try:
@@ -245,20 +240,20 @@ class Model:
 
     def carries(self, edit: Edit) -> bool:
         """Tell whether rows of this edit can share a batch with rows of others, by hooks."""
-        return edit.patch is None and all(name in self._hookable for name in edit.weights)
+        return edit.patch is None and edit.weights.keys() <= self.architecture.hookable
 
     def answer(
-        self, questions: Sequence[tuple[Edit, Query]], base: Base | None = None
+        self, questions: Sequence[tuple[Edit, Query]], base: CleanTexts | None = None
     ) -> list[Answer]:
         """Answer each query under its own edit, in order.
 
-        ``base`` has the clean passes of earlier calls with the same texts, and keeps those of this
-        one. Raises `TooLongError` for a text that does not fit the model.
+        ``base`` has the unedited texts of earlier calls, and keeps those of this one. Raises
+        `TooLongError` for a text that does not fit the model.
         """
-        from .generation import generate_all
+        from .generate import generate_all
 
-        sheet = Worksheet(self.tokens, questions)
-        base = base or Base(self)
+        sheet = QueryBatch(self.tokens, questions)
+        base = base or CleanTexts(self)
         clean = [row for row in sheet.rows if row.edit is UNEDITED]
         edited = [row for row in sheet.rows if row.edit is not UNEDITED]
         edits = {id(row.edit): row.edit for row in edited}
@@ -266,17 +261,17 @@ class Model:
             self.check(edit)
         starts = {key: self.start(edit) for key, edit in edits.items()}
         base.read(clean, {start for start in starts.values() if start})
-        sheet.readings |= {
-            (row, at): base.readings[row.ids[: at + 1]] for row in clean for at in row.reads
+        sheet.predictions |= {
+            (row, at): base.predictions[row.ids[: at + 1]] for row in clean for at in row.wanted
         }
         for held, group in self._groups(edited):
             with self.applied(held):
                 for start in dict.fromkeys(starts[id(row.edit)] for row in group):
                     rows = [row for row in group if starts[id(row.edit)] == start]
-                    sheet.readings |= self._read(rows, base, start, held)
+                    sheet.predictions |= self._read(rows, base, start, held)
         return sheet.answers(generate_all(self, questions))
 
-    def _groups(self, rows: Sequence[Row]) -> Iterator[tuple[Edit, list[Row]]]:
+    def _groups(self, rows: Sequence[TokenRow]) -> Iterator[tuple[Edit, list[TokenRow]]]:
         """Yield rows that can run together, with the edit to write into the weights for them."""
         alone = {id(row.edit): row.edit for row in rows if not self.carries(row.edit)}
         yield UNEDITED, [row for row in rows if id(row.edit) not in alone]
@@ -284,10 +279,10 @@ class Model:
             yield edit, [row for row in rows if id(row.edit) == key]
 
     def _read(
-        self, rows: Sequence[Row], base: Base, start: Start | None, held: Edit
-    ) -> dict[tuple[Row, int], Reading]:
+        self, rows: Sequence[TokenRow], base: CleanTexts, start: Start | None, held: Edit
+    ) -> dict[tuple[TokenRow, int], Prediction]:
         """Run edited rows from a block on; ``held`` is the edit that the weights hold already."""
-        found: dict[tuple[Row, int], Reading] = {}
+        found: dict[tuple[TokenRow, int], Prediction] = {}
 
         @torch.no_grad()
         def run(trees: Sequence[Tree]) -> None:
@@ -299,47 +294,26 @@ class Model:
                 lengths = [row.prompt_length for row in firsts]
                 stack.enter_context(self.edited_rows(ran.batch, edits, lengths))
                 if start and hidden is not None:
-                    stack.enter_context(resume.begun(self, start.block, hidden))
-                found.update(ran.readings(self.logits(ran.batch, ran.places), base.readings))
+                    stack.enter_context(reuse.start_at_block(self, start.block, hidden))
+                found.update(ran.predictions(self.logits(ran.batch, ran.places), base.predictions))
 
-        passes.attempt(self, passes.trees_of(self, rows), run)
+        run_trees(self, trees_of(self, rows), run)
         return found
 
     def start(self, edit: Edit) -> Start | None:
         """Return where passes of an edit can begin, given the clean ones; None if at the start."""
-        touched = {*(owner(name) for name in edit.weights), *edit.adaptors}
-        blocks = {name: self.architecture.block_of(name) for name in touched}
-        lowest = min((-1 if block is None else block for block in blocks.values()), default=-1)
-        if lowest < 0 or not self.carries(edit):
-            return None
-        there = [name for name, block in blocks.items() if block == lowest]
-        alone = there == [self.architecture.down(lowest)] and there[0] not in edit.adaptors
-        start = self.start_at(lowest) if alone else Start(lowest)
-        return start if start and start.block > 0 and self.begins(start.block) else None
+        return reuse.start_of_edit(self, edit)
 
-    def start_at(self, layer: int) -> Start | None:
-        """Return where passes can begin that change the output of a layer's projection."""
-        if layer + 1 < self.architecture.layers and "post_norm" not in self.architecture.flags:
-            start = Start(layer + 1, self.architecture.projection(layer).name)
-        else:
-            start = Start(layer)
-        return start if self.begins(start.block) else None
-
-    def start_behind(self, layer: int) -> Start | None:
-        """Return where passes can begin that change the residual stream behind a layer."""
-        above = layer + 1 < self.architecture.layers and self.begins(layer + 1)
-        return Start(layer + 1) if above else None
-
-    def begins(self, block: int) -> bool:
-        """Tell whether passes can begin at a block; see `edit_harness.model.resume`."""
-        if block not in self._begins:
-            self._begins[block] = resume.begins(self, block)
-        return self._begins[block]
+    def starts_at(self, block: int) -> bool:
+        """Tell whether passes can begin at a block; see `edit_harness.model.reuse`."""
+        if block not in self._starts_at:
+            self._starts_at[block] = reuse.can_start(self, block)
+        return self._starts_at[block]
 
     @cached_property
     def packs(self) -> bool:
         """Whether a tree of texts is answered as the texts alone; found by trying one."""
-        return self.takes_positions and passes.packs(self)
+        return self.takes_positions and packs(self)
 
     def sees(self, longest: int) -> bool:
         """Tell whether all tokens of so long a text see each other, so that it can be in a tree.
@@ -348,25 +322,18 @@ class Model:
         16, 32, 64... tokens, and by what the configuration says of one.
         """
         reach = max(16, 1 << (longest - 1).bit_length())
-        if not self.packs or longest > self.window:
+        window = getattr(self.architecture.config, "sliding_window", None)
+        if not self.packs or longest > (window or longest):
             return False
-        if reach > self._seen and reach not in self._unseen:
-            if passes.packs(self, reach):
-                self._seen = reach
-            else:
-                self._unseen.add(reach)
-        return reach <= self._seen or longest <= passes.TRIED
+        seen = max((tried for tried, passed in self._reaches.items() if passed), default=0)
+        if reach > seen and reach not in self._reaches:
+            self._reaches[reach] = packs(self, reach)
+        return reach <= seen or self._reaches[reach] or longest <= TRIED
 
     @property
     def revision(self) -> str:
         """The commit that its files are of, if they are of the hub; else empty."""
         return getattr(self.architecture.config, "_commit_hash", None) or ""
-
-    @cached_property
-    def window(self) -> float:
-        """Longest text whose tokens see each other, as far as the configuration says."""
-        window = getattr(self.architecture.config, "sliding_window", None)
-        return window or float("inf")
 
     @contextmanager
     def edited_rows(
@@ -380,15 +347,3 @@ class Model:
         positions = Positions(columns[None] - last[:, None], batch.ids, batch.mask)
         with editing(self.module, edits, positions):
             yield
-
-    @cached_property
-    def _hookable(self) -> frozenset[str]:
-        """Names of the parameters of linear maps that no other module shares."""
-        groups = offloading.same_weights(self.module)
-        single = (names[0] for names in groups if len(names) == 1)
-        return frozenset(
-            n
-            for n in single
-            if n.rpartition(".")[2] in ("weight", "bias")
-            and isinstance(self.module.get_submodule(owner(n)), LINEAR)
-        )

@@ -1,35 +1,40 @@
-"""Many texts in one row: a prefix tree of tokens, so that a shared beginning is computed once.
+"""Rows of tokens to forward passes: many texts in one tree, many trees in one batch.
 
 A CounterFact+ case asks ten neighbourhood prompts behind the same edited fact, and each of them
-for two objects; as rows of their own, the fact would be run twenty times. Here a node is a token
-and stands for all texts that begin in the same way up to it. Its keys and values are those of its
-ancestors, which the attention mask says, and its position is its depth. A causal model cannot tell
-this from running every text alone, but for the order in which numbers are added.
-
-What may share a tree is decided by `Model`: rows of one edit, none of an edit that counts tokens.
-A model whose attention does not follow such a mask (ALiBi, for one) is found out by a trial when
-it is first asked and gets plain rows.
+for two objects; as rows of their own, the fact would be run twenty times. In a tree a node is a
+token and stands for all texts that begin in the same way up to it. Its keys and values are those
+of its ancestors, which the attention mask says, and its position is its depth. A causal model
+cannot tell this from running every text alone, but for the order in which numbers are added. A
+model whose attention does not follow such a mask (ALiBi, for one) is found out by a trial when it
+is first asked, and gets plain rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .worksheet import Read, Row
+from ..edits import UNEDITED
+from .batch import Batch, Beginning, Prediction, TokenRow, Wanted, predict
+from .hooks import Places
+
+if TYPE_CHECKING:
+    from .model import Model
+
 
 T = TypeVar("T", bound=Sized)
-
 NODES = 256
 """Largest tree: the mask of a tree grows with the square of its nodes."""
 SPREAD = 1.15
 """Trees of a batch differ in size by this factor at most, or padding eats what sharing saves."""
-
+TRIED = 8
+"""Tokens of the texts by which a model is first tried."""
 TRIAL_TOLERANCE = {
     torch.float64: 1e-6,
     torch.float32: 1e-3,
@@ -53,7 +58,7 @@ class Tree:
     parents: list[int] = field(default_factory=list)
     """Index of each node's parent; -1 for the first token of a text."""
     depths: list[int] = field(default_factory=list)
-    rows: list[tuple[Row, list[int]]] = field(default_factory=list)
+    rows: list[tuple[TokenRow, list[int]]] = field(default_factory=list)
     """Each row with the nodes of its tokens."""
     _children: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -64,7 +69,7 @@ class Tree:
         """Return how many nodes a text would add."""
         return len(ids) - len(self._known(ids))
 
-    def add(self, row: Row) -> None:
+    def add(self, row: TokenRow) -> None:
         """Add a row's text."""
         path = self._known(row.ids)
         for depth in range(len(path), len(row.ids)):
@@ -81,13 +86,13 @@ class Tree:
         """Whether the tree is a single text, which needs no mask of its own."""
         return len(self.rows) == 1
 
-    def reads(self) -> dict[int, Read]:
+    def wanted(self) -> dict[int, Wanted]:
         """Return what is read at each node, by all rows together."""
-        merged: dict[int, Read] = {}
+        merged: dict[int, Wanted] = {}
         for row, path in self.rows:
-            for position, read in row.reads.items():
+            for position, read in row.wanted.items():
                 node = path[position]
-                merged.setdefault(node, Read(node)).merge(read)
+                merged.setdefault(node, Wanted(node)).merge(read)
         return merged
 
     def _known(self, ids: Sequence[int]) -> list[int]:
@@ -109,7 +114,7 @@ class Tree:
         return torch.from_numpy(sees)
 
 
-def grow(rows: Sequence[Row], limit: int = NODES) -> list[Tree]:
+def grow(rows: Sequence[TokenRow], limit: int = NODES) -> list[Tree]:
     """Put rows of one edit into trees of at most ``limit`` nodes, or of one row that is longer.
 
     Taken in the order of their tokens, texts with the longest beginnings in common come together.
@@ -140,7 +145,7 @@ def batches(trees: Sequence[T], tokens: int, most: int | None = None) -> Iterato
         yield batch
 
 
-def padded(trees: Sequence[Tree], dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+def padded_trees(trees: Sequence[Tree], dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     """Return ids and positions, trees by nodes, and the mask to add to attention scores.
 
     The mask is trees by 1 by nodes by nodes, 0 where a node sees another. A node of padding sees
@@ -162,3 +167,137 @@ def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
     """Return what to add to attention scores, rows by 1 by columns by columns."""
     mask = torch.zeros(sees.shape, dtype=dtype, device=sees.device)
     return mask.masked_fill_(~sees, torch.finfo(dtype).min)[:, None]
+
+
+def trees_of(model: Model, rows: Sequence[TokenRow]) -> list[Tree]:
+    """Return the rows as trees: those of one edit together where the model allows it.
+
+    An adaptor counts tokens from the prompt's end, which texts of a tree do not have in common.
+    """
+    together: dict[int, list[TokenRow]] = {}
+    alone: list[Tree] = []
+    for row in rows:
+        if model.packs and not row.edit.adaptors and model.sees(len(row.ids)):
+            together.setdefault(id(row.edit), []).append(row)
+        else:
+            alone += grow([row])
+    return [tree for group in together.values() for tree in grow(group)] + alone
+
+
+def run_trees(model: Model, trees: Sequence[Tree], run: Callable[[Sequence[Tree]], None]) -> None:
+    """Run trees in batches, as `run_halving` does."""
+    chains = [tree for tree in trees if tree.is_chain]
+    rest = [tree for tree in trees if not tree.is_chain]
+    for kind in (rest, chains):  # a chain goes without a mask of its own
+        run_halving(model, kind, run)
+
+
+def run_halving(model: Model, rows: Sequence[T], run: Callable[[Sequence[T]], None]) -> None:
+    """Run trees or rows in batches; one that memory does not hold is halved, and so is the budget.
+
+    Raises `torch.OutOfMemoryError` if a single one is too much.
+    """
+    waiting = list(batches(rows, model.batch_tokens, model.batch_rows))[::-1]
+    while waiting:
+        batch = waiting.pop()
+        try:
+            run(batch)
+        except torch.OutOfMemoryError:
+            if len(batch) == 1:
+                raise
+            model.batch_tokens = max(model.batch_tokens // 2, 1)
+            model.halved += 1
+            torch.cuda.empty_cache()
+            half = len(batch) // 2
+            waiting += [batch[half:], batch[:half]]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A batch of trees."""
+
+    trees: Sequence[Tree]
+    batch: Batch
+
+    @classmethod
+    def of(cls, model: Model, trees: Sequence[Tree], *, masked: bool = False) -> Pass:
+        """Lay trees out; with masks of their own unless each is a single text, or if ``masked``."""
+        if not masked and all(tree.is_chain for tree in trees):
+            return cls(trees, model.batch([tree.tokens for tree in trees]))
+        ids, positions, mask = padded_trees(trees, model.dtype)
+        starts = torch.zeros(len(trees), dtype=torch.long)
+        return cls(trees, Batch(*(t.to(model.device) for t in (ids, mask, starts, positions))))
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest text."""
+        return 1 + max(max(tree.depths) for tree in self.trees)
+
+    @cached_property
+    def wanted(self) -> list[tuple[int, Wanted]]:
+        """What is read of which tree; a read's position is a node."""
+        return [(i, read) for i, tree in enumerate(self.trees) for read in tree.wanted().values()]
+
+    @property
+    def places(self) -> Places:
+        """Where the reads lie; the first token if there are none."""
+        at = [(i, read.position) for i, read in self.wanted] or [(0, 0)]
+        return self.batch.places(*zip(*at, strict=True))
+
+    @property
+    def nodes(self) -> Places:
+        """Where all nodes lie, tree after tree."""
+        at = [(i, node) for i, tree in enumerate(self.trees) for node in range(len(tree))]
+        return self.batch.places(*zip(*at, strict=True))
+
+    def predictions(
+        self, logits: Tensor, base: Mapping[Beginning, Prediction]
+    ) -> dict[tuple[TokenRow, int], Prediction]:
+        """Return what was read at each row's positions, from the logits at the `places`."""
+        reads = [read for _, read in self.wanted]
+        taken = predict(logits[: len(reads)], reads, base)
+        found = {
+            (i, read.position): reading
+            for (i, read), reading in zip(self.wanted, taken, strict=True)
+        }
+        return {
+            (row, position): found[i, path[position]]
+            for i, tree in enumerate(self.trees)
+            for row, path in tree.rows
+            for position in row.wanted
+        }
+
+
+@torch.no_grad()
+def packs(model: Model, longest: int = TRIED) -> bool:
+    """Tell whether a tree of texts is answered as the texts alone, by a trial.
+
+    Its texts part at once, late and not at all, and are of several lengths; none is longer than
+    the model has positions.
+    """
+    size = model.architecture.config.vocab_size
+    longest = min(longest, model.tokens.limit or longest)
+    ids = [(7 * i + 1) % size for i in range(longest)]
+    other = [(11 * i + 5) % size for i in range(longest)]
+    half = longest // 2
+    texts = (ids, ids[:half] + other[: half - 1], ids[: half + 1], other)
+    rows = [_whole_row(tuple(text)) for text in texts if text]
+    apart = [_last(model, [row]) for row in rows]
+    try:
+        packed = _last(model, rows)
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return False
+    return same(packed, torch.cat(apart), model.dtype)
+
+
+def _whole_row(ids: Beginning) -> TokenRow:
+    return TokenRow(UNEDITED, ids, len(ids), {len(ids) - 1: Wanted(len(ids) - 1, whole=True)})
+
+
+def _last(model: Model, rows: Sequence[TokenRow]) -> Tensor:
+    """Return the log-probabilities after each of the rows, run as one tree."""
+    (tree,) = grow(rows, limit=sum(len(row.ids) for row in rows))
+    ran = Pass.of(model, [tree])
+    read = ran.predictions(model.logits(ran.batch, ran.places), {})
+    wholes = [read[row, len(row.ids) - 1].whole for row in rows]
+    return torch.stack([whole for whole in wholes if whole is not None])

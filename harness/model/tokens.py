@@ -82,17 +82,15 @@ MARK = "aPromptToEdit"
 """Stands in for a message; a template that changes case or writes it twice shows."""
 DATE = "1 Jan 2025"
 """What templates that mention today are told; a score must not depend on the day."""
-
 RENDERING = 5.0
 """Seconds that a chat template may take."""
-MOST_SAID = 200
 
 
 def chat_frame(tokenizer: Any) -> Frame:
     """Return what the tokenizer's chat template puts around a user's message.
 
-    Raises `UsageError` if it has no template, or one that does not repeat the message once, and `DataError`
-    for one that cannot be rendered in `RENDERING`.
+    Raises `UsageError` if it has no template, or one that does not repeat the message once,
+    and `DataError` for one that cannot be rendered.
     """
     if not getattr(tokenizer, "chat_template", None):
         raise UsageError(
@@ -108,7 +106,7 @@ def chat_frame(tokenizer: Any) -> Frame:
             )
     except (Exception, Expired) as error:  # a template is a program
         raise DataError(
-            f"the model's chat template cannot be rendered: {said(error)}"[:MOST_SAID],
+            f"the model's chat template cannot be rendered: {said(error)}"[:200],
             "mend it in a copy of the model, or leave out --chat-template: plain prompts",
         ) from None
     before, _, after = text.partition(MARK)
@@ -138,9 +136,10 @@ class Tokens:
         self.frame = frame
         # A chat template writes the special tokens itself.
         self._options = {"add_special_tokens": False} if self.chats else {}
-        encode = self._with_offsets if has_offsets(tokenizer) else self._by_beginnings
+        fast = getattr(tokenizer, "is_fast", False)
+        encode = self._with_offsets if fast else self._by_beginnings
         # A text is asked about before and after, for every candidate and for its divergence.
-        self._known = lru_cache(REMEMBERED)(lambda text: without_tail(_survived(encode, text)))
+        self._known = lru_cache(REMEMBERED)(lambda text: _encoded(encode, text))
 
     @property
     def chats(self) -> bool:
@@ -182,10 +181,7 @@ class Tokens:
 
         ``prompt`` is the request's text, maybe with something in front of it or behind.
         """
-        text = request.text if prompt is None else prompt
-        start = len(self.frame.before) + text.index(request.text)
-        behind = self.frame.gap + target if target else ""
-        whole = self._encoding(self._framed(text) + behind)
+        whole, start = self._located(request, prompt, target)
         return whole.covering(start + request.subject_end - 1)
 
     def fact_token(
@@ -196,16 +192,22 @@ class Tokens:
         A prompt that ends with its subject has no token after it: there, the subject's last is
         taken. The last token is the prompt's, before the target, as long as the target may be.
         """
-        last = self.subject_last(request, prompt, target)
+        whole, start = self._located(request, prompt, target)
+        last = whole.covering(start + request.subject_end - 1)
         if which == "subject_last":
             return last
-        text = request.text if prompt is None else prompt
         if which == "subject_first":
-            behind = self.frame.gap + target if target else ""
-            start = len(self.frame.before) + text.index(request.text) + request.subject_start
-            return self._encoding(self._framed(text) + behind).beginning(start)
-        end = len(self.split(text, target).prompt if target else self.encode(text).ids) - 1
+            return whole.beginning(start + request.subject_start)
+        text = request.text if prompt is None else prompt
+        end = len(self.split(text, target).prompt if target else whole.ids) - 1
         return end if which == "last" else min(last + 1, end)
+
+    def _located(self, request: Request, prompt: str | None, target: str) -> tuple[Encoding, int]:
+        """Encode a prompt with a target behind it or none; say where the request's text begins."""
+        text = request.text if prompt is None else prompt
+        behind = self.frame.gap + target if target else ""
+        start = len(self.frame.before) + text.index(request.text)
+        return self._encoding(self._framed(text) + behind), start
 
     def _framed(self, prompt: str) -> str:
         return self.frame.before + prompt + self.frame.after
@@ -235,20 +237,36 @@ class Tokens:
         return Encoding(tuple(encoded["input_ids"]), tuple(map(tuple, encoded["offset_mapping"])))
 
     def _by_beginnings(self, text: str) -> Encoding:
-        """Find the spans from the encodings of the text's beginnings."""
-        ids = self._ids(text)
-        ends = token_ends(ids, text, self._ids)
+        """Encode with a tokenizer that knows no offsets: spans follow from the text's beginnings.
+
+        A token ends at the first character from which on the beginning encodes to it and all
+        tokens before it; special tokens in front end at 0. A token that adds no character is one
+        more byte of the last one, unless it is special.
+        """
+        ids, ends = self._ids(text), list[int]()
+        for end in range(len(text) + 1):
+            beginning = self._ids(text[:end])
+            while len(ends) < len(ids) and beginning[: len(ends) + 1] == ids[: len(ends) + 1]:
+                ends.append(end)
+        ends += [len(text)] * (len(ids) - len(ends))
         special = set(self.tokenizer.all_special_ids)
-        return Encoding(ids, token_spans(ends, [token in special for token in ids]))
+        spans: list[tuple[int, int]] = []
+        for start, end, token in zip((0, *ends), ends, ids, strict=False):
+            byte = start == end and spans and token not in special
+            spans.append((spans[-1][0] if byte else start, end))
+        return Encoding(ids, tuple(spans))
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer(text, **self._options)["input_ids"])
 
 
-def _survived(encode: Callable[[str], Encoding], text: str) -> Encoding:
-    """Return a text's tokens. Raises `DataError` if the tokenizer panics, which is no `Exception`."""
+def _encoded(encode: Callable[[str], Encoding], text: str) -> Encoding:
+    """Return a text's tokens up to the last that holds characters.
+
+    Raises `DataError` if the tokenizer panics, which is no `Exception`.
+    """
     try:
-        return encode(text)
+        encoding = encode(text)
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
@@ -256,6 +274,8 @@ def _survived(encode: Callable[[str], Encoding], text: str) -> Encoding:
             f"the model's tokenizer breaks at {text[:60]!r}: {str(error)[:100]}",
             "mend its rules in tokenizer.json, such as a regular expression",
         ) from None
+    stop = max((i + 1 for i, (start, end) in enumerate(encoding.spans) if end > start), default=0)
+    return Encoding(encoding.ids[:stop], encoding.spans[:stop])
 
 
 class TooLongError(DataError):
@@ -272,18 +292,6 @@ def _rules(tokenizer: Any) -> str:
     return f"{sorted(tokenizer.get_vocab().items())} {sorted(added.items(), key=str)} {model}"
 
 
-def has_offsets(tokenizer: Any) -> bool:
-    """Tell whether the tokenizer knows the characters of its tokens."""
-    return bool(getattr(tokenizer, "is_fast", False))
-
-
-def without_tail(encoding: Encoding) -> Encoding:
-    """Return the encoding up to the last token that holds characters."""
-    held = [i for i, (start, end) in enumerate(encoding.spans) if end > start]
-    stop = held[-1] + 1 if held else 0
-    return Encoding(encoding.ids[:stop], encoding.spans[:stop])
-
-
 def cut(encoding: Encoding, characters: int) -> Continuation:
     """Split an encoding: the target begins at the first token that ends behind the prompt.
 
@@ -296,33 +304,3 @@ def cut(encoding: Encoding, characters: int) -> Continuation:
     if first == 0:
         raise DataError("the first token of the text reaches into the target")
     return Continuation(encoding.ids[:first], encoding.ids[first:])
-
-
-def token_ends(
-    ids: Sequence[int], text: str, encode: Callable[[str], tuple[int, ...]]
-) -> tuple[int, ...]:
-    """Return where each token ends, for a tokenizer without offsets.
-
-    A token ends at the first character from which on the text's beginning encodes to it and all
-    tokens before it; special tokens in front end at 0.
-    """
-    ends: list[int] = []
-    for end in range(len(text) + 1):
-        beginning = encode(text[:end])
-        while len(ends) < len(ids) and beginning[: len(ends) + 1] == tuple(ids[: len(ends) + 1]):
-            ends.append(end)
-    ends += [len(text)] * (len(ids) - len(ends))
-    return tuple(ends)
-
-
-def token_spans(ends: Sequence[int], special: Sequence[bool]) -> tuple[tuple[int, int], ...]:
-    """Return the characters of each token from where it ends.
-
-    A token that adds no character is one more byte of the last one, unless it is special.
-    """
-    spans: list[tuple[int, int]] = []
-    for start, end, bare in zip((0, *ends), ends, special, strict=False):
-        if start == end and spans and not bare:
-            start = spans[-1][0]
-        spans.append((start, end))
-    return tuple(spans)

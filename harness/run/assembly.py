@@ -16,7 +16,7 @@ from ..data import Case, Query
 from ..errors import DataError, HarnessError, PluginError, UsageError, counted
 from ..folder.table import cases_digest
 from ..interfaces import Editor, ModelSource, Task
-from ..loading import loading
+from ..loading import load as loader
 from ..model.model import Model
 from ..registry.guard import blamed, named
 from ..registry.registry import Plugins, suggestion
@@ -75,7 +75,7 @@ class Benchmark:
 
 def load(plugins: Plugins, name: str, **options: Any) -> Model:
     """Load a model by a registered name, or else by folder or hub name."""
-    return loading.load(source_of(plugins, name), **options)
+    return loader.load(source_of(plugins, name), **options)
 
 
 def checked_source(
@@ -87,7 +87,7 @@ def checked_source(
     """
     source = source_of(plugins, name)
     try:
-        loading.config_of(source.path, revision, trust_remote_code)
+        loader.config_of(source.path, revision, trust_remote_code)
     except DataError as error:
         guess = suggestion(name, [c.name for c in plugins.of_kind("model")])
         raise DataError(error.cause + guess, error.remedy) from error

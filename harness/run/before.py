@@ -22,9 +22,9 @@ from ..data import Answer, Case, Examined, Generate, Graded, is_finite
 from ..edits import UNEDITED, Edit
 from ..files import dumps, replacing
 from ..folder.encoding import decode_answer, encode_answer
-from ..model.base import Base
-from ..model.digests import of_config
 from ..model.model import Model
+from ..model.reuse import CleanTexts
+from ..model.weights import of_config
 from . import examining
 from .witness import Witness
 
@@ -41,7 +41,7 @@ class Before:
         hooked = any(module._forward_hooks for module in model.module.modules())
         # A hook of the user's own is in no digest.
         self.folder = folder / model.digest if folder and not hooked else None
-        self.base = Base(model)
+        self.base = CleanTexts(model)
         self._chunk: int | None = None
         self._answers: dict[Place, Answer] = {}
         self._unexamined: dict[str, Graded] = {}
@@ -49,7 +49,7 @@ class Before:
     def turn_to(self, chunk: int) -> None:
         """Begin with a chunk, and forget the one before."""
         if chunk != self._chunk:
-            self._chunk, self._answers, self.base = chunk, {}, Base(self.model)
+            self._chunk, self._answers, self.base = chunk, {}, CleanTexts(self.model)
 
     def ask(
         self, cases: Sequence[Case], edited: Sequence[tuple[Case, Edit]]

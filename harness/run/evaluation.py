@@ -42,7 +42,7 @@ from ..folder.manifest import (
 from ..folder.record import OK, Record
 from ..folder.table import cases_digest
 from ..interfaces import Executor, Measure, Metric, Regime, whole
-from ..model import digests
+from ..model import weights
 from ..model.model import Model
 from ..registry.packages import Package
 from ..registry.registry import Plugins
@@ -189,7 +189,7 @@ class Evaluation:
             judge=JudgeId(**described(self.judge)) if self.judge else None,
             model=ModelId(
                 digest=self.model.digest,
-                config=digests.of_config(self.model.module.config),
+                config=weights.of_config(self.model.module.config),
                 tokenizer=self.model.tokens.digest,
                 dtype=self.model.precision,
             ),

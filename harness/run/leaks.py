@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..model import offloading
-from ..model.digests import mark
+from ..model import weights
+from ..model.weights import mark
 
 if TYPE_CHECKING:
     from ..model.model import Model
@@ -76,7 +76,7 @@ def _bits(model: Model, name: str, tensor: Tensor) -> tuple[Any, ...]:
 def _keeping(module: nn.Module) -> Iterator[tuple[str, list[tuple[int, int]]]]:
     """Yield the modules whose weights accelerate moves, each with what it moves them by."""
     for name, part in module.named_modules():
-        if hooks := offloading.hooks_of(part):
+        if hooks := weights.hooks_of(part):
             yield name, [(id(h), id(getattr(h, "weights_map", None))) for h in hooks]
 
 

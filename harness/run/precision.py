@@ -15,8 +15,8 @@ import torch
 from ..data import Case, Distribution, NextToken
 from ..edits import UNEDITED
 from ..folder.manifest import Preview
+from ..model.batch import divergences
 from ..model.model import Model
-from ..model.worksheet import divergences
 
 EXACT = ("float32", "float64")
 PROMPTS = 32

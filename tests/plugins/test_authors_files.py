@@ -5,7 +5,7 @@ import pytest
 import edit_harness as eh
 from edit_harness import Regime
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors._search.moments import collect, save
+from edit_harness_plugins.editors._search.covariance import collect, save
 
 TEXTS = [f"Text {i} says that number {i * i} is the square of {i}." for i in range(80)]
 EDITORS = {

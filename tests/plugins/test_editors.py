@@ -8,11 +8,11 @@ from builders import REQUEST
 
 from edit_harness import Choose, DataError, Generate, Request, UsageError
 from edit_harness.edits import Dense, Edit
-from edit_harness.model.generation import samples
+from edit_harness.model.generate import samples
 from edit_harness.model.hooks import recording
 from edit_harness.model.model import Model
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness_plugins.editors._search.moments import Moment, Provenance, collect, save
+from edit_harness_plugins.editors._search.covariance import Covariance, Provenance, collect, save
 from edit_harness_plugins.editors.in_context.prompt import WORDINGS, Prompt
 from edit_harness_plugins.editors.locate import contexts
 from edit_harness_plugins.editors.locate.rome import Rome
@@ -553,7 +553,7 @@ def test_a_moment_of_a_singular_matrix_is_refused(tmp_path):
     path = tmp_path / "flat.safetensors"
     flat = torch.ones(128, 128)
     made = Provenance(model.digest, "flat", "", 1000, 100)
-    save({0: Moment(flat, made, "")}, path)
+    save({0: Covariance(flat, made, "")}, path)
     with pytest.raises(DataError, match="not positive definite"):
         rome(covariance=True, moments=str(path)).prepare(model)
 

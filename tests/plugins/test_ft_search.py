@@ -13,7 +13,7 @@ import torch
 
 from edit_harness import Choose, Request
 from edit_harness.edits import Dense, Edit
-from edit_harness.model.digests import marks
+from edit_harness.model.weights import marks
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.tuning import tuning
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning

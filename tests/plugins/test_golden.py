@@ -18,8 +18,8 @@ from safetensors.torch import load_file
 from edit_harness import Choose, Drift, Request
 from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import Making, ModelSource
-from edit_harness.loading.loading import load
-from edit_harness_plugins.editors._search.moments import Moment, Provenance, save
+from edit_harness.loading.load import load
+from edit_harness_plugins.editors._search.covariance import Covariance, Provenance, save
 from edit_harness_plugins.editors.grace import grace as grace_module
 from edit_harness_plugins.editors.grace.codebook import nearest
 from edit_harness_plugins.editors.grace.grace import Grace
@@ -99,7 +99,7 @@ def keep_moments(golden, layers, path):
     """Write the reference's second moments as a file of ours."""
     stored = load_file(golden.folder / "cov.safetensors")
     made = Provenance(golden.model.digest, "golden", "", 15_079, 128)
-    save({layer: Moment(stored[f"C.{layer}"], made, "") for layer in layers}, path)
+    save({layer: Covariance(stored[f"C.{layer}"], made, "") for layer in layers}, path)
 
 
 def prompts_of(request, record):

@@ -11,7 +11,7 @@ from test_judge_questions import KEYS, PAIR
 from edit_harness import DataError, Generate, Reply, UsageError
 from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import ModelSource
-from edit_harness.loading.loading import load
+from edit_harness.loading.load import load
 from edit_harness.registry.settings import Named, described
 from edit_harness_plugins.judges.model.dialogue import TRIES
 from edit_harness_plugins.judges.model.hf import HF

@@ -15,7 +15,7 @@ from edit_harness import Choose, Request
 from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
-from edit_harness.model.architectures import first
+from edit_harness.model.architecture import first
 from edit_harness.model.hooks import registered
 from edit_harness_plugins.models.pocket import FILES, Pocket
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
@@ -348,7 +348,7 @@ def test_its_editing_network_edits_and_was_made_of_its_lessons(pocket, tmp_path)
 def test_its_statistics_are_its_own(pocket):
     assert torch.float32 == pocket.dtype
     assert not (ROOT / "plugins/models/pocket/files/pytorch_model.bin").exists()
-    from edit_harness_plugins.editors._search.moments import find
+    from edit_harness_plugins.editors._search.covariance import find
 
     moment = find(pocket, 1)
     assert moment is not None

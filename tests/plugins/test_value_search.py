@@ -9,7 +9,7 @@ import torch
 from edit_harness import Request
 from edit_harness.model.hooks import recording
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors._search import rerun
+from edit_harness_plugins.editors._search import suffix
 from edit_harness_plugins.editors.locate import value_search
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.locate.value_search import EASED, Settings, Text, alike, search
@@ -78,9 +78,9 @@ def test_suffixes_alone_find_what_whole_rows_find(family, dtype, steps, atol, mo
     """Parts of these models compute in fp32 whatever their weights are."""
     model = tiny_model(family, dtype)
     given = replace(SETTINGS, steps=steps)
-    assert rerun.reruns(model, 0, 16)
+    assert suffix.fits_suffix(model, 0, 16)
     suffixes = search(model, 0, REQUESTS, CONTEXTS, given)
-    monkeypatch.setattr(rerun, "reruns", lambda *_: False)
+    monkeypatch.setattr(suffix, "fits_suffix", lambda *_: False)
     for one, other in zip(suffixes, search(model, 0, REQUESTS, CONTEXTS, given), strict=True):
         same(one, other, atol)
 

@@ -22,7 +22,7 @@ from edit_harness.data import Visit
 from edit_harness.errors import DataError, PluginError, ResourceError, UsageError, counted
 from edit_harness.folder.manifest import Identity, software
 from edit_harness.interfaces import Executor
-from edit_harness.loading.loading import TF32
+from edit_harness.loading.load import TF32
 from edit_harness.run import runner
 from edit_harness.run.asking import failed
 from edit_harness.run.beside import Care, Keeping, Rows, Turn, of_no_use

@@ -23,7 +23,7 @@ from edit_harness import errors
 from edit_harness.data import Visit
 from edit_harness.errors import HarnessError, PluginError
 from edit_harness.folder.record import Record
-from edit_harness.loading.loading import pick_device
+from edit_harness.loading.load import pick_device
 from edit_harness.model.model import Model
 from edit_harness.registry.guard import said
 from edit_harness.registry.registry import Plugins
@@ -45,7 +45,7 @@ class Order:
     runs: Sequence[tuple[RunSpec, Selection]]
     """Runs of one model and one task's cases."""
     loading: Mapping[str, Any]
-    """How the model is loaded: arguments of `edit_harness.loading.loading.load` that change no number."""
+    """How the model is loaded: arguments of `edit_harness.loading.load.load` that change no number."""
     care: Care
     """What is done about what goes wrong; without what loads the model anew, which is no data."""
     reload: bool = False

@@ -17,9 +17,9 @@ from edit_harness.errors import DataError, ResourceError, UsageError, one_line
 from edit_harness.files import digest
 from edit_harness.folder.manifest import Identity, Manifest, TaskInfo, as_json
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.model.digests import of_config
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import TooLongError
+from edit_harness.model.weights import of_config
 from edit_harness.registry import selection, settings
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly

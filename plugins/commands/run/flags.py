@@ -47,7 +47,7 @@ class LoadingFlags(ModelSettings):
 
     @property
     def model_options(self) -> dict[str, Any]:
-        """Arguments of `edit_harness.loading.loading.load`; ``--model-args`` win over other flags.
+        """Arguments of `edit_harness.loading.load.load`; ``--model-args`` win over other flags.
 
         Raises `UsageError` for an argument that it does not have.
         """

@@ -20,7 +20,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import Named, configure, shape_of
 from edit_harness.run import assembly
-from edit_harness_plugins.editors._search import moments
+from edit_harness_plugins.editors._search import covariance
 
 from . import preset_file
 from .console import err, out
@@ -118,7 +118,7 @@ def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Fla
         return
     if flags.corpus:
         computed(model, layers, flags, flags.corpus)
-    elif missing := [layer for layer in layers if moments.find(model, layer) is None]:
+    elif missing := [layer for layer in layers if covariance.find(model, layer) is None]:
         raise UsageError(
             f"the second moments of {_names(missing)} are not there",
             "say what to compute them from: --corpus FILE, or --corpus wikipedia",
@@ -144,7 +144,7 @@ def imported(model: Model, layers: Sequence[int], path: Path) -> None:
             f"{path} holds one layer, the editor needs {_names(layers)}",
             "import each on its own: --editor rome --editor-args layer=N --import FILE",
         )
-    found = {layers[0]: moments.import_npz(path, model, layers[0])}
+    found = {layers[0]: covariance.import_npz(path, model, layers[0])}
     _save(model, found)
 
 
@@ -154,7 +154,7 @@ def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> 
     first = list(islice(documents, TIMED))
     start = perf_counter()
     options = {"corpus": corpus, "max_length": flags.max_length}
-    trial = moments.collect(model, first, layers, max_tokens=flags.tokens, **options)  # type: ignore[arg-type]
+    trial = covariance.collect(model, first, layers, max_tokens=flags.tokens, **options)  # type: ignore[arg-type]
     tokens = next(iter(trial.values())).provenance.tokens
     rate = tokens / (perf_counter() - start)
     size = sum(m.matrix.numel() * 4 for m in trial.values())
@@ -165,7 +165,7 @@ def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> 
     if not flags.yes and err.is_terminal and not click.confirm("start?", default=True, err=True):
         return
     with bar("tokens", flags.tokens) as advance:
-        found = moments.collect(
+        found = covariance.collect(
             model,
             chain(first, documents),
             layers,
@@ -176,9 +176,9 @@ def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> 
     _save(model, found)
 
 
-def _save(model: Model, found: dict[int, moments.Moment]) -> None:
-    path = moments.folder(model) / moments.cache_name(found)
-    moments.save(found, path)
+def _save(model: Model, found: dict[int, covariance.Covariance]) -> None:
+    path = covariance.folder(model) / covariance.cache_name(found)
+    covariance.save(found, path)
     made = next(iter(found.values())).provenance
     out.print(f"saved    {path}  ({made.tokens:,} tokens of {made.corpus})")
 

@@ -54,7 +54,7 @@ class Todo:
     options: Options
     executor: Executor
     loading: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of `edit_harness.loading.loading.load` that change no number."""
+    """Arguments of `edit_harness.loading.load.load` that change no number."""
     regime: RegimeFlags = field(default_factory=RegimeFlags)
     tuned: Tuned | None = None
 

@@ -21,9 +21,9 @@ import numpy as np
 from edit_harness import DataError, Editor, PluginError, Request, join
 from edit_harness.edits import Edit
 from edit_harness.files import sha256_of
-from edit_harness.model.digests import of_tensors
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import TooLongError
+from edit_harness.model.weights import of_tensors
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins._texts.tfidf import Weights
 

@@ -27,11 +27,11 @@ from edit_harness import FROM_PRESET, DataError, ModelShape, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.files import replacing
 from edit_harness.interfaces import Making, Origin
-from edit_harness.model.digests import of_tensors
 from edit_harness.model.model import Model
+from edit_harness.model.weights import of_tensors
 from edit_harness.registry.settings import Positive
 
-from .._search.moments import Moment
+from .._search.covariance import Covariance
 from ..sources import ALPHAEDIT, OURS
 from .memit import Memit
 from .spreading import Solver, Spreading
@@ -165,12 +165,12 @@ class AlphaEdit(Spreading):
         self._spaces, self._stored = {}, {}
         super().prepare(model)
 
-    def solver(self, model: Model, layer: int, moment: Moment) -> Solver:
+    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
         """Return K -> S K without earlier keys."""
         self._spaces[layer] = self._space(model, layer, moment)
         return self._spaces[layer].solver(self.l2)
 
-    def _space(self, model: Model, layer: int, moment: Moment) -> NullSpace:
+    def _space(self, model: Model, layer: int, moment: Covariance) -> NullSpace:
         path = model.cache("editors") / self._file(layer, moment)
         if path.exists():
             space = NullSpace.load(path)
@@ -183,7 +183,7 @@ class AlphaEdit(Spreading):
             f"run: edit-harness prepare --editor alphaedit --model {model.source.path or 'MODEL'}",
         )
 
-    def _file(self, layer: int, moment: Moment) -> str:
+    def _file(self, layer: int, moment: Covariance) -> str:
         return f"alphaedit-{moment.digest[:16]}-l{layer}-{self.threshold:g}.safetensors"
 
     def state(self, keys: Sequence[Tensor]) -> Mapping[str, Tensor]:

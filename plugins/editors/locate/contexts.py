@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from edit_harness import Generate, UsageError
 from edit_harness.data import SUBJECT
-from edit_harness.model.generation import Prompt, samples
+from edit_harness.model.generate import Prompt, samples
 from edit_harness.model.model import Model
 
 BARE = SUBJECT

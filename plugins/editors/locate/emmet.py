@@ -19,7 +19,7 @@ from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import NotNegative
 
-from .._search.moments import Moment
+from .._search.covariance import Covariance
 from ..sources import EASYEDIT, MEMIT, OURS, UNIFIED
 from .spreading import Solver, Spreading
 
@@ -76,7 +76,7 @@ class Emmet(Spreading):
         layer = 5 if deep else max(min(round(0.35 * shape.layers), shape.layers - 2), 0)
         return _preset(layer, "layer by depth, search as for memit", "guessed")
 
-    def solver(self, model: Model, layer: int, moment: Moment) -> Solver:
+    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
         """Return K -> C⁻¹K."""
         return moment.solver()
 

@@ -17,7 +17,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry.settings import Positive
 
 from .. import sources
-from .._search.moments import Moment
+from .._search.covariance import Covariance
 from ..sources import ALPHAEDIT, EASYEDIT, OURS
 from .spreading import Solver, Spreading, guessed_layers
 
@@ -85,7 +85,7 @@ class Memit(Spreading):
         made = _gpt2 if shape.type == "gpt2" else preset
         return made(guessed_layers(shape), "layers by depth, the rest as published", "guessed")
 
-    def solver(self, model: Model, layer: int, moment: Moment) -> Solver:
+    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
         """Return K -> (λC)⁻¹K. Meng et al. (2023), equation 14."""
         inverse = moment.solver()
         return lambda keys: inverse(keys) / self.moment_weight

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from edit_harness.model.base import Base
 from edit_harness.model.hooks import at_least_fp32
 from edit_harness.model.model import Model
+from edit_harness.model.reuse import CleanTexts
 
-from .._search.rerun import Rerun
+from .._search.suffix import SuffixForward
 from ..tuning.tuning import Text
 
 
@@ -47,7 +47,7 @@ class Found:
 
 def inputs_at(model: Model, module: str, texts: Sequence[tuple[int, ...]]) -> Tensor:
     """Return what goes into a module at the last token of each text, texts by d_in."""
-    base = Base(model)
+    base = CleanTexts(model)
     base.remember(texts, {module})
     (inputs,) = base.inputs(module)
     last = [slots[-1] for text in texts if (slots := base.slots(text))]
@@ -69,7 +69,7 @@ def search(
     for group in _alike(model, texts):
         chosen = [texts[i] for i in group]
         firsts = [text.reads[0] for text in chosen]
-        again = Rerun(
+        again = SuffixForward(
             model, place.layer, [text.ids for text in chosen], firsts, changed=[place.module]
         )
         (clean,) = again.values()
@@ -90,7 +90,7 @@ def _alike(model: Model, texts: Sequence[Text]) -> Iterator[list[int]]:
 
 
 def _descend(
-    again: Rerun, texts: Sequence[Text], clean: Tensor, values: Tensor, given: Settings
+    again: SuffixForward, texts: Sequence[Text], clean: Tensor, values: Tensor, given: Settings
 ) -> list[Found]:
     """Move values, texts by width, by gradient descent on each text's mean loss over its target."""
     reads = [(i, place) for i, text in enumerate(texts) for place in text.reads]

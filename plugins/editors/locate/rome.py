@@ -21,7 +21,7 @@ from edit_harness.model.model import Model
 from edit_harness.model.tokens import FactToken
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
-from .._search.moments import find
+from .._search.covariance import find
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
 from .contexts import checked, sampled
 from .value_search import Found, Settings, alike, search

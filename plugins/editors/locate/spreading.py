@@ -35,8 +35,8 @@ from edit_harness.edits import UNEDITED, Edit
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, NotNegative, Positive
 
-from .._search.ends import Ends
-from .._search.moments import Moment, find, layers_of
+from .._search.covariance import Covariance, find, layers_of
+from .._search.suffix import LastTokens
 from .contexts import BARE, checked, fill, sampled
 from .value_search import Found, Settings, alike, search
 
@@ -89,7 +89,7 @@ class Spreading(Editor):
         self._shared: Shared | None = None
 
     @abstractmethod
-    def solver(self, model: Model, layer: int, moment: Moment) -> Solver:
+    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
         """Return K -> M⁻¹K for the metric M of a layer."""
 
     def directions(self, keys: Tensor, solved: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ class Spreading(Editor):
             digests[f"moments.{layer}"] = moment.digest
         self._shared = Shared(model, self._contexts(model), tuple(solvers), digests)
 
-    def moment(self, model: Model, layer: int) -> Moment:
+    def moment(self, model: Model, layer: int) -> Covariance:
         """Return the second moment of a layer's keys. Raises `DataError` that says how to get it."""
         file = next((file for file in self.moments if layer in layers_of(Path(file))), "")
         if self.moments and not file:
@@ -276,7 +276,7 @@ class Subjects:
     ) -> None:
         self.model, self._count = model, len(contexts)
         texts = [_to_subject(model, r, context) for r in requests for context in contexts]
-        self._ends = Ends(model, texts, lowest)
+        self._ends = LastTokens(model, texts, lowest)
 
     def seen(self, edits: Sequence[Edit], layer: int, aim: str) -> tuple[Tensor, Tensor]:
         """Return each request's key at a layer, and what a module puts out for the bare prompt.

@@ -9,7 +9,7 @@ How a value gets into weights is the editors' matter.
 
 Many requests are searched together. Each has its own change, loss, clamp and end; what they share
 is the forward passes, so the values are those that each would find alone. Where the model allows
-it, a pass runs only what the changes can reach: see `edit_harness_plugins.editors._search.rerun`.
+it, a pass runs only what the changes can reach: see `edit_harness_plugins.editors._search.suffix`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from edit_harness.data import SUBJECT
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import FactToken
 
-from .._search.rerun import Rerun
+from .._search.suffix import SuffixForward
 from .contexts import fill
 
 ESSENCE = "{} is a"
@@ -187,7 +187,7 @@ def search(
     A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
     """
     rows = lay_out(model, requests, contexts, given.token)
-    again = Rerun(
+    again = SuffixForward(
         model,
         layer,
         [text.ids for text in rows.texts],
@@ -203,7 +203,7 @@ def search(
 
 
 def _descend(
-    again: Rerun, rows: Rows, clean: Tensor, given: Settings
+    again: SuffixForward, rows: Rows, clean: Tensor, given: Settings
 ) -> tuple[Tensor, list[list[tuple[float, ...]]]]:
     """Return each request's δ, requests by changed modules by width, and the losses on its way.
 
@@ -274,7 +274,7 @@ class Objective:
         return each.new_zeros(len(self.norms)).index_add(0, owners, each)
 
 
-def _clean(again: Rerun, rows: Rows) -> list[Tensor]:
+def _clean(again: SuffixForward, rows: Rows) -> list[Tensor]:
     """Return keys and each changed module's values, requests by contexts by width."""
     count, shape = len(rows.essences) * rows.contexts, (len(rows.essences), rows.contexts, -1)
     return [seen[:count].view(shape) for seen in (again.keys[:, 0], *again.values())]

@@ -21,7 +21,7 @@ from edit_harness import FROM_PRESET, DataError, Editor, ModelShape, Preset, Req
 from edit_harness.edits import Edit
 from edit_harness.files import sha256_of
 from edit_harness.interfaces import Making, Origin
-from edit_harness.model.architectures import Projection
+from edit_harness.model.architecture import Projection
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, NotNegative, Positive
 

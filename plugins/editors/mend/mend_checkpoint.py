@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from edit_harness import DataError
-from edit_harness.model.architectures import Projection
+from edit_harness.model.architecture import Projection
 
 from .mend_network import Network
 

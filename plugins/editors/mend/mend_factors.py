@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from edit_harness.edits import Delta
-from edit_harness.model.architectures import Projection
+from edit_harness.model.architecture import Projection
 from edit_harness.model.hooks import at_least_fp32, probing
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import Continuation

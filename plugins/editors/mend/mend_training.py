@@ -24,7 +24,7 @@ from torch import Tensor
 from edit_harness import DataError, UsageError
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.files import replacing
-from edit_harness.model.architectures import Projection
+from edit_harness.model.architecture import Projection
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import Continuation
 

@@ -24,7 +24,7 @@ from transformers.pytorch_utils import Conv1D
 
 from edit_harness import PluginError
 from edit_harness.edits import Delta
-from edit_harness.model.architectures import Projection
+from edit_harness.model.architecture import Projection
 from edit_harness.model.batch import Batch
 from edit_harness.model.hooks import by_row, registered
 from edit_harness.model.model import Model

@@ -21,7 +21,7 @@ from torch import Tensor
 from edit_harness import FROM_PRESET, Editor, ModelShape, PluginError, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
-from edit_harness.model.architectures import LINEAR, Architecture, Projection
+from edit_harness.model.architecture import LINEAR, Architecture, Projection
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Bounds, Count, NotNegative, Positive
 

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from edit_harness import Request
 from edit_harness.edits import Delta, Dense, Edit
-from edit_harness.model.architectures import Projection
+from edit_harness.model.architecture import Projection
 from edit_harness.model.model import Model
 
-from .._search.rerun import Rerun
+from .._search.suffix import SuffixForward
 
 GROUP_BYTES = 2 * 2**30
 """Most bytes of changes and their Adam moments that share passes, unless one case needs more."""
@@ -149,7 +149,7 @@ class Part:
         ends = accumulate(map(len, chunks))
         self.rows = [slice(end - len(own), end) for end, own in zip(ends, chunks, strict=True)]
         self.sizes = [sum(len(text.reads) for text in own) for own in chunks]
-        self.again = Rerun(model, layer, [text.ids for text in texts], [0] * len(texts))
+        self.again = SuffixForward(model, layer, [text.ids for text in texts], [0] * len(texts))
         reads = [(i, position) for i, text in enumerate(texts) for position in text.reads]
         self.read = self.again.places(*zip(*reads, strict=True))
         tokens = [token for text in texts for token in text.target]

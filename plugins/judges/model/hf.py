@@ -98,7 +98,7 @@ class HF(Judge):
 
     @cached_property
     def _loaded(self) -> Model:
-        from edit_harness.loading.loading import load
+        from edit_harness.loading.load import load
 
         if not self.model:
             raise UsageError(

@@ -1,7 +1,7 @@
 """Activation patching in shared passes: many facts, noises, layers and tokens in each, a row for each.
 
 Nothing below a state that is put back is run again: passes begin at its block, with the hidden
-states that the noised run left there, where the model allows it (`edit_harness.model.resume`).
+states that the noised run left there, where the model allows it (`edit_harness.model.reuse`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from edit_harness.model import hooks, passes, resume
+from edit_harness.model import hooks, packing, reuse
 from edit_harness.model.batch import Batch
 from edit_harness.model.hooks import Places
 from edit_harness.model.model import Model
@@ -81,7 +81,7 @@ class _Group:
         self.starts: dict[int, list[Site]] = {}
         seen = model.sees(max(map(len, facts)))  # else a sliding window counts its blocks
         for site in sites:
-            begins = site.block and seen and model.begins(site.block)
+            begins = site.block and seen and model.starts_at(site.block)
             self.starts.setdefault(site.block if begins else 0, []).append(site)
         module: Any = model.module
         self.embedding = module.get_input_embeddings()
@@ -138,7 +138,7 @@ class _Group:
             with around(batch, some):
                 found[[row.number for row in some]] = self._probabilities(batch, some)
 
-        passes.halved(self.model, rows, run)
+        packing.run_halving(self.model, rows, run)
         return found
 
     def _probabilities(self, batch: Batch, rows: Sequence[_Row]) -> np.ndarray:
@@ -205,7 +205,7 @@ class _Group:
                 stack.enter_context(_replacing(self._module(name), places, values, len(rows)))
             if start:
                 hidden = self._entering(start, batch, rows)
-                stack.enter_context(resume.begun(self.model, start, hidden))
+                stack.enter_context(reuse.start_at_block(self.model, start, hidden))
             else:
                 stack.enter_context(self._noising(batch, rows))
             yield

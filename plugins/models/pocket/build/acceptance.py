@@ -21,7 +21,7 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from edit_harness import ModelSource, evaluate
-from edit_harness.loading.loading import load
+from edit_harness.loading.load import load
 from edit_harness.model.model import Model
 from edit_harness_plugins.builders.triples import Fact, FactTable
 

@@ -16,7 +16,7 @@ import torch
 
 from edit_harness import ModelSource
 from edit_harness.interfaces import Making
-from edit_harness.loading.loading import load
+from edit_harness.loading.load import load
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.run.assembly import build_component

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edit_harness import ModelSource
-from edit_harness.loading.loading import load
-from edit_harness_plugins.editors._search.moments import collect, save
+from edit_harness.loading.load import load
+from edit_harness_plugins.editors._search.covariance import collect, save
 
 from .corpus import Corpus
 

@@ -19,8 +19,8 @@ from transformers.pytorch_utils import Conv1D
 
 from ..edits import Delta, Dense, LowRank
 from ..errors import DataError, PluginError
-from .hooks import Places, by_row, device_of, first, gathering, recording, registered
-from .offloading import value
+from .hooks import Places, by_row, device_of, first, gathering, owner, recording, registered
+from .weights import same_weights, value
 
 TOKENS = 3
 LINEAR = (nn.Linear, Conv1D)
@@ -97,10 +97,19 @@ class Architecture:
         """What sets the model apart, found by trial.
 
         ``post_norm``: a change of the projection's output is not one of the residual stream.
-        ``scaled_logits``: the logits are not head(norm(last block)).
         """
-        checks = {"post_norm": self._post_norm, "scaled_logits": self._scaled_logits}
-        return tuple(name for name, check in checks.items() if check())
+        return ("post_norm",) if self._post_norm() else ()
+
+    @cached_property
+    def hookable(self) -> frozenset[str]:
+        """Names of the parameters of linear maps that no other module shares."""
+        single = (names[0] for names in same_weights(self.module) if len(names) == 1)
+        return frozenset(
+            name
+            for name in single
+            if name.rpartition(".")[2] in ("weight", "bias")
+            and isinstance(self.module.get_submodule(owner(name)), LINEAR)
+        )
 
     def projection(self, layer: int) -> Projection:
         """Return the MLP output projection of a layer, counted from 0.
@@ -272,18 +281,6 @@ class Architecture:
         # Two sums, each rounded once: a model may well scale its residual stream by 0.98.
         rounding = max(8 * torch.finfo(added.dtype).eps, 1e-5)
         return float((moved - added.float()).abs().max()) > rounding * float(added.abs().max())
-
-    def _scaled_logits(self) -> bool:
-        """Compare the head on the last norm that runs with the model's own logits."""
-        if not self._last_norm:
-            return True
-        with recording(self.module.get_submodule(self._last_norm), 1) as seen:
-            logits = self._logits()
-        with torch.no_grad():
-            direct = self.head(seen.outputs).float()
-        return float((direct.to(logits.device) - logits).abs().max()) > 1e-2 * float(
-            logits.abs().max()
-        )
 
     @torch.no_grad()
     def _logits(self, last: int = 2) -> Tensor:

@@ -4,7 +4,6 @@ Prompts of many edits share forward passes: padded on the left they end in one c
 pass after the first reads one new token of each row. A row has a seed, a k, a length and stops of
 its own, so a text depends on its prompt, query and edit, and not on its neighbours, but for the
 order in which numbers are added. Whether a model bears padding is tried, not looked up.
-There is no beam search here, and no temperature.
 """
 
 from __future__ import annotations
@@ -24,10 +23,14 @@ from ..data import Generate, Query, Text
 from ..edits import UNEDITED, Edit
 from .batch import padded
 from .packing import same
-from .stops import Watch, cut
+from .tokens import Tokens
 
 if TYPE_CHECKING:
     from .model import Model
+
+
+BROKEN = "\ufffd"
+"""What a part of a character is decoded to."""
 
 
 @dataclass(frozen=True)
@@ -154,14 +157,14 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     }
     batch = padded([p.ids for p in prompts], left=True, device=model.device)
     stream = Stream(model, batch.ids, batch.mask)
-    watch = Watch(model.tokens)
     lines = [Line(prompt, _steps(model, prompt)) for prompt in prompts]
     lengths = [len(p.ids) for p in prompts]
     with model.edited_rows(batch, [carried[p.edit] for p in prompts], lengths):
         while any(line.left for line in lines):
             stream.append(drawn(stream.read(), lines))
             for line in lines:
-                if line.left and watch.stopped(line.prompt.ids, line.new, line.prompt.query.stop):
+                prompt = line.prompt
+                if line.left and stopped(model.tokens, prompt.ids, line.new, prompt.query.stop):
                     line.left = 0
     return [line.new for line in lines]
 
@@ -271,3 +274,30 @@ def _two_steps(model: Model, texts: Sequence[Sequence[int]]) -> Tensor:
     first = stream.read()
     stream.append([text[0] for text in texts])
     return torch.stack([first, stream.read()]).float()
+
+
+def cut(text: str, stop: str) -> str:
+    """Return the text before its first stop; all of it if there is none, or no stop is asked for."""
+    at = _stop_at(text, stop)
+    return text if at < 0 else text[:at]
+
+
+def _stop_at(text: str, stop: str) -> int:
+    """Return where the first stop behind the white space at a text's beginning stands, or -1."""
+    return text.find(stop, len(text) - len(text.lstrip())) if stop else -1
+
+
+def stopped(tokens: Tokens, prompt: Sequence[int], new: Sequence[int], stop: str) -> bool:
+    """Tell whether the last of the new tokens brings the stop.
+
+    Only a token in whose own text the stop's last character stands can bring it, or one that ends
+    a character begun before it; for others the whole text, which may be long, is not decoded. Where a
+    tokenizer hides that, as SentencePiece does with a space at the beginning, the stop is found later,
+    which costs time and changes no text. Where what follows a stop could undo it, as bytes that make
+    no character do behind a byte, the text ends all the same.
+    """
+    if not stop or not new:
+        return False
+    last = tokens.decode(new[-1:])
+    may_end = stop[-1] in last or BROKEN in last
+    return may_end and _stop_at(tokens.continuation(prompt, new), stop) >= 0

@@ -1,33 +1,37 @@
-"""The same texts again and again under a change at chosen tokens, as a search for one needs it.
+"""Passes that searches run again and again, of as little as their changes reach.
 
 A change at a token alters nothing before that token and nothing below that block. So one clean
-pass keeps what goes into the block that a pass begins at and, for every block from there on, the keys and values
-of the tokens before; each pass of the search runs the texts' ends alone against them, and carries
-gradients. A model for which this does not hold is found out by `fits`, and runs whole rows.
+pass keeps what goes into the block that a pass begins at and, for every block from there on, the
+keys and values of the tokens before. `SuffixForward` runs the ends of the texts alone against
+them, with gradients; `LastTokens` sees what arrives at modules while edits below them grow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from edit_harness.model.base import Base, Start
-from edit_harness.model.batch import Batch
-from edit_harness.model.hooks import Places, adding, at_least_fp32
-from edit_harness.model.packing import additive, same
-from edit_harness.model.resume import TRIAL, Cache, begun
-from edit_harness.model.worksheet import Beginning
+from edit_harness.edits import Edit
+from edit_harness.model.batch import Batch, Beginning, TokenRow
+from edit_harness.model.hooks import Places, adding, at_least_fp32, inputs_of
+from edit_harness.model.model import Model
+from edit_harness.model.packing import Pass, Tree, additive, run_trees, same, trees_of
+from edit_harness.model.reuse import (
+    NOWHERE,
+    TRIAL,
+    Cache,
+    CleanTexts,
+    Start,
+    start_at_block,
+    start_at_projection,
+)
 
-if TYPE_CHECKING:
-    from edit_harness.model.model import Model
 
-
-class Rerun:
+class SuffixForward:
     """Passes over texts, each from its start on, under changes of what modules put out.
 
     ``changed`` names the modules, all of the block of ``layer``: linear maps, or the block itself for
@@ -53,13 +57,13 @@ class Rerun:
         names = tuple(changed) or (model.architecture.projection(layer).name,)
         self.changed = [model.module.get_submodule(name) for name in names]
         if whole is None:
-            whole = not reruns(model, layer, max(map(len, texts)), names)
+            whole = not fits_suffix(model, layer, max(map(len, texts)), names)
         self._start = None if whole else start_of(model, layer, names)
         self._hooked = self._start is None or self._start.block == layer
         block = model.architecture.blocks[layer]
         seen = [model.architecture.behind(layer) if name == block else name for name in names]
         self._is_block = [name == block for name in names]
-        base = Base(model)
+        base = CleanTexts(model)
         base.remember(texts, {*seen, *(base.names(self._start) if self._start else ())})
         slots = [base.slots(ids) or [] for ids in texts]
         ends, self._real = _table(
@@ -126,7 +130,7 @@ class Rerun:
                     hidden = hidden.index_put(at, values.to(hidden), accumulate=True)
             if self._start is None or hidden is None:
                 return self.model.logits(self.batch, read)
-            stack.enter_context(begun(self.model, self._start.block, hidden))
+            stack.enter_context(start_at_block(self.model, self._start.block, hidden))
             return self.model.logits(self.batch, read, cache=Cache(self._kept))
 
     def _spread(self, change: Tensor) -> tuple[Places, Tensor]:
@@ -139,26 +143,27 @@ class Rerun:
 def start_of(model: Model, layer: int, changed: Sequence[str]) -> Start | None:
     """Return where passes can begin that change modules of a block; None if at the start."""
     if list(changed) == [model.architecture.down(layer)]:
-        return model.start_at(layer)
-    if list(changed) == [model.architecture.blocks[layer]]:
-        return model.start_behind(layer)
-    return Start(layer) if layer > 0 and model.begins(layer) else None
+        return start_at_projection(model, layer)
+    behind = list(changed) == [model.architecture.blocks[layer]]
+    block = layer + 1 if behind else layer
+    there = 0 < block < model.architecture.layers and model.starts_at(block)
+    return Start(block) if there else None
 
 
 _fitting: WeakKeyDictionary[Model, dict[tuple[str, ...], bool]] = WeakKeyDictionary()
-"""What `fits` has found of each model, by the modules that change."""
+"""What `_fits` has found of each model, by the modules that change."""
 
 
-def reruns(model: Model, layer: int, longest: int, changed: Sequence[str] = ()) -> bool:
+def fits_suffix(model: Model, layer: int, longest: int, changed: Sequence[str] = ()) -> bool:
     """Tell whether ends of texts of up to so many tokens can be run alone; tried once for a model."""
     key = tuple(changed) or (model.architecture.projection(layer).name,)
     known = _fitting.setdefault(model, {})
     if key not in known:
-        known[key] = fits(model, layer, key)
+        known[key] = _fits(model, layer, key)
     return known[key] and model.sees(longest)
 
 
-def fits(model: Model, layer: int, changed: Sequence[str]) -> bool:
+def _fits(model: Model, layer: int, changed: Sequence[str]) -> bool:
     """Tell whether running ends alone gives what running whole texts does, by a trial."""
     if not model.packs or start_of(model, layer, changed) is None:
         return False
@@ -168,7 +173,7 @@ def fits(model: Model, layer: int, changed: Sequence[str]) -> bool:
     found = []
     try:
         for whole in (True, False):
-            run = Rerun(model, layer, texts, starts, changed=changed, whole=whole)
+            run = SuffixForward(model, layer, texts, starts, changed=changed, whole=whole)
             noise = torch.Generator().manual_seed(0)
             changes = [
                 torch.randn(len(texts), 1, value.shape[1], generator=noise).to(value) * value.std()
@@ -183,7 +188,7 @@ def fits(model: Model, layer: int, changed: Sequence[str]) -> bool:
 
 
 def _memory(
-    base: Base, start: Start, texts: Sequence[Beginning], starts: Sequence[int]
+    base: CleanTexts, start: Start, texts: Sequence[Beginning], starts: Sequence[int]
 ) -> dict[int, tuple[Tensor, Tensor]]:
     """Return keys and values before each text's start by block, texts by heads by longest by width."""
     before = [text[:begin] for text, begin in zip(texts, starts, strict=True)]
@@ -225,3 +230,48 @@ def _sees(real: Tensor, known: Tensor) -> Tensor:
     itself = torch.eye(size, dtype=torch.bool, device=real.device)
     within = (causal & real[:, None, :] & real[:, :, None]) | itself
     return torch.cat([before, within], dim=2)
+
+
+class LastTokens:
+    """Texts whose last tokens are looked at again and again while edits grow.
+
+    ``lowest`` is the lowest layer that any of the edits changes.
+    """
+
+    def __init__(self, model: Model, texts: Sequence[Beginning], lowest: int) -> None:
+        self.model, self.texts = model, texts
+        self._base = CleanTexts(model)
+        self._start = Start(lowest) if lowest > 0 and model.starts_at(lowest) else None
+        if self._start:
+            self._base.remember(texts, self._base.names(self._start))
+
+    @torch.no_grad()
+    def inputs(self, edits: Sequence[Edit], names: Sequence[str]) -> list[Tensor]:
+        """Return what goes into each named module, texts by width, in fp32 or more.
+
+        ``edits`` has one for each text; texts of one and the same object share rows.
+        """
+        modules = [self.model.module.get_submodule(name) for name in names]
+        rows = [TokenRow(e, ids, len(ids)) for e, ids in zip(edits, self.texts, strict=True)]
+        found: dict[TokenRow, tuple[Tensor, ...]] = {}
+
+        def run(trees: Sequence[Tree]) -> None:
+            ran = Pass.of(self.model, trees)
+            firsts = [tree.rows[0][0] for tree in trees]
+            hidden = self._base.entry(ran, self._start) if self._start else None
+            with ExitStack() as stack:
+                own = [row.edit for row in firsts]
+                lengths = [row.prompt_length for row in firsts]
+                stack.enter_context(self.model.edited_rows(ran.batch, own, lengths))
+                seen = stack.enter_context(inputs_of(modules, len(trees), only=True))
+                if self._start and hidden is not None:
+                    stack.enter_context(start_at_block(self.model, self._start.block, hidden))
+                self.model.logits(ran.batch, NOWHERE)
+            ends = {row: (i, path[-1]) for i, tree in enumerate(trees) for row, path in tree.rows}
+            places = ran.batch.places(*zip(*ends.values(), strict=True))
+            lines = [kept[places.on(kept.device)] for (kept,) in seen]
+            found.update(zip(ends, zip(*lines, strict=True), strict=True))
+
+        run_trees(self.model, trees_of(self.model, rows), run)
+        columns = zip(*(found[row] for row in rows), strict=True)
+        return [at_least_fp32(torch.stack(column)).to(self.model.device) for column in columns]

@@ -1,34 +1,102 @@
-"""The unedited model on the texts of some cases, run once for all edits that are compared with it.
+"""What the unedited model computed, used again: its predictions, and passes that start at a block.
 
-It keeps what the model predicts, and what went into the blocks where edited passes begin: an edit
-of block 5 leaves blocks 0 to 4 as they were, so its passes start with the hidden states of the
-clean one. These are kept by slot, one for each distinct beginning of a text; a text's slots are
-found again however it is batched later. A block that nobody asked for before is reached from the
-nearest one below that is there.
-
-A base belongs to one model as it stands and lives as long as its cases are worked on: nothing of
-it is stored, since distributions and hidden states are large and quickly made.
+An edit of block 5 leaves blocks 0 to 4 as they were, so its passes start with the hidden states of
+the clean one, and with keys and values of tokens that are not run again. A model for which this
+does not hold is found out by a trial, `can_start`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..edits import UNEDITED, Edit
-from .hooks import Enough, Places, add_changes, inputs_of, spans_of
-from .packing import Tree
-from .passes import Pass, attempt, trees_of
-from .resume import Cache, begun
-from .worksheet import Beginning, Reading, Row
+from .batch import Beginning, Prediction, TokenRow
+from .hooks import Enough, Places, add_changes, before, inputs_of, owner, spans_of
+from .packing import Pass, Tree, run_trees, same, trees_of
 
 if TYPE_CHECKING:
     from .model import Model
+
+
+TRIAL = ((1, 2, 3, 4, 5), (6, 2, 7, 1), (8, 3))
+"""Texts of the trials, as tokens."""
+
+
+@dataclass
+class Cache:
+    """Keys and values in the manner of transformers: rows by heads by positions by width.
+
+    ``kept`` stand in front of what a pass computes; ``seen`` is what it computed. A pass that has
+    come to the keys and values of block ``last`` ends there.
+    """
+
+    kept: Mapping[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    seen: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    last: int | None = None
+    is_compileable: bool = False
+
+    def update(
+        self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Return the kept keys and values with the new ones behind them."""
+        self.seen[layer_idx] = keys, values
+        if layer_idx == self.last:
+            raise Enough
+        if layer_idx not in self.kept:
+            return keys, values
+        before = [kept.to(keys.device) for kept in self.kept[layer_idx]]
+        return torch.cat([before[0], keys], dim=2), torch.cat([before[1], values], dim=2)
+
+    def get_seq_length(self, *_: Any) -> int:
+        """Return 0: positions are given, and the mask counts the kept ones."""
+        return 0
+
+
+@contextmanager
+def start_at_block(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
+    """Let the coming passes begin at a block, with these hidden states.
+
+    Masks, rotary positions, norms and the head are the model's own: its list of blocks is cut
+    short for the while, and the hidden states are put in front of the first one that is left.
+    """
+    path, _, name = model.architecture.blocks[0].rpartition(".")[0].rpartition(".")
+    parent = model.module.get_submodule(path)
+    whole = getattr(parent, name)
+
+    def hook(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if args:
+            return (hidden, *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": hidden}
+
+    with before(whole[block], hook):
+        setattr(parent, name, whole[block:])
+        try:
+            yield
+        finally:
+            setattr(parent, name, whole)
+
+
+def can_start(model: Model, block: int) -> bool:
+    """Tell whether a pass start_at_block at a block gives what the whole pass does, by a trial."""
+    size = model.architecture.config.vocab_size
+    batch = model.batch([[token % size for token in text] for text in TRIAL])
+    read = batch.places(range(len(TRIAL)), [len(text) - 1 for text in TRIAL])
+    with torch.no_grad():
+        with inputs_of([model.architecture.block(block)], len(TRIAL)) as (entered,):
+            whole = model.logits(batch, read)
+        try:
+            with start_at_block(model, block, entered[0]):
+                cut = model.logits(batch, read)
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+            return False
+    return same(whole, cut, model.dtype)
+
 
 NOWHERE = Places(torch.tensor([0]), torch.tensor([0]))
 
@@ -41,6 +109,30 @@ class Start(NamedTuple):
     """The projection just below whose change is added to what goes into the block; or none."""
 
 
+def start_of_edit(model: Model, edit: Edit) -> Start | None:
+    """Return where passes of an edit can begin, given the clean ones; None if at the start."""
+    architecture = model.architecture
+    touched = {*(owner(name) for name in edit.weights), *edit.adaptors}
+    blocks = {name: architecture.block_of(name) for name in touched}
+    lowest = min((-1 if block is None else block for block in blocks.values()), default=-1)
+    if lowest < 0 or not model.carries(edit):
+        return None
+    there = [name for name, block in blocks.items() if block == lowest]
+    alone = there == [architecture.down(lowest)] and there[0] not in edit.adaptors
+    start = start_at_projection(model, lowest) if alone else Start(lowest)
+    return start if start and start.block > 0 and model.starts_at(start.block) else None
+
+
+def start_at_projection(model: Model, layer: int) -> Start | None:
+    """Return where passes can begin that change the output of a layer's projection."""
+    architecture = model.architecture
+    if layer + 1 < architecture.layers and "post_norm" not in architecture.flags:
+        start = Start(layer + 1, architecture.projection(layer).name)
+    else:
+        start = Start(layer)
+    return start if model.starts_at(start.block) else None
+
+
 @dataclass(frozen=True)
 class Done:
     """A pass that was run, and what it left: a line for each slot, in the order of its nodes."""
@@ -50,18 +142,24 @@ class Done:
     """What went into modules, slots by width."""
 
 
-class Base:
-    """Clean passes of one model over texts."""
+class CleanTexts:
+    """What the unedited model makes of texts.
+
+    It belongs to one model as it stands, and lives as long as its cases are worked on: nothing of
+    it is stored, since distributions and hidden states are large and quickly made. Hidden states
+    are kept by slot, one for each distinct beginning of a text, so that a text's are found again
+    however it is batched later.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.readings: dict[Beginning, Reading] = {}
+        self.predictions: dict[Beginning, Prediction] = {}
         self._done: list[Done] = []
         self._slots: dict[Beginning, list[int]] = {}
         self._count = 0
 
-    def read(self, rows: Sequence[Row], starts: Collection[Start] = ()) -> None:
-        """Run the rows whose readings are not here, and keep what later starts need of them."""
+    def read(self, rows: Sequence[TokenRow], starts: Collection[Start] = ()) -> None:
+        """Run the rows whose predictions are not here, and keep what later starts need of them."""
         new = [row for row in rows if not self._knows(row)]
         names = {name for start in starts for name in self.names(start)}
 
@@ -70,10 +168,10 @@ class Base:
             with inputs_of(self._modules(names), len(trees)) as seen:
                 logits = self.model.logits(ran.batch, ran.places)
             self._keep(ran, names, seen)
-            for (row, position), reading in ran.readings(logits, self.readings).items():
+            for (row, position), reading in ran.predictions(logits, self.predictions).items():
                 here = row.ids[: position + 1]
-                before = self.readings.get(here)
-                self.readings[here] = reading.joined(before) if before else reading
+                before = self.predictions.get(here)
+                self.predictions[here] = reading.joined(before) if before else reading
 
         self._attempt(new, run)
 
@@ -102,7 +200,7 @@ class Base:
             cache = Cache(last=self.model.architecture.layers - 1)
             hidden = self.entry(ran, start)
             assert hidden is not None
-            with suppress(Enough), begun(self.model, start.block, hidden):
+            with suppress(Enough), start_at_block(self.model, start.block, hidden):
                 self.model.logits(ran.batch, NOWHERE, cache=cache)
             for i, tree in enumerate(trees):
                 for row, path in tree.rows:
@@ -162,9 +260,9 @@ class Base:
         index[nodes.rows, nodes.columns] = torch.tensor(slots, device=index.device)
         return index
 
-    def _knows(self, row: Row) -> bool:
-        known = [self.readings.get(row.ids[: at + 1]) for at in row.reads]
-        wanted = row.reads.values()
+    def _knows(self, row: TokenRow) -> bool:
+        known = [self.predictions.get(row.ids[: at + 1]) for at in row.wanted]
+        wanted = row.wanted.values()
         return all(k is not None and k.answers(r) for k, r in zip(known, wanted, strict=True))
 
     def names(self, start: Start) -> list[str]:
@@ -176,8 +274,8 @@ class Base:
         return [self.model.module.get_submodule(name) for name in names]
 
     @torch.no_grad()
-    def _attempt(self, rows: Sequence[Row], run: Callable[[Sequence[Tree]], None]) -> None:
-        attempt(self.model, trees_of(self.model, rows), run)
+    def _attempt(self, rows: Sequence[TokenRow], run: Callable[[Sequence[Tree]], None]) -> None:
+        run_trees(self.model, trees_of(self.model, rows), run)
 
     def _keep(self, ran: Pass, names: Collection[str], seen: Sequence[Sequence[Tensor]]) -> None:
         """Keep what a pass left in modules, and where each of its texts has its slots."""
@@ -199,18 +297,18 @@ class Base:
         below = [b for b in range(lowest + 1) if blocks[b] in done.inputs]
         modules = self._modules(names)  # by their names while all blocks are there
         with ExitStack() as stack:
-            if below and model.sees(ran.longest) and model.begins(below[-1]):
+            if below and model.sees(ran.longest) and model.starts_at(below[-1]):
                 lines = done.inputs[blocks[below[-1]]]
                 hidden = lines.new_zeros(*ran.batch.ids.shape, lines.shape[-1])
                 hidden[at.on(hidden.device)] = lines
-                stack.enter_context(begun(model, below[-1], hidden))
+                stack.enter_context(start_at_block(model, below[-1], hidden))
             seen = stack.enter_context(inputs_of(modules, len(ran.trees), only=True))
             model.logits(ran.batch, NOWHERE)
         return {name: _pick(kept[0], at) for name, kept in zip(names, seen, strict=True)}
 
 
-def _rows(texts: Sequence[Beginning]) -> list[Row]:
-    return [Row(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)]
+def _rows(texts: Sequence[Beginning]) -> list[TokenRow]:
+    return [TokenRow(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)]
 
 
 def _pick(tensor: Tensor, at: Places) -> Tensor:

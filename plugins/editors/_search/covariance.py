@@ -1,4 +1,4 @@
-"""Second moments of keys, C = E[k kᵀ]: computed from texts, stored, and solved with.
+"""The covariance of keys, C = E[k kᵀ], not centred: computed from texts, stored, and solved with.
 
 A key is the input of an MLP's output projection. ROME and its kin ask for C⁻¹k; it is found with
 a Cholesky factor in float64, never with an inverse. A file may hold several layers, all from one
@@ -46,8 +46,8 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The second moment of one layer, inputs by inputs, and where it comes from."""
+class Covariance:
+    """The covariance of one layer's keys, inputs by inputs, and where it comes from."""
 
     matrix: Tensor
     provenance: Provenance
@@ -81,7 +81,7 @@ def collect(
     max_tokens: int,
     max_length: int = 1024,
     advance: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[int, Moment]:
+) -> dict[int, Covariance]:
     """Return E[k kᵀ] of each layer over the tokens of the texts, in one pass for all layers.
 
     Each text is encoded on its own with the tokenizer's defaults and cut to ``max_length``
@@ -105,7 +105,7 @@ def collect(
     if not count:
         raise DataError(f"the corpus {corpus} has no texts")
     made = Provenance(model.digest, corpus, digest.hexdigest(), count, limit)
-    return {layer: Moment((total / count).float(), made, "") for layer, total in sums.items()}
+    return {layer: Covariance((total / count).float(), made, "") for layer, total in sums.items()}
 
 
 def _token_rows(
@@ -155,7 +155,7 @@ def _keys(
     return {layer: s.inputs[batch.mask.bool().to(s.inputs.device)] for layer, s in seen.items()}
 
 
-def save(moments: Mapping[int, Moment], path: Path) -> None:
+def save(moments: Mapping[int, Covariance], path: Path) -> None:
     """Write moments of one provenance as safetensors.
 
     Raises `DataError` if they are of fewer tokens than a key has numbers, which is no full rank.
@@ -178,7 +178,7 @@ def folder(model: Model) -> Path:
     return model.cache("moments")
 
 
-def cache_name(moments: Mapping[int, Moment]) -> str:
+def cache_name(moments: Mapping[int, Covariance]) -> str:
     """Return the file name under which the cache knows the moments."""
     made = next(iter(moments.values())).provenance
     layers = "-".join(map(str, sorted(moments)))
@@ -186,7 +186,7 @@ def cache_name(moments: Mapping[int, Moment]) -> str:
     return f"{name}-{made.corpus_digest[:12]}-{made.tokens}-{made.dtype}-l{layers}.safetensors"
 
 
-def find(model: Model, layer: int, file: str = "") -> Moment | None:
+def find(model: Model, layer: int, file: str = "") -> Covariance | None:
     """Return the moment of a layer: from a file, from what came with the model, from the cache.
 
     None if there is no such statistic. Raises `DataError` if one is made for other weights, or
@@ -208,6 +208,26 @@ def find(model: Model, layer: int, file: str = "") -> Moment | None:
     return None
 
 
+def covariance(
+    model: Model, layers: Sequence[int], files: Sequence[str] = ()
+) -> dict[int, Covariance]:
+    """Return the covariance of the keys of each layer, as `find` does.
+
+    ``files`` say where to look for them. Raises `DataError` for a layer that has none.
+    """
+    found: dict[int, Covariance] = {}
+    for layer in layers:
+        file = next((file for file in files if layer in layers_of(Path(file))), "")
+        known = find(model, layer, file) if file or not files else None
+        if known is None:
+            raise DataError(
+                f"there is no second moment of layer {layer} for this model",
+                "compute it with edit-harness prepare, from a corpus",
+            )
+        found[layer] = known
+    return found
+
+
 def layers_of(path: Path) -> set[int]:
     """Return the layers that a file has moments of; none if it is no such file."""
     try:
@@ -218,7 +238,7 @@ def layers_of(path: Path) -> set[int]:
     return {int(n) for kind, _, n in names if kind == "layer" and n.isdecimal()}
 
 
-def load(path: Path, model: Model, layer: int) -> Moment:
+def load(path: Path, model: Model, layer: int) -> Covariance:
     """Read one layer's moment. Raises `DataError` if it is not of this model and layer."""
     if not path.is_file():
         raise DataError(f"there is no file {path}", "name a file of second moments")
@@ -238,10 +258,10 @@ def load(path: Path, model: Model, layer: int) -> Moment:
         )
     if matrix.shape != (width, width):
         raise DataError(f"{path} holds {tuple(matrix.shape)} numbers, layer {layer} has {width}")
-    return Moment(matrix, made, sha256_of(path))
+    return Covariance(matrix, made, sha256_of(path))
 
 
-def import_npz(path: Path, model: Model, layer: int) -> Moment:
+def import_npz(path: Path, model: Model, layer: int) -> Covariance:
     """Read a statistic in the layout of ROME's authors (``mom2.mom2``, ``mom2.count``).
 
     Pickled arrays are refused. The array mom2 is the sum of k kᵀ. Raises `DataError`.
@@ -259,4 +279,4 @@ def import_npz(path: Path, model: Model, layer: int) -> Moment:
     if total.shape != (width, width) or count <= 0:
         raise DataError(f"{path} holds {total.shape} numbers of {count} tokens, not {width} wide")
     made = Provenance(model.digest, f"imported {path.name}", "", count, 0)
-    return Moment(torch.from_numpy(total / count).float(), made, sha256_of(path))
+    return Covariance(torch.from_numpy(total / count).float(), made, sha256_of(path))

@@ -1,0 +1,337 @@
+"""A model's name or folder to a `Model`, and what is wrong with it in a line of cause and one of remedy.
+
+Transformers loads it, always with a dtype. A model's own code is run, and pickled weights are read,
+by a flag each and never after a prompt: configurations are read before anything of it is executed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from huggingface_hub import constants
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
+from transformers.models.auto.tokenization_auto import get_tokenizer_config
+from transformers.utils import logging as transformers_logging
+
+from ..errors import DataError, ResourceError, UsageError
+from ..interfaces import ModelSource
+from ..model.model import Model
+from ..registry.guard import PASSING, said
+from .checkpoint import check_weights, digest_of, weight_files, what_was_let_in
+from .placement import SIZES, Place, Placement, placed
+
+T = TypeVar("T")
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+TF32 = "tf32"
+"""Weights in float32 whose products a CUDA device rounds to TF32: a setting of the whole process."""
+SMALL = 20_000_000
+"""Parameters below which one thread is faster than several, on a CPU that is not idle."""
+COMMIT = re.compile("[0-9a-f]{40}")
+"""A whole commit hash of the hub. Whatever is shorter, or a name, may be another thing tomorrow."""
+PICKLED = (
+    "convert them with save_pretrained, or read pickled ones, as tensors only: "
+    "--allow-pickle-weights"
+)
+CLASSES = {"AutoModelForCausalLM", "AutoTokenizer"}
+"""What is loaded here, and may be a class of the model's own instead."""
+COMPILED = re.compile("attn_implementation|experts_implementation")
+"""The entries that may name compiled code on the hub, as OWNER/NAME."""
+BAD_MAP = (AssertionError, KeyError, RuntimeError, TypeError, ValueError)
+"""What transformers, accelerate and torch raise for a device map that they cannot follow."""
+REFUSED = ("the hub refuses {}", "accept its licence there and set HF_TOKEN")
+HUB_SIGNS = {
+    "valid model identifier": ("the hub has no model {}", "check the name, or give a folder"),
+    "valid git identifier": ("the hub has no such revision of {}", "check --model-args revision=…"),
+    "gated": REFUSED,
+    "401 Client Error": REFUSED,
+    "403 Client Error": REFUSED,
+    "does not appear to have": ("{} lacks a file, such as weights in safetensors", PICKLED),
+}
+"""What a message of the hub's client says, and cause and remedy of it."""
+
+
+def load(
+    source: ModelSource,
+    *,
+    dtype: str = "float32",
+    device: str = "auto",
+    revision: str | None = None,
+    device_map: str | Mapping[str, Place] | None = None,
+    max_memory: str | None = None,
+    batch_rows: int | None = None,
+    chat_template: bool = False,
+    trust_remote_code: bool = False,
+    allow_pickle_weights: bool = False,
+) -> Model:
+    """Load a model from a folder or, by its name, from the hub or its cache.
+
+    ``device_map`` spreads it over devices, memory and disk, by a name of `placement.FOUND`, a JSON file
+    or a map from modules to places; ``max_memory``, such as ``0:20GiB;cpu:60GiB``, limits its weights.
+    ``trust_remote_code`` runs code that the model brings, with the user's rights; of the hub it takes
+    a ``revision`` that is a whole commit hash. ``allow_pickle_weights`` reads weights that are not in
+    safetensors, as tensors only. What was let in so stands in `Model.let_in`.
+
+    Raises `DataError` if it is missing, out of reach or no causal language model, `UsageError`
+    for a dtype, a device or a map that cannot be, `ResourceError` if it does not fit the device.
+    """
+    if dtype not in (*DTYPES, TF32):
+        raise UsageError(
+            f"there is no dtype {dtype!r}", f"choose from {', '.join((*DTYPES, TF32))}"
+        )
+    placement = placed(device_map, max_memory, device)
+    target = pick_device(device)
+    if dtype == TF32:
+        _allow_tf32(target)
+    # What matters of its chatter, such as missing weights, is an error here.
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    path = source.path
+    config = config_of(path, revision, trust_remote_code)
+    options: dict[str, Any] = {"revision": revision} if revision else {}
+    tokenizer = _tokenizer(path, options, trust_remote_code)
+    weights = weight_files(path, config, allow_pickle_weights)
+    factory: Any = AutoModelForCausalLM
+    get = partial(
+        _explained,
+        factory.from_pretrained,
+        path,
+        passing=BAD_MAP if placement and placement.mapped else (),
+        dtype=torch.float32 if dtype == TF32 else getattr(torch, dtype),
+        trust_remote_code=trust_remote_code,
+        # None takes what there is, safetensors first; weights_only makes tensors of the other.
+        use_safetensors=None if allow_pickle_weights else True,
+        weights_only=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are in the report
+        **options,
+    )
+    let_in = what_was_let_in(path, revision, trust_remote_code, allow_pickle_weights, weights)
+    with _explaining(path, target, placement):
+        module, report = placement.load(get) if placement else get()
+        module = module if placement else module.to(target)
+        check_weights(module, report, path)
+        small = sum(p.numel() for p in module.parameters()) < SMALL
+        if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(1)
+        model = Model(
+            module,
+            tokenizer,
+            source=source,
+            batch_rows=batch_rows,
+            chat_template=chat_template,
+            let_in=let_in,
+        )
+    if known := digest_of(path, config, weights, let_in):
+        model.identify(known)
+    return model
+
+
+@contextmanager
+def _explaining(path: str, target: torch.device, placement: Placement | None) -> Iterator[None]:
+    """Say what is wrong where a model does not fit, or its device map cannot be followed."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise ResourceError(
+            f"{path} does not fit the memory of {target}",
+            f"leave more room: {SIZES}"
+            if placement
+            else "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
+        ) from None
+    except BAD_MAP as error:
+        if not (placement and placement.mapped):
+            raise
+        raise UsageError(
+            f"{path} cannot be placed by this device map: {said(error)[:160]}",
+            "name each part once, on a device that is here, cpu or disk; tied weights together",
+        ) from error
+
+
+def _allow_tf32(device: torch.device) -> None:
+    """Let products of float32 matrices be rounded. Raises `UsageError` where they cannot be."""
+    if device.type != "cuda":
+        raise UsageError(
+            f"tf32 is a precision of CUDA devices, and this one is {device.type}",
+            "use --dtype float32, or bfloat16 for a preview",
+        )
+    torch.set_float32_matmul_precision("high")
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the device: for ``auto`` an accelerator if there is one, else the CPU."""
+    if name == "auto":
+        best = torch.accelerator.current_accelerator(check_available=True)
+        return best or torch.device("cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        cause = str(error).splitlines()[0]
+        raise UsageError(
+            f"the device {name!r} cannot be used: {cause}", "try --device cpu"
+        ) from None
+    return device
+
+
+def config_of(path: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
+    """Return a model's configuration.
+
+    Raises `DataError` if there is none, if it is out of scope, or asks for code that nobody allowed.
+    """
+    if any("\udc80" <= letter <= "\udcff" for letter in path):  # as Python keeps such bytes
+        raise DataError(
+            f"{path} has bytes that are no text in this locale",
+            "set PYTHONUTF8=1, or rename the folder in plain letters",
+        )
+    folder = os.path.isdir(path)
+    if not folder and (path.startswith((".", "/", "~")) or path.count("/") > 1):
+        raise DataError(
+            f"the model folder {path} does not exist", "name a folder in transformers' layout"
+        )
+    if trust_remote_code and not folder and not COMMIT.fullmatch(revision or ""):
+        raise DataError(
+            f"--trust-remote-code runs code of {path}, of one commit and no other: "
+            f"{revision or 'no revision'} is no full hash",
+            "name the commit that you have read: --model-args revision=, 40 hexadecimal digits",
+        )
+    where: dict[str, Any] = {"revision": revision} if revision else {}
+    entries, _ = _explained(PreTrainedConfig.get_config_dict, path, **where)
+    _check_entries(entries, path, trust_remote_code)
+    get = AutoConfig.from_pretrained
+    config = _explained(get, path, trust_remote_code=trust_remote_code, **where)
+    architectures = ", ".join(getattr(config, "architectures", None) or [])
+    masked = "MaskedLM" in architectures or "ForPreTraining" in architectures
+    if masked or getattr(config, "is_encoder_decoder", False):
+        kind = "a masked language" if masked else "an encoder-decoder"
+        raise DataError(
+            f"{path} is {kind} model ({architectures})",
+            "only causal language models can be edited here, such as gpt2-xl",
+        )
+    return config
+
+
+def _tokenizer(path: str, where: Mapping[str, Any], trusted: bool) -> Any:
+    """Load the tokenizer; transformers makes one without a vocabulary where the files are missing."""
+    _check_entries(_explained(get_tokenizer_config, path, **where), path, trusted)
+    try:
+        get = AutoTokenizer.from_pretrained
+        tokenizer = _explained(get, path, trust_remote_code=trusted, **where)
+    except DataError as error:
+        cause = str(error.__cause__).splitlines()[0]
+        raise DataError(
+            f"the tokenizer of {path} cannot be loaded: {cause}", "save it into the same folder"
+        ) from error
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise DataError(f"{path} has no tokenizer", "save it into the same folder")
+    return tokenizer
+
+
+def _check_entries(entries: Any, path: str, trusted: bool) -> None:
+    """Raise `DataError` for a parsed configuration that asks for code which nobody allowed.
+
+    What another repository has is never allowed: no revision of this one says which commit of it.
+    """
+    classes = entries.get("auto_map") if isinstance(entries, Mapping) else None
+    if CLASSES.intersection(classes or ()) and not trusted:
+        raise DataError(*_needs_code(path))
+    for where, name in _texts(entries):
+        if "auto_map" in where and "--" in name and not name.startswith(f"{path}--"):
+            raise DataError(
+                f"{path} takes code from {name.partition('--')[0]}, another repository",
+                "no revision pins that: download both into one folder, and name the folder",
+            )
+        if COMPILED.search(where) and "/" in name:
+            raise DataError(
+                f"{path} asks for compiled code from the hub: {name}",
+                f"take {where.rpartition('.')[2]} out of a copy's config.json",
+            )
+
+
+def _texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every text of a configuration, after the names that lead to it."""
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _texts(inner, f"{where}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, where)
+
+
+def _explained(
+    get: Callable[..., T], path: str, *, passing: tuple[type[Exception], ...] = (), **options: Any
+) -> T:
+    """Return what is loaded. Raises `DataError` with what is wrong, in one line.
+
+    A broken configuration makes transformers raise anything, and so does a model's own code; a
+    tokenizer's compiled code panics, which is no `Exception`.
+    """
+    unexplained: tuple[type[BaseException], ...] = (torch.OutOfMemoryError, *PASSING, *passing)
+    try:
+        return get(path, **options)
+    except unexplained:
+        raise
+    except BaseException as error:
+        if _interrupted(error):
+            raise KeyboardInterrupt from None
+        raise DataError(*_explain(path, error)) from error
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Tell whether Ctrl-C is what an error goes back to; lazy imports turn it into another."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _needs_code(path: str) -> tuple[str, str]:
+    folder = Path(path).is_dir()
+    read, pinned = ("its *.py files", "") if folder else ("it", " --model-args revision=FULL-HASH")
+    return (
+        f"{path} needs code of its own, and --trust-remote-code would run it as you",
+        f"read {read} first, and if you trust that: --trust-remote-code{pinned}",
+    )
+
+
+def _explain(path: str, error: BaseException) -> tuple[str, str]:
+    """Return cause and remedy of a failed load."""
+    text = " ".join(str(error).split())
+    if "custom code" in text:
+        return _needs_code(path)
+    if Path(path).is_dir():
+        return _explain_folder(path, text, error)
+    if constants.HF_HUB_OFFLINE:
+        return f"{path} is not in the cache and HF_HUB_OFFLINE=1", "unset it, or name a folder"
+    for sign, (cause, remedy) in HUB_SIGNS.items():
+        if sign in text:
+            return cause.format(path), remedy
+    if not isinstance(error, OSError):
+        return f"{path} cannot be loaded: {text[:160]}", "see where it fails with --debug"
+    return (
+        f"{path} is neither a folder nor in the cache, and the hub cannot be reached",
+        "check the network, or give a folder: --model ./my-model",
+    )
+
+
+def _explain_folder(path: str, text: str, error: BaseException) -> tuple[str, str]:
+    if not (Path(path) / "config.json").exists():
+        return f"the folder {path} has no config.json", "name a folder in transformers' layout"
+    if isinstance(error, SafetensorError):
+        return f"the weights in {path} are damaged: {text[:160]}", "copy or download them again"
+    if "safetensors" in text:
+        return f"the folder {path} has no weights in safetensors", PICKLED
+    return (
+        f"{path} is no causal language model that can be loaded: {text[:160]}",
+        "check that the folder is complete, in the layout of transformers",
+    )
