@@ -17,9 +17,9 @@ from edit_harness.errors import CaseError, ResourceError, RunFolderError
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.model.tokens import TooLongError
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import asking, evaluation, runner
+from edit_harness.run import evaluation, measure, plan
 from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.beside import Care
+from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.remarks import remarks
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
@@ -58,7 +58,7 @@ class Failing(Honest):
 @pytest.fixture
 def assembled(tmp_path, monkeypatch):
     """Return an evaluation with its folder and its editor."""
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
     plugins = Plugins.installed()
     benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
 
@@ -75,7 +75,7 @@ def assembled(tmp_path, monkeypatch):
 
 
 def run(made, folder, **care):
-    return evaluation.run_beside({made: folder}, lambda e, record: None, Care(**care))[0]
+    return evaluation.run_beside({made: folder}, lambda e, record: None, FailurePolicy(**care))[0]
 
 
 def rows(folder):
@@ -256,7 +256,7 @@ def test_an_edit_of_zeros_is_a_no_op(odd):
 
 
 def test_that_editing_together_failed_is_told_once(assembled, monkeypatch):
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 3),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 3),))
     made, folder, _ = assembled("Bob", "Rome")
     run(made, folder)
     (told,) = (note for note in folder.notes if "together" in note)
@@ -369,7 +369,7 @@ def test_other_software_that_answers_otherwise_ends_it(interrupted, monkeypatch)
         logprobs = tuple(tuple(x - 2e-4 for x in row) for row in answer.logprobs)
         return encode_answer(replace(answer, logprobs=logprobs))
 
-    monkeypatch.setattr(asking, "encode_answer", moved)
+    monkeypatch.setattr(measure, "encode_answer", moved)
     with pytest.raises(RunFolderError, match=r"go on with torch .*, not 1.0: 4 finished") as error:
         run(made, folder)
     assert (error.value.code, "--new" in error.value.remedy) == (7, True)

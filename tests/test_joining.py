@@ -17,7 +17,7 @@ from edit_harness.folder import manifests
 from edit_harness.folder.manifests import as_json
 from edit_harness.folder.records import RunFolder
 from edit_harness.interfaces import Regime
-from edit_harness.run import runner
+from edit_harness.run import plan
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
 from edit_harness_plugins.commands.distributed.joining import Joined
@@ -28,7 +28,7 @@ SHARDS = 3
 
 @pytest.fixture(autouse=True)
 def chunks_of_two(monkeypatch):
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def originals(tmp_path_factory):
     """A whole run, and the folders of its shards."""
     place = tmp_path_factory.mktemp("originals")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "CHUNKS", ((10**9, 2),))
+        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
         return made(place).folder.path, shards(place)
 
 
@@ -336,7 +336,7 @@ def test_a_sequence_has_no_shards():
 def test_a_smaller_limit_takes_nothing_from_shards_and_their_whole(tmp_path, monkeypatch):
     """Item 3 of issue I: a shard goes on as that of the larger plan, and so does what was merged."""
     # Alone, so that no row has the last bit of those that it is asked with.
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 1),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 1),))
     shards, few = tmp_path / "shards", tmp_path / "few"
     parts = [made(shards, Share(n, 2)).folder.path for n in (1, 2)]
     whole = joined(parts, tmp_path / "whole")

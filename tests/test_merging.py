@@ -12,7 +12,7 @@ from sharded import made, shards, timeless
 
 from edit_harness.cli import main
 from edit_harness.folder.records import RunFolder
-from edit_harness.run import runner
+from edit_harness.run import plan
 from edit_harness.run.outcome import Run
 from edit_harness_plugins.commands.distributed import joining
 
@@ -22,7 +22,7 @@ def halves(tmp_path_factory):
     """The two shards of a run, by their folders, and the run that one process makes."""
     place = tmp_path_factory.mktemp("halves")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "CHUNKS", ((10**9, 2),))
+        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
         return shards(place, 2, bad=""), made(place, bad="").folder.path
 
 

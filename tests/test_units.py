@@ -8,7 +8,7 @@ from edit_harness import Case, Probe, Request
 from edit_harness.cases import Drift
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import runner, workload
+from edit_harness.run import plan, shares
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.evaluation import assemble
 from edit_harness.run.spec import RunSpec
@@ -39,7 +39,7 @@ def test_units_are_whole_chunks_and_cover_what_is_left_once(workers, done):
     assert sorted(visit for unit in found for visit in visits(unit)) == sorted(left)
     assert len(found) <= min(8 * workers, 14)
     assert len(found) >= min(8 * workers, 13) * 3 // 4
-    groups = [{v for s in group for v in s.visits} for group in runner.grouped(made.steps, 3)]
+    groups = [{v for s in group for v in s.visits} for group in plan.grouped(made.steps, 3)]
     for unit in found:
         for chunk in unit:
             assert any(set(chunk.visits["0"]) == group & set(left) for group in groups)
@@ -101,6 +101,6 @@ def test_what_is_generated_and_what_is_edited_count():
     (step,) = made.steps
     (case,) = step.measure
     text = case.requests[0].text
-    asked = 2 * len(text) + len("Paris") + len("Rome") + len(text) + 3 * workload.TOKEN
-    edit = workload.EDIT * (len(text) + len("Paris"))
+    asked = 2 * len(text) + len("Paris") + len("Rome") + len(text) + 3 * shares.TOKEN
+    edit = shares.EDIT * (len(text) + len("Paris"))
     assert units.chunks({made: set()}, 1)[0].work == edit + 2 * asked

@@ -1,7 +1,7 @@
 """What identifies a model's weights: a digest for records, quick marks to see that nothing changed.
 
 Both are of weights wherever they are kept. What else an editor could leave in a model is read by
-`edit_harness.run.leaks`.
+`edit_harness.run.integrity`.
 """
 
 from __future__ import annotations

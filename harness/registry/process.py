@@ -2,7 +2,7 @@
 
 What of torch and numpy there is to see is looked at if they are loaded already; of torch it is known with
 what most of it starts, so that who imports it first leaves that as well. What a plugin must leave as it was
-in a model is in `edit_harness.run.leaks`.
+in a model is in `edit_harness.run.integrity`.
 """
 
 from __future__ import annotations

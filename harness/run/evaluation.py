@@ -47,22 +47,24 @@ from ..registry.fields import settings
 from ..registry.packages import Package
 from ..registry.plugins import Plugins
 from ..wording import counted
-from . import beside, control, examining, judging, plan, precision, runner, shares
+from . import control, examining, judging, loop, plan, shares, trial
 from .assembly import Benchmark, make_editor
-from .beside import Care, Rows, Turn
 from .controls import SAMPLE, make_controls
-from .outcome import Run, measures_of
+from .integrity import ModelGuard
+from .loop import FailurePolicy, Turn
+from .outcome import Run
 from .plan import Step
+from .rows import Rows
 from .shares import Share, Span
 from .spec import ALL, RunSpec, Selection
 from .tuning import among, tuning
-from .witness import Witness
+from .values import measures_of
 
 Advance = Callable[[Record], None]
-NO_CARE = Care()
+NO_POLICY = FailurePolicy()
 SHOWN = 3
 """Conflicts that are named."""
-Turns = Callable[[Mapping["Evaluation", Rows], Care], Generator[Turn, None, None]]
+Turns = Callable[[Mapping["Evaluation", Rows], FailurePolicy], Generator[Turn, None, None]]
 """Makes the records that are missing, and yields them as they are written."""
 
 
@@ -147,8 +149,8 @@ class Evaluation:
                 "a sequence has no shards: each of its edits builds on those before",
                 "leave --shard out; other editors, tasks and seeds can run elsewhere",
             )
-        sizes = runner.chunk_sizes(self.model)
-        units = shares.units([list(runner.grouped(self.steps, size)) for size in sizes])
+        sizes = plan.chunk_sizes(self.model)
+        units = shares.units([list(plan.grouped(self.steps, size)) for size in sizes])
         return self.share.spans(units, sum(bool(case.problem) for case in self.cases))
 
     @property
@@ -230,19 +232,19 @@ class Evaluation:
         """Return a digest of what is asked; what is examined is in the control's own provenance."""
         return "" if isinstance(case, Examined) else records.cases_digest([case])
 
-    def check_controls(self, witness: Witness | None = None) -> None:
+    def check_controls(self, guard: ModelGuard | None = None) -> None:
         """Try an edit once, if controls with code of their own are to see it.
 
-        Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was; ``witness``
+        Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was; ``guard``
         knows how it was.
         """
         own = {case.id for case in self._asked if isinstance(case, Examined)}
         if self._tried or own.isdisjoint(name for name, _ in self.visits):
             return
-        witness = witness or Witness(self.model)
+        guard = guard or ModelGuard(self.model)
         examining.check(self.model, self.editor, self.steps[0].requests)
         try:
-            witness.verify()
+            guard.verify()
         except LeakError as leak:
             whose = f"editor {self.label}"
             raise LeakError(leak.what, editor=whose, by=whose) from None
@@ -251,12 +253,12 @@ class Evaluation:
     @cached_property
     def preview(self) -> Preview | None:
         """What the model's precision costs, where it is below that of record."""
-        return precision.preview(self.model, self.cases)
+        return trial.preview(self.model, self.cases)
 
     def lacks_nothing(self, folder: RunFolder, *, retry: bool) -> bool:
         """Tell whether a folder has all rows, and none to be tried again if that is wished."""
         known = folder.visits()
-        again = beside.retried(self, known) if retry else ()
+        again = loop.retried(self, known) if retry else ()
         return known.keys() >= set(self.visits) and not again
 
     def turn_to(self, model: Model) -> None:
@@ -390,11 +392,11 @@ class Evaluation:
         self,
         folder: RunFolder,
         advance: Advance = lambda record: None,
-        turns: Turns = beside.turns,
+        turns: Turns = loop.turns,
     ) -> Run:
         """Run what the folder lacks, and return the whole; ``turns`` is as in `run_beside`."""
         (run,) = run_beside(
-            {self: folder}, lambda evaluation, record: advance(record), NO_CARE, turns
+            {self: folder}, lambda evaluation, record: advance(record), NO_POLICY, turns
         )
         return run
 
@@ -402,8 +404,8 @@ class Evaluation:
 def run_beside(
     folders: Mapping[Evaluation, RunFolder],
     advance: Callable[[Evaluation, Record], None],
-    care: Care = NO_CARE,
-    turns: Turns = beside.turns,
+    policy: FailurePolicy = NO_POLICY,
+    turns: Turns = loop.turns,
 ) -> list[Run]:
     """Run what the folders lack, chunk by chunk, one editor after the other on each.
 
@@ -417,14 +419,14 @@ def run_beside(
             known = {record.visit: record for record in folder.records()}
             evaluation.settle(folder, {name for name, _ in known})
             statuses = {visit: record.status for visit, record in known.items()}
-            again = beside.retried(evaluation, statuses) if care.retry else set()
+            again = loop.retried(evaluation, statuses) if policy.retry else set()
             rows[evaluation] = Rows(folder, write, known, again, evaluation.others)
         for evaluation, its in rows.items():
             for visit in evaluation.visits:
                 if visit in its.known and visit not in its.again:
                     advance(evaluation, its.known[visit])
         try:
-            _go_on(rows, advance, care, turns)
+            _go_on(rows, advance, policy, turns)
             _compare_before(rows)
         except BaseException:
             with suppress(HarnessError):  # what is told is why it ended
@@ -443,15 +445,15 @@ def run_beside(
 def _go_on(
     rows: Mapping[Evaluation, Rows],
     advance: Callable[[Evaluation, Record], None],
-    care: Care,
+    policy: FailurePolicy,
     turns: Turns,
 ) -> None:
     """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
     # Closed when something ends it, so that an editor at work ends now, and not some time later.
-    with closing(turns(rows, care)) as fresh:
+    with closing(turns(rows, policy)) as fresh:
         for evaluation, record in fresh:
             advance(evaluation, record)
-            if care.stop and record.status != OK and record.case != control.ID:
+            if policy.stop and record.status != OK and record.case != control.ID:
                 raise CaseError(
                     f"case {record.case} failed ({record.status}): {record.message}",
                     "go on with the same command and --on-error skip",
@@ -596,7 +598,7 @@ class Local(Executor):
 
     def turns(self, loading: Mapping[str, Any]) -> Turns:
         """Return the route of one process."""
-        return beside.turns
+        return loop.turns
 
 
 def environment(model: Model) -> dict[str, str]:

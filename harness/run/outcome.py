@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from numbers import Real
 from operator import itemgetter
 from statistics import fmean
 from typing import Any, cast
@@ -23,7 +22,7 @@ from rich.console import RenderableType
 from .. import stats
 from ..cases import Answers, Case, Text
 from ..encoding import decode_answer, finite
-from ..errors import DataError, PluginError, RunFolderError
+from ..errors import PluginError, RunFolderError
 from ..folder.manifests import JudgeId, Manifest
 from ..folder.records import INVALID, OK, Record, RunFolder
 from ..folder.stored import ById, Cases, Chosen
@@ -37,9 +36,9 @@ from .doubts import doubts
 from .effects import Effect, Seen
 from .shares import Share
 from .tuning import among
+from .values import LEAVE_OUT, measures_of
 
 LEVEL = 0.99
-LEAVE_OUT = "leave it out with --metrics, or ask its author"
 UNPARSED = 0.02
 """The share of texts without a verdict from which on judged numbers are not to be trusted."""
 
@@ -556,11 +555,6 @@ class Run:
             yield {"cases": point.state, **_flat(point.estimates, self.regime.mode)}
 
 
-def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
-    """Return the measures of all metrics, in their order."""
-    return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
-
-
 def limits_of(measures: Mapping[str, Measure], *, change: bool = False) -> stats.Limits:
     """Return what each summary can come to, by its stored name such as ``post_NS``; or its change."""
     found = {}
@@ -665,18 +659,6 @@ def _flat(estimates: Mapping[str, Estimate], mode: str) -> dict[str, float]:
     return flat
 
 
-def values(
-    case: Case, answers: Answers, metrics: Mapping[str, Metric], status: str
-) -> dict[str, dict[str, float]]:
-    """Return what metrics say of a case, by their names; nothing of one without requests.
-
-    Raises `PluginError` that names a metric that fails, or gives what is no finite number; `DataError`
-    stays what it is: the metric misses a file.
-    """
-    found = metrics.items() if case.requests else ()
-    return {name: _measured(name, metric, case, answers, status) for name, metric in found}
-
-
 def _tables(
     name: str, metric: Metric, cases: Sequence[Case], columns: stats.Columns
 ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -684,28 +666,3 @@ def _tables(
     whose = named("metric", name, metric)
     with blamed(f"{whose} failed to make its tables", metric, LEAVE_OUT, passing=()):
         return metric.tables(cases, columns)
-
-
-def _measured(
-    name: str, metric: Metric, case: Case, answers: Answers, status: str
-) -> dict[str, float]:
-    before, after = answers
-    whose = named("metric", name, metric)
-    with blamed(f"{whose} failed on case {case.id}", metric, LEAVE_OUT, passing=(DataError,)):
-        ok = status == OK
-        found = metric.measure(case, before, after) if ok else metric.failed(case, before)
-        given = {str(key): value for key, value in found.items()}
-    for key, value in given.items():
-        if not (isinstance(value, Real | np.bool_) and _is_finite(value)):
-            raise PluginError(
-                f"{whose} gives case {case.id} a {key} of {value!r:.60}, which is no finite number",
-                LEAVE_OUT,
-            )
-    return {key: float(value) for key, value in given.items()}
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
-from ..cases import Answers
-from ..encoding import decode_answer
 from ..errors import PluginError
 from ..folder.manifests import Manifest
 from ..folder.records import INVALID, Record, RunFolder
@@ -19,7 +16,8 @@ from ..interfaces import Metric
 from ..registry.components import make_metrics
 from ..registry.plugins import Plugins
 from . import control
-from .outcome import Run, values
+from .outcome import Run
+from .values import answers, values
 
 
 def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Run:
@@ -66,9 +64,3 @@ def valued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
         else replace(r, values=values(run.by_id[r.case], answers(r), metrics, r.status))
         for r in run.everything
     ]
-
-
-def answers(record: Record) -> Answers:
-    """Return what a record stores of the answers; of a distribution, which is never stored, None."""
-    before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
-    return cast(Answers, (before, after))

@@ -1,8 +1,8 @@
 """Shards: which part of a plan one of several processes makes, without a word between them.
 
-A part is whole units, and a unit is whole chunks, so that a shard runs the batches of the whole run. It
-knows neither models nor folders; how a plan is chunked is the runner's matter, how shards become one
-run `edit_harness_plugins.commands.distributed.joining`'s.
+A part is whole units, and a unit is whole chunks, so that a shard runs the batches of the whole run. Work is
+counted in characters that a model reads, never timed, so that a plan is shared out alike everywhere. How
+shards become one run is the affair of `edit_harness_plugins.commands.distributed`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,21 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from ..cases import Case, Choose, Examined, Generate, Query
 from ..errors import UsageError
 from ..wording import counted
-from . import workload
 
 if TYPE_CHECKING:
     from .plan import Step
 
 Span = tuple[int, int]
 """First and last (exclusive) place in a plan's visits."""
+EDIT = 25
+"""What finding an edit counts, in passes over its request: a search has about as many steps."""
+TOKEN = 4
+"""Characters of a token, for texts that are yet to be generated."""
+EXAMINED = 20_000
+"""What a control with code of its own counts: some hundred short questions, as nobody has read them."""
 FORM = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
 
 
@@ -70,7 +76,7 @@ class Share:
             )
         sizes = [sum(len(step.measure) for step in unit) for unit in units]
         ends = accumulate([0, unusable, *sizes])
-        dealt = [0, *deal([sum(map(workload.of_step, unit)) for unit in units], self.of)]
+        dealt = [0, *deal([sum(map(work_of_step, unit)) for unit in units], self.of)]
         own = [s for s, to in zip(pairwise(ends), dealt, strict=True) if to == self.number - 1]
         return _merged([span for span in own if span[0] < span[1]])
 
@@ -113,3 +119,27 @@ def deal(works: Sequence[int], count: int) -> list[int]:
             loads[to[n]] += piece
             given.append(to[n])
     return given
+
+
+def work_of_edit(step: Step) -> int:
+    """Return what it takes to find the edit of a step."""
+    return EDIT * sum(len(r.text) + len(r.target_new) for r in step.requests)
+
+
+def work_of_answers(case: Case) -> int:
+    """Return what it takes to ask a case before and after the edit."""
+    if isinstance(case, Examined):
+        return EXAMINED
+    return 2 * sum(_read(probe.query) for probe in case.probes)
+
+
+def work_of_step(step: Step) -> int:
+    """Return what a whole step takes."""
+    return work_of_edit(step) + sum(map(work_of_answers, step.measure))
+
+
+def _read(query: Query) -> int:
+    if isinstance(query, Choose):
+        return sum(len(query.prompt) + len(candidate) for candidate in query.candidates)
+    generated = TOKEN * query.max_new_tokens if isinstance(query, Generate) else 0
+    return len(query.prompt) + generated

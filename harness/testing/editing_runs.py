@@ -14,7 +14,7 @@ from ..edits import Edit
 from ..folder.records import OK, Record
 from ..interfaces import Editor, Regime
 from ..model.model import Model
-from ..run import plan, runner
+from ..run import measure, plan
 from .editing import EditorSuite, Interrupted, forward_counter
 from .facts import FACTS, ODD, TOO_LONG, as_cases
 
@@ -82,7 +82,7 @@ def records_of(
     """Run a case of each request, one chunk for each case if they are edited one by one."""
     steps = plan.steps(as_cases(requests), regime)
     chunk = 1 if regime.mode == "single" else None
-    return list(runner.run(model, editor, steps, {}, chunk=chunk))
+    return list(measure.run(model, editor, steps, {}, size=chunk))
 
 
 def assert_ok(record: Record) -> None:

@@ -13,12 +13,12 @@ import torch
 
 from ..model.model import Model
 from ..registry import process
-from ..run import leaks
+from ..run import integrity
 
 
 def state_of(model: Model) -> dict[str, Any]:
     """Return everything that an editor could leave behind, comparable by ``==``."""
-    return {**leaks.read(model), **process.read()}
+    return {**integrity.read(model), **process.read()}
 
 
 def bits(tensor: torch.Tensor) -> bytes:

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import Executor
 from edit_harness.loading.loading import TF32
-from edit_harness.run.beside import Care
 from edit_harness.run.evaluation import Evaluation, Turns
+from edit_harness.run.loop import FailurePolicy
 from edit_harness.wording import counted
 
 from . import pool
@@ -68,7 +68,7 @@ class Hiring(Executor):
     def turns(self, loading: Mapping[str, Any]) -> Turns:
         """Return what makes the records of runs, whose workers load the model in this way."""
 
-        def hire(evaluations: Sequence[Evaluation], care: Care) -> Crew:
+        def hire(evaluations: Sequence[Evaluation], care: FailurePolicy) -> Crew:
             return self.crew(Order.of(evaluations, loading, care))
 
         return partial(pool.turns, hire)

@@ -20,9 +20,10 @@ from edit_harness.cases import Visit
 from edit_harness.errors import ResourceError
 from edit_harness.folder.manifests import as_json
 from edit_harness.folder.records import Record
-from edit_harness.run.asking import failed
-from edit_harness.run.beside import Care, Overlap, Rows, Turn, of_no_use
 from edit_harness.run.evaluation import Evaluation
+from edit_harness.run.loop import FailurePolicy, Turn, record_unusable
+from edit_harness.run.measure import failed
+from edit_harness.run.rows import Overlap, Rows
 from edit_harness.wording import counted
 
 from . import agreement, units
@@ -36,17 +37,17 @@ TWICE = 2
 """Workers that a unit may take down without a row before it is taken apart, or given up."""
 MANY = 3
 """So many cases that are given up end a run, and so many workers in a row that do not start."""
-Hiring = Callable[[Sequence[Evaluation], Care], Crew]
+Hiring = Callable[[Sequence[Evaluation], FailurePolicy], Crew]
 """Makes the crew that runs some evaluations, of which none is at work yet."""
 
 
-def turns(hiring: Hiring, rows: Mapping[Evaluation, Rows], care: Care) -> Generator[Turn]:
+def turns(hiring: Hiring, rows: Mapping[Evaluation, Rows], care: FailurePolicy) -> Generator[Turn]:
     """Yield the records that are still to be made, as they are written, from a crew's workers.
 
     Raises what a run in one process raises; `PluginError` and `DataError` if a worker has not what
     the driver has; `ResourceError` if workers do not start, or die of several cases.
     """
-    yield from of_no_use(rows)
+    yield from record_unusable(rows)
     if any(not set(each.visits) <= its.done for each, its in rows.items()):
         with closing(hiring(list(rows), care)) as crew:
             yield from Pool(crew, rows).turns()

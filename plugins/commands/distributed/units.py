@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from edit_harness.cases import Visit
-from edit_harness.run import runner, workload
+from edit_harness.run import plan, shares
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.plan import Step
 
@@ -65,7 +65,7 @@ def joined(parts: Sequence[Wanted]) -> Wanted:
 def chunks(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Chunk]:
     """Return the chunks of a plan that all evaluations share, with what is not done of each."""
     plans = [
-        [_part(str(key), each, group, done[each]) for group in runner.grouped(each.steps, size)]
+        [_part(str(key), each, group, done[each]) for group in plan.grouped(each.steps, size)]
         for key, each in enumerate(done)
     ]
     return [_beside(parts) for parts in zip(*plans, strict=True)]
@@ -94,7 +94,7 @@ def _work(step: Step, wanted: AbstractSet[Visit]) -> float:
     if step.fresh and not wanted:
         return 0.0
     asked = (case for case in step.measure if (case.id, step.state) in wanted)
-    return workload.of_edit(step) + sum(map(workload.of_answers, asked))
+    return shares.work_of_edit(step) + sum(map(shares.work_of_answers, asked))
 
 
 def units(plan: Sequence[Chunk], workers: int) -> Iterator[list[Chunk]]:

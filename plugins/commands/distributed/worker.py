@@ -28,10 +28,10 @@ from edit_harness.model.model import Model
 from edit_harness.registry import discovery
 from edit_harness.registry.blame import said
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import assembly, evaluation, runner
-from edit_harness.run.beside import Bench, Care
+from edit_harness.run import assembly, evaluation, plan
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import DeviceLostError
+from edit_harness.run.loop import FailurePolicy, Loop
 from edit_harness.run.spec import RunSpec, Selection
 
 from . import agreement
@@ -71,7 +71,9 @@ class Order:
     selfcheck: bool = False
 
     @classmethod
-    def of(cls, evaluations: Sequence[Evaluation], loading: Mapping[str, Any], care: Care) -> Order:
+    def of(
+        cls, evaluations: Sequence[Evaluation], loading: Mapping[str, Any], care: FailurePolicy
+    ) -> Order:
         """Return the order for evaluations of the driver's, which are of one model and task."""
         code = {id(p): (each, p) for each in evaluations for p in each.packages}
         return cls(
@@ -106,12 +108,12 @@ class Worker:
             self.evaluations = [
                 evaluation.assemble(self.plugins, model, benchmark, *run) for run in order.runs
             ]
-        care = Care(
+        care = FailurePolicy(
             case_timeout=order.case_timeout,
             reload=self._load if order.reload else None,
             selfcheck=order.selfcheck,
         )
-        self._bench = Bench(care)
+        self._bench = Loop(care)
 
     def _load(self) -> Model:
         ref, loading = self.order.spec.model, self.order.loading
@@ -127,7 +129,7 @@ class Worker:
         model = self.evaluations[0].model
         return {
             **surroundings(self.plugins, model.device),
-            "chunk": runner.chunk_of(model),
+            "chunk": plan.chunk_size(model),
             "environment": self.evaluations[0].environment,
             "identities": [as_json(each.identity) for each in self.evaluations],
         }
@@ -145,7 +147,7 @@ class Worker:
         }
         with _errors_told():
             try:
-                for each, record in self._bench.turns(trays):
+                for each, record in self._bench.run(trays):
                     rows = [(keys[each], record)] if record.status != LOST else []
                     yield rows, *_told(keys, trays)
             except HarnessError:

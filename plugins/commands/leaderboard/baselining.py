@@ -15,7 +15,7 @@ from edit_harness.model.tokens import TooLongError
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
 from edit_harness.run.assembly import Benchmark
-from edit_harness.run.before import Before
+from edit_harness.run.clean import CleanPass
 
 from ..run.console import err, out
 from ..run.flags import LoadingFlags
@@ -75,7 +75,7 @@ def header(model: Model, benchmark: Benchmark) -> dict[str, str]:
 
 def measured(model: Model, cases: Sequence[Case]) -> Iterator[Line]:
     """Yield the line of each case. Raises `DataError` if the model answers with NaN."""
-    before = Before(model)
+    before = CleanPass(model)
     rest = iter(cases)
     number = 0
     while chunk := list(islice(rest, TOGETHER)):
@@ -87,10 +87,10 @@ def measured(model: Model, cases: Sequence[Case]) -> Iterator[Line]:
             yield baselines.line(case, answers.get(case.id, ()))
 
 
-def _answers(before: Before, cases: Sequence[Case]) -> list[Sequence[Answer]]:
+def _answers(before: CleanPass, cases: Sequence[Case]) -> list[Sequence[Answer]]:
     """Return the answers of each case, none of one that is too long; asked together if they can be."""
     try:
-        found = [before.clean(case) for case in _asked(before, cases)]
+        found = [before.answers(case) for case in _asked(before, cases)]
     except TooLongError:
         found = [_alone(before, case) for case in cases]
     for case, answers in zip(cases, found, strict=True):
@@ -102,15 +102,15 @@ def _answers(before: Before, cases: Sequence[Case]) -> list[Sequence[Answer]]:
     return list(found)
 
 
-def _asked(before: Before, cases: Sequence[Case]) -> Sequence[Case]:
+def _asked(before: CleanPass, cases: Sequence[Case]) -> Sequence[Case]:
     """Ask cases together, so that each is found answered afterwards."""
     if cases:
         before.ask(cases, [])
     return cases
 
 
-def _alone(before: Before, case: Case) -> list[Answer]:
+def _alone(before: CleanPass, case: Case) -> list[Answer]:
     try:
-        return before.clean(case)
+        return before.answers(case)
     except TooLongError:
         return []

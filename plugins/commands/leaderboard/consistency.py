@@ -24,7 +24,7 @@ from edit_harness.encoding import decode_answer
 from edit_harness.errors import HarnessError
 from edit_harness.folder.records import INVALID, OK, Record
 from edit_harness.run import control
-from edit_harness.run.outcome import values
+from edit_harness.run.values import values
 
 from .baselines import line
 from .data import NO_BASELINE

@@ -21,10 +21,10 @@ from edit_harness.encoding import decode_answer
 from edit_harness.folder.records import INVALID, Record
 from edit_harness.registry.components import source_of
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import assembly, control, effects, runner
-from edit_harness.run.outcome import values
+from edit_harness.run import assembly, control, effects, measure
 from edit_harness.run.plan import Step
 from edit_harness.run.spec import ModelRef
+from edit_harness.run.values import values
 
 from . import baselines, rebuilding
 from .agreement import distance, graded_alike, reconciled, same_value, tolerance_of
@@ -140,7 +140,7 @@ def _again(
     comparison = Comparison(evidence, tally, judged=not isinstance(judge, Unchecked))
     wanted: set[str | Visit] = {*chosen, *more, *(visits[name] for name in besides)}
     steps = thinned(evidence.steps(controls), wanted, evidence.regime.mode)
-    for record in runner.run(model, editor.value, steps, {}, judge=judging):
+    for record in measure.run(model, editor.value, steps, {}, judge=judging):
         comparison.add(record)
     code = rebuilding.other_code(evidence, editor)
     return [*_said(tally), *lacking, *([code] if code else [])], tally

@@ -12,7 +12,8 @@ from edit_harness import stats
 from edit_harness.folder.records import INVALID
 from edit_harness.interfaces import Metric
 from edit_harness.registry.blame import blamed, named
-from edit_harness.run.outcome import LEAVE_OUT, Run
+from edit_harness.run.outcome import Run
+from edit_harness.run.values import LEAVE_OUT
 
 GROUPS = range(2, 61)
 """How many values a tag has that cases are worth being grouped by."""

@@ -22,8 +22,9 @@ from edit_harness.registry import fields
 from edit_harness.registry.components import Named, described, make_judge, make_metrics
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.judging import check_kinds, judged_apart
-from edit_harness.run.outcome import Run, values
-from edit_harness.run.rereading import answers, own_metrics, valued
+from edit_harness.run.outcome import Run
+from edit_harness.run.rereading import own_metrics, valued
+from edit_harness.run.values import answers, values
 
 from ..run import console
 from . import vouching

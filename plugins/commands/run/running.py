@@ -24,10 +24,10 @@ from edit_harness.registry.components import make_executor
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly, evaluation
 from edit_harness.run.assembly import Benchmark
-from edit_harness.run.beside import Care
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import RETRIED
+from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.outcome import Run
 from edit_harness.run.shares import Share
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
@@ -60,9 +60,9 @@ class Todo:
         """Whether what fails leaves others to be run."""
         return len(self.runs) > 1
 
-    def care(self, load: Callable[[], Model]) -> Care:
+    def care(self, load: Callable[[], Model]) -> FailurePolicy:
         """Return what is done about what goes wrong; ``load`` loads the model anew."""
-        return Care(
+        return FailurePolicy(
             stop=self.options.on_error == "stop",
             retry=self.options.retry_failed,
             case_timeout=self.options.case_timeout,
@@ -238,13 +238,13 @@ def rehearse(assembled: Evaluation) -> None:
 
 def timed(assembled: Evaluation) -> tuple[float, float]:
     """Return the seconds that an edit takes, and asking a case before and after, by running a few."""
-    from edit_harness.run import plan, runner
+    from edit_harness.run import measure, plan
 
     some = [case for case in assembled.cases if not case.problem][:TIMED]
     single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
     made: list[Record] = []
     for _ in range(2):  # the first time a model is tried out
-        made = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
+        made = list(measure.run(assembled.model, assembled.editor.value, single, assembled.metrics))
     edit, ask = (fmean([r.seconds[part] for r in made] or [0.0]) for part in ("edit", "evaluate"))
     return edit, ask
 

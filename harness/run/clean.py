@@ -1,4 +1,4 @@
-"""What the unedited model answers to a chunk of cases: asked once for all editors of a run.
+"""The clean pass: what the unedited model answers to a chunk of cases, asked once for all editors of a run.
 
 Texts are also kept on disk, under the digest of the weights and all else that a bit of them depends
 on, and whole chunks at a time, so that what is read back is what would be computed. The rest is not:
@@ -26,30 +26,30 @@ from ..model.base import Base
 from ..model.digests import of_config
 from ..model.model import Model
 from . import examining
-from .witness import Witness
+from .integrity import ModelGuard
 
 Place = tuple[str, int]
 """A case's id and the number of one of its probes."""
 
 
-class Before:
+class CleanPass:
     """The answers and the clean pass of the chunk at work; ``folder`` is the cache on disk."""
 
     def __init__(self, model: Model, folder: Path | None = None) -> None:
         self.model = model
-        self.witness = Witness(model)
+        self.guard = ModelGuard(model)
         hooked = any(module._forward_hooks for module in model.module.modules())
         # A hook of the user's own is in no digest.
         self.folder = folder / model.digest if folder and not hooked else None
         self.base = Base(model)
         self._chunk: int | None = None
-        self._answers: dict[Place, Answer] = {}
+        self._known: dict[Place, Answer] = {}
         self._unexamined: dict[str, Graded] = {}
 
     def turn_to(self, chunk: int) -> None:
         """Begin with a chunk, and forget the one before."""
         if chunk != self._chunk:
-            self._chunk, self._answers, self.base = chunk, {}, Base(self.model)
+            self._chunk, self._known, self.base = chunk, {}, Base(self.model)
 
     def ask(
         self, cases: Sequence[Case], edited: Sequence[tuple[Case, Edit]]
@@ -63,18 +63,18 @@ class Before:
         if examined:
             return [self._examined(case, edit) for case, edit in examined]
         self._recall(cases)
-        missing = [place for place in _places(cases) if place not in self._answers]
+        missing = [place for place in _places(cases) if place not in self._known]
         queries = {(case.id, i): p.query for case in cases for i, p in enumerate(case.probes)}
         questions = [(UNEDITED, queries[place]) for place in missing]
         questions += [(edit, probe.query) for case, edit in edited for probe in case.probes]
         answers = self.model.answer(questions, self.base)
         if missing:
-            self._answers |= dict(zip(missing, answers, strict=False))
+            self._known |= dict(zip(missing, answers, strict=False))
             self._store(cases)
         after = iter(answers[len(missing) :])
         return [(self._of(case), [next(after) for _ in case.probes]) for case, _ in edited]
 
-    def clean(self, case: Case) -> list[Answer]:
+    def answers(self, case: Case) -> list[Answer]:
         """Return what a case's probes answer before any edit. Raises what `Model.answer` raises."""
         if isinstance(case, Examined):
             return self._examined(case, UNEDITED)[0]
@@ -90,23 +90,23 @@ class Before:
         return [before], [before if same else examining.examine(self.model, edit, case)]
 
     def _of(self, case: Case) -> list[Answer]:
-        return [self._answers[case.id, i] for i in range(len(case.probes))]
+        return [self._known[case.id, i] for i in range(len(case.probes))]
 
     def _recall(self, cases: Sequence[Case]) -> None:
         """Read the texts from disk that are not in memory."""
         places = list(_asked(cases))
         path = self._path(cases)
-        if path is None or all(place in self._answers for place in places):
+        if path is None or all(place in self._known for place in places):
             return
         for place, answer in zip(places, _read(path), strict=False):
             if answer is not None:
-                self._answers.setdefault(place, answer)
+                self._known.setdefault(place, answer)
 
     def _store(self, cases: Sequence[Case]) -> None:
         path = self._path(cases)
-        if path is None or not all(map(is_finite, self._answers.values())):
+        if path is None or not all(map(is_finite, self._known.values())):
             return
-        kept = [encode_answer(self._answers[place]) for place in _asked(cases)]
+        kept = [encode_answer(self._known[place]) for place in _asked(cases)]
         # A run does not fail for want of a cache.
         with contextlib.suppress(OSError), replacing(path) as partial:
             partial.write_text(dumps({"answers": kept, "digest": _digest(kept)}), encoding="ascii")

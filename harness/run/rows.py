@@ -1,0 +1,151 @@
+"""The rows of one run as they are written: those of before, those of now, and what they are made with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from ..cases import Visit
+from ..errors import RunFolderError
+from ..folder import manifests
+from ..folder.manifests import Asked, Segment
+from ..folder.records import OK, Record, RunFolder
+from ..wording import counted
+from . import trial
+from .control import is_control
+
+if TYPE_CHECKING:
+    from ..folder.records import Writer
+    from .evaluation import Evaluation
+
+ASKED_AGAIN, SAME = 5, 1e-4
+"""Finished cases that are asked again with other software, and nats by which they may differ."""
+
+
+@dataclass
+class Rows:
+    """The rows of one run: those of before, and those that are written now."""
+
+    folder: RunFolder
+    write: Writer
+    known: dict[Visit, Record]
+    again: AbstractSet[Visit] = frozenset()
+    """Those that are there and tried once more."""
+    others: AbstractSet[Visit] = frozenset()
+    """Those of the plan that are made elsewhere: other shards have them, or other workers."""
+    suspects: AbstractSet[Visit] = frozenset()
+    """Those of a chunk that leaked, of which nobody knows yet which it was."""
+    _told: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._first = self.write.seq
+
+    @property
+    def done(self) -> set[Visit]:
+        """The visits that need nothing more here."""
+        return (self.known.keys() - self.again) | self.others
+
+    def add(self, record: Record) -> Record:
+        """Write a record, and return it as it was written: with the number of its try."""
+        before = self.known.get(record.visit)
+        record = replace(record, attempt=before.attempt + 1) if before else record
+        self.write(record)
+        self.known[record.visit] = record
+        self.again = self.again - {record.visit}
+        self.suspects = self.suspects - {record.visit}
+        return record
+
+    def withdraw(self, why: str) -> bool:
+        """Let no row count that this process wrote, and tell whether there is any."""
+        written = self.write.seq > self._first
+        self.write.withdraw(self._first, why)
+        self.known = {record.visit: record for record in self.folder.records()}
+        return written
+
+    def begin(self, evaluation: Evaluation, environment: Mapping[str, str]) -> Overlap | None:
+        """Note what rows are made with from now on.
+
+        Where that is not what the last ones were made with, and their numbers may depend on it, return
+        finished cases to ask again before any row is written: then `Overlap.end` notes it.
+        """
+        if set(evaluation.visits) <= self.done:
+            return None
+        known = self.folder.planned().segments
+        segments = manifests.extended(known, self._first, environment)
+        if self._first and segments[-1].first == self._first:
+            before = segments[-2].environment
+            if changed := manifests.software(before, environment):
+                return Overlap(self, evaluation, changed, segments)
+        self.made_with(segments)
+        return None
+
+    def made_with(self, segments: Sequence[Segment]) -> None:
+        """Write down what all rows are made with."""
+        self.folder.write_manifest(structs.replace(self.folder.planned(), segments=segments))
+
+    def tell(self, line: str) -> None:
+        """Note something about the run, once."""
+        if line not in self._told:
+            self._told.add(line)
+            self.folder.notes.append(line)
+            self.event("note", text=line)
+
+    def event(self, kind: str, **details: Any) -> None:
+        """Note in the folder that something happened."""
+        self.folder.event(kind, **details)
+
+
+@dataclass(eq=False)
+class Overlap:
+    """Finished cases that are asked again with other software: they are compared, and not written."""
+
+    rows: Rows
+    evaluation: Evaluation
+    changed: Sequence[str]
+    """In what the software differs."""
+    segments: Sequence[Segment]
+    """What all rows are made with from then on."""
+    suspects: AbstractSet[Visit] = frozenset()
+    apart: float = 0.0
+    """By how many nats the answers differ at most."""
+
+    def __post_init__(self) -> None:
+        finished = (
+            visit
+            for visit in self.evaluation.visits
+            if (record := self.rows.known.get(visit)) and record.status == OK
+        )
+        cases = (visit for visit in finished if not is_control(visit[0]))
+        self.wanted = set(islice(cases, ASKED_AGAIN))
+        self.count = len(self.wanted)
+        self.tell, self.event = self.rows.tell, self.rows.event
+
+    @property
+    def done(self) -> AbstractSet[Visit]:
+        """The visits that are not asked again, or were."""
+        return set(self.evaluation.visits) - self.wanted
+
+    def add(self, record: Record) -> Record:
+        """Compare a record with the one that is known, and return that."""
+        known = self.rows.known[record.visit]
+        self.apart = max(self.apart, trial.apart(known, record))
+        self.wanted.discard(record.visit)
+        return known
+
+    def end(self) -> None:
+        """Note what the next rows are made with. Raises `RunFolderError` if the answers are others."""
+        if not self.apart <= SAME:
+            raise RunFolderError(
+                f"{self.rows.folder.path} would go on with {'; '.join(self.changed)}: "
+                f"{counted(self.count, 'finished case')} asked again differ by up to "
+                f"{self.apart:.2g} nats, and {SAME:g} are allowed",
+                "go on with what it was made with, or run it anew: --new",
+            )
+        *earlier, now = self.segments
+        asked = Asked(cases=self.count, apart=self.apart)
+        self.rows.made_with([*earlier, structs.replace(now, asked=asked)])
