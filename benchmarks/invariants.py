@@ -21,7 +21,7 @@ import torch
 from edit_harness.folder import accounts
 from edit_harness.registry import process
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import assembly, evaluation, measure, trial
+from edit_harness.run import assembly, evaluation, loop, measure, trial
 from edit_harness.run.clean import CleanPass
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.integrity import ModelGuard
@@ -79,7 +79,7 @@ def assembled(cases: int, editor: str) -> Evaluation:
 def run(made: Evaluation) -> None:
     """Run all into a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        made.run(made.open(Path(folder)))
+        loop.run_all({made: made.open(Path(folder))})
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ from safetensors import SafetensorError
 from .cases import Request
 from .edits import Edit
 from .errors import PluginError, ResourceError, UsageError
+from .folder.records import Record
 from .interfaces import Editor, Regime, Task
 from .model.model import Model
 from .registry.components import make_executor
 from .registry.plugins import Plugins
 from .run.assembly import load, make_benchmark, make_editor
-from .run.evaluation import Advance, assemble
+from .run.evaluation import assemble
+from .run.loop import run_all
 from .run.outcome import Run
 from .run.shares import Share
 from .run.spec import ModelRef, RunSpec, Selection
@@ -37,7 +39,7 @@ def evaluate(
     shard: str = "",
     output: str | Path = "results",
     new: bool = False,
-    advance: Advance = lambda record: None,
+    advance: Callable[[Record], object] = lambda record: None,
     executor: str = "local",
     executor_args: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -86,7 +88,8 @@ def evaluate(
         if not running.elsewhere:  # workers try it themselves
             evaluation.check_controls()
         folder = evaluation.open(Path(output), new=new)
-        return evaluation.run(folder, advance, running.turns(carried))
+        turns = running.turns(carried)
+        return run_all({evaluation: folder}, lambda _, record: advance(record), turns=turns)[0]
 
 
 def _specified(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .edits import Edit
     from .model.model import Model
-    from .run.evaluation import Turns
+    from .run.loop import Turns
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from edit_harness.errors import CaseError, ResourceError, RunFolderError
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.model.tokens import TooLongError
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import evaluation, measure, plan
+from edit_harness.run import evaluation, loop, measure, plan
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.remarks import remarks
@@ -75,7 +75,7 @@ def assembled(tmp_path, monkeypatch):
 
 
 def run(made, folder, **care):
-    return evaluation.run_beside({made: folder}, lambda e, record: None, FailurePolicy(**care))[0]
+    return loop.run_all({made: folder}, lambda e, record: None, FailurePolicy(**care))[0]
 
 
 def rows(folder):
@@ -333,7 +333,7 @@ def interrupted(assembled, monkeypatch, tmp_path):
         with monkeypatch.context() as patch:
             patch.setattr(evaluation.Evaluation, "environment", {**now, "torch": "1.0"})
             with pytest.raises(KeyboardInterrupt):
-                evaluation.run_beside({made: folder}, advance)
+                loop.run_all({made: folder}, advance)
         again, _, editor = assembled(regime=regime)
         return again, again.open(tmp_path / "interrupted"), editor, len(folder.records())
 

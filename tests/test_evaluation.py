@@ -19,6 +19,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.evaluation import assemble
+from edit_harness.run.loop import run_all
 from edit_harness.run.outcome import LEVEL, Run, limits_of
 from edit_harness.run.remarks import remarks
 from edit_harness.run.spec import RunSpec, Selection
@@ -422,7 +423,7 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
         made = assemble(
             plugins, model, benchmark, RunSpec("none", "counterfact"), Selection(**chosen)
         )
-        return made.run(made.open(tmp_path / "results"))
+        return run_all({made: made.open(tmp_path / "results")})[0]
 
     ids = [case.id for case in benchmark.cases]
     assert run(samples=[ids[3], ids[1]]).planned == [ids[1], ids[3]]

@@ -24,7 +24,7 @@ from edit_harness.errors import (
 from edit_harness.folder.manifests import as_json
 from edit_harness.interfaces import ModelSource, Regime
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import evaluation, plan, trial
+from edit_harness.run import evaluation, loop, plan, trial
 from edit_harness.run.assembly import load, make_benchmark
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import ModelRef, RunSpec
@@ -83,8 +83,8 @@ class Bench:
         ]
         made = [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]
         self.last = folders = {each: each.open(self.output / where) for each in made}
-        turns = (Hired(self, crew) if crew else evaluation.Local()).turns({"device": "cpu"})
-        evaluation.run_beside(folders, lambda e, r: None, FailurePolicy(**care), turns)
+        turns = (Hired(self, crew) if crew else loop.Local()).turns({"device": "cpu"})
+        loop.run_all(folders, lambda e, r: None, FailurePolicy(**care), turns)
         return list(folders.values())
 
 

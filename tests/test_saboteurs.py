@@ -14,7 +14,7 @@ from edit_harness.encoding import decode_answer
 from edit_harness.errors import LeakError
 from edit_harness.interfaces import ModelSource, Task
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import evaluation, plan
+from edit_harness.run import evaluation, loop, plan
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import RunSpec
@@ -60,7 +60,7 @@ def assembled(tmp_path):
 
 
 def run(folders, care=None, advance=lambda e, record: None):
-    return evaluation.run_beside(folders, advance, care or FailurePolicy())
+    return loop.run_all(folders, advance, care or FailurePolicy())
 
 
 def statuses(folder):
@@ -80,7 +80,7 @@ def clean(tmp_path_factory):
     folder = made.open(tmp_path_factory.mktemp("clean"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "CHUNKS", ((10**9, SIZE),))
-        made.run(folder)
+        loop.run_all({made: folder})
     return answers(folder)
 
 

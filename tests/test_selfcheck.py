@@ -11,7 +11,7 @@ from edit_harness.edits import Edit
 from edit_harness.errors import PluginError
 from edit_harness.interfaces import ModelSource
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import evaluation, trial
+from edit_harness.run import evaluation, loop, trial
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import RunSpec
@@ -71,7 +71,7 @@ def test_what_depends_on_the_order_ends_the_run_before_it_begins(tmp_path):
     with pytest.raises(
         PluginError, match=r"editor ordered: cases differ by .* order is turned"
     ) as caught:
-        evaluation.run_beside({made: folder}, lambda e, r: None, FailurePolicy(selfcheck=True))
+        loop.run_all({made: folder}, lambda e, r: None, FailurePolicy(selfcheck=True))
     assert caught.value.code == 3
     assert folder.records() == []
 
@@ -79,7 +79,7 @@ def test_what_depends_on_the_order_ends_the_run_before_it_begins(tmp_path):
 def test_what_is_tried_leaves_no_row(tmp_path):
     made = assembled(Honest())
     folder = made.open(tmp_path)
-    (run,) = evaluation.run_beside({made: folder}, lambda e, r: None, FailurePolicy(selfcheck=True))
+    (run,) = loop.run_all({made: folder}, lambda e, r: None, FailurePolicy(selfcheck=True))
     assert [r.case for r in folder.records()] == list(NAMES)
     assert run.failures == []
     assert torch.is_grad_enabled()

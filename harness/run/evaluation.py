@@ -1,14 +1,9 @@
-"""Put a run together: plugins, model, plan, run folder, estimates.
-
-The command line and the Python interface (`edit_harness.api`) both come through here.
-"""
+"""A spec made real: everything that a run needs, found and checked before its first edit."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -16,56 +11,38 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from msgspec import UNSET, structs
 
-from ..cases import Answer, Case, Examined, Visit
-from ..encoding import decode_answer
-from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError
-from ..folder import accounts, records
+from ..cases import Case, Examined, Visit
+from ..errors import LeakError, UsageError
+from ..folder import records
 from ..folder.manifests import (
     ControlId,
     EditorId,
     Identity,
     JudgeId,
-    Manifest,
     ModelId,
-    ModelInfo,
     Preview,
-    ShardInfo,
     TaskId,
-    TaskInfo,
-    Tuning,
     as_json,
     decoded,
 )
-from ..folder.records import OK, Record, RunFolder
-from ..interfaces import Executor, Measure, Metric, Regime, whole
+from ..folder.records import RunFolder
+from ..interfaces import Measure, Metric, Regime, whole
 from ..model import digests
 from ..model.model import Model
 from ..registry.components import Named, described, make_judge, make_metrics, provenance
 from ..registry.fields import settings
 from ..registry.packages import Package
 from ..registry.plugins import Plugins
-from ..wording import counted
-from . import control, examining, judging, loop, plan, shares, trial
+from . import control, examining, judging, plan, shares, trial
 from .assembly import Benchmark, make_editor
 from .controls import SAMPLE, make_controls
+from .failures import RETRIED
 from .integrity import ModelGuard
-from .loop import FailurePolicy, Turn
-from .outcome import Run
 from .plan import Step
-from .rows import Rows
 from .shares import Share, Span
 from .spec import ALL, RunSpec, Selection
-from .tuning import among, tuning
 from .values import measures_of
-
-Advance = Callable[[Record], None]
-NO_POLICY = FailurePolicy()
-SHOWN = 3
-"""Conflicts that are named."""
-Turns = Callable[[Mapping["Evaluation", Rows], FailurePolicy], Generator[Turn, None, None]]
-"""Makes the records that are missing, and yields them as they are written."""
 
 
 @dataclass(eq=False)
@@ -258,8 +235,31 @@ class Evaluation:
     def lacks_nothing(self, folder: RunFolder, *, retry: bool) -> bool:
         """Tell whether a folder has all rows, and none to be tried again if that is wished."""
         known = folder.visits()
-        again = loop.retried(self, known) if retry else ()
+        again = self.retried(known) if retry else ()
         return known.keys() >= set(self.visits) and not again
+
+    def retried(self, known: Mapping[Visit, str]) -> set[Visit]:
+        """Return the visits whose status is worth another try, with all that share their edits."""
+        failures = {visit for visit in self.visits if known.get(visit) in RETRIED}
+        names = {name for name, _ in failures}
+        states = {s.state for s in self.steps for case in s.edit if case.id in names}
+        if self.regime.mode == "single" or not states:
+            return failures
+        visits = {visit for step in self.steps for visit in step.visits}
+        if self.regime.mode == "batch":
+            return failures | {visit for visit in visits if visit[1] in states}
+        return failures | {visit for visit in visits if visit[1] >= min(states)}
+
+    def steps_of(self, visits: Collection[Visit]) -> list[Step]:
+        """Return the steps that some visits belong to, and those that these go on from."""
+        found: list[Step] = []
+        behind: list[Step] = []
+        for step in self.steps:
+            behind = [step] if step.fresh else [*behind, step]
+            if not set(visits).isdisjoint(step.visits):
+                found += behind
+                behind = []
+        return found
 
     def turn_to(self, model: Model) -> None:
         """Go on with another copy of the same model."""
@@ -285,7 +285,7 @@ class Evaluation:
         return measures_of(self.metrics)
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
-        """Make the run's folder, or find it again; it is written into once it is held: `settle`."""
+        """Make the run's folder, or find it again; `edit_harness.run.rows.settle` writes into it."""
         name = records.folder_name(
             self.label,
             self.task.name,
@@ -296,217 +296,6 @@ class Evaluation:
         )
         path = self.model.source.path
         return RunFolder.open(output, name, self.identity, new=new, model=path)
-
-    def settle(self, folder: RunFolder, known: AbstractSet[str] = frozenset()) -> None:
-        """Write down what the rows are of, in a folder that is held; ``known`` cases have rows.
-
-        A folder loses no case.
-        """
-        before, own = folder.manifest(), self.own_cases
-        cases = self._among({*(before.cases if before else ()), *known})
-        if not folder.has_cases([case.id for case in cases]):
-            folder.write_cases(cases)
-        preset, tuned = self._tuning(before, cases)
-        judging = settings(self.judge.value) if self.judge else None
-        folder.write_manifest(
-            Manifest(
-                identity=self.identity,
-                cases=[case.id for case in cases],
-                judged_by=before.judged_by if before else None,
-                judge_settings=before.judge_settings if before and judging is None else judging,
-                label=self.label,
-                metrics=list(self.metrics),
-                # One that this command leaves out is of an edit of its own, or of no use.
-                visits=len(self.visits) + len(cases) - len(own),
-                preset=preset,
-                tuned=tuned,
-                found=dict(self.editor.value.found),
-                preview=self.preview,
-                model=ModelInfo(
-                    name=self.model.name,
-                    path=self.model.source.path,
-                    revision=self.model.revision,
-                    note=self.model.source.note,
-                    parameters=self.model.size,
-                    let_in=self.model.let_in,
-                ),
-                task=TaskInfo(
-                    origin=self.task.value.origin,
-                    notes=list(getattr(self.task.value, "notes", ())),
-                    conflicts=self._conflicts,
-                    trimmed=sum(len(case.trimmed) for case in cases),
-                ),
-                distributions=[package.identity for package in self.packages],
-                segments=before.segments if before else (),
-                shard=self._part(self.share, before) if self.share else UNSET,
-            )
-        )
-
-    @property
-    def _conflicts(self) -> str:
-        """Say which cases write to one subject and relation what is not the same, if any."""
-        planned = [case for case in self.cases if not case.problem]
-        found = self.dropped or plan.conflicting(planned, self.regime)
-        pairs = [f"{name} against {other}" for name, other in found.items()]
-        more = f" and {len(pairs) - SHOWN:,} more" if len(pairs) > SHOWN else ""
-        what = f"{counted(len(pairs), 'case')} in conflict with an earlier one of the same subject and relation"
-        how = "left out" if self.dropped else "kept (--edit-conflicts drop leaves them out)"
-        return f"{what}, {how}: {', '.join(pairs[:SHOWN])}{more}" if pairs else ""
-
-    def _among(self, known: AbstractSet[str]) -> list[Case]:
-        """Return the cases of this run and those that its folder knows, in the task's order.
-
-        Where edits share a model, the order is part of what the run is.
-        """
-        own = self.own_cases
-        first = own if self.identity.together else []
-        names = {*known, *(case.id for case in own)}.difference(case.id for case in first)
-        return [*first, *(case for case in self.all_cases or self.cases if case.id in names)]
-
-    def _tuning(self, before: Manifest | None, cases: Sequence[Case]) -> tuple[str, Tuning | None]:
-        """Return where fields come from, with which of all cases of the run they were chosen by."""
-        known = list({case.id: case for case in (*self.cases, *cases)}.values())
-        if tuned := self.spec.tuned:
-            tuned = structs.replace(tuned, tested=len(among(tuned.marks, known)))
-        return tuning(self.preset, tuned, before, lambda: known)
-
-    def _part(self, share: Share, before: Manifest | None) -> ShardInfo:
-        """Return what tells a shard's place in the plan, or in a larger one that it was made for.
-
-        See `edit_harness_plugins.commands.distributed.joining`.
-        """
-        known = before.shard if before else None
-        if known and {*known.cases} > {case.id for case in self.cases}:
-            return known
-        return ShardInfo(
-            number=share.number,
-            of=share.of,
-            cases=[case.id for case in self.cases],
-            cases_digest=records.cases_digest(self.cases),
-            planned=len(self.planned),
-            spans=self.spans,
-            visits=self.visits,
-        )
-
-    def run(
-        self,
-        folder: RunFolder,
-        advance: Advance = lambda record: None,
-        turns: Turns = loop.turns,
-    ) -> Run:
-        """Run what the folder lacks, and return the whole; ``turns`` is as in `run_beside`."""
-        (run,) = run_beside(
-            {self: folder}, lambda evaluation, record: advance(record), NO_POLICY, turns
-        )
-        return run
-
-
-def run_beside(
-    folders: Mapping[Evaluation, RunFolder],
-    advance: Callable[[Evaluation, Record], None],
-    policy: FailurePolicy = NO_POLICY,
-    turns: Turns = loop.turns,
-) -> list[Run]:
-    """Run what the folders lack, chunk by chunk, one editor after the other on each.
-
-    The evaluations are of the same cases of the same model, whose clean passes they share. ``turns``
-    makes the records, here or elsewhere: see `edit_harness_plugins.commands.distributed`.
-    """
-    with ExitStack() as stack:
-        rows = {}
-        for evaluation, folder in folders.items():
-            write = stack.enter_context(folder.writing())  # nothing that was read before holds
-            known = {record.visit: record for record in folder.records()}
-            evaluation.settle(folder, {name for name, _ in known})
-            statuses = {visit: record.status for visit, record in known.items()}
-            again = loop.retried(evaluation, statuses) if policy.retry else set()
-            rows[evaluation] = Rows(folder, write, known, again, evaluation.others)
-        for evaluation, its in rows.items():
-            for visit in evaluation.visits:
-                if visit in its.known and visit not in its.again:
-                    advance(evaluation, its.known[visit])
-        try:
-            _go_on(rows, advance, policy, turns)
-            _compare_before(rows)
-        except BaseException:
-            with suppress(HarnessError):  # what is told is why it ended
-                _summed(rows)
-            raise
-        for evaluation, its in rows.items():
-            accounts.check(evaluation.visits, its.folder, its.known)
-        runs = _summed(rows)
-        for evaluation, run in zip(rows, runs, strict=True):
-            for said in evaluation.plugins.call("edit_harness_run_finished", run=run):
-                lines = said if isinstance(said, list | tuple) else [said]
-                run.folder.notes += map(str, lines)
-        return runs
-
-
-def _go_on(
-    rows: Mapping[Evaluation, Rows],
-    advance: Callable[[Evaluation, Record], None],
-    policy: FailurePolicy,
-    turns: Turns,
-) -> None:
-    """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
-    # Closed when something ends it, so that an editor at work ends now, and not some time later.
-    with closing(turns(rows, policy)) as fresh:
-        for evaluation, record in fresh:
-            advance(evaluation, record)
-            if policy.stop and record.status != OK and record.case != control.ID:
-                raise CaseError(
-                    f"case {record.case} failed ({record.status}): {record.message}",
-                    "go on with the same command and --on-error skip",
-                )
-
-
-def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:
-    """Raise `RunFolderError` if the unedited model did not answer as is published of it.
-
-    Then no row that was written now counts any more: another model was at work.
-    """
-    found = [
-        f"{its.folder.path}: {how}" + "; the new rows were withdrawn" * its.withdraw(how)
-        for evaluation, its in rows.items()
-        if (how := _mismatch(evaluation, its))
-    ]
-    if found:
-        raise RunFolderError(
-            found[0],
-            "another model, prompt or device setting is at work: try --batch-size 1 and --device cpu",
-        )
-
-
-def _mismatch(evaluation: Evaluation, its: Rows) -> str:
-    """Say how the answers before the edits of the planned cases are not what plugins know of them."""
-    planned = {case.id: case for case in evaluation.cases}
-
-    def answered() -> Iterator[tuple[Case, list[Answer | None]]]:
-        for (name, _), record in its.known.items():
-            if name in planned:
-                yield planned[name], [decode_answer(answer) for answer in record.before]
-
-    found = evaluation.plugins.call(
-        "edit_harness_check_answers",
-        source=evaluation.model.source,
-        identity=evaluation.identity,
-        answered=answered,
-    )
-    return "; ".join(str(objection) for objection in found if objection)
-
-
-def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
-    """Return the runs, as far as they have come, and write down the results of all that they have."""
-    runs = []
-    for evaluation, its in rows.items():
-        manifest, own = its.folder.planned(), [case.id for case in evaluation.own_cases]
-        there = [its.known[visit] for visit in evaluation.visits if visit in its.known]
-        left_out = set(manifest.cases).difference(own)
-        more = [record for record in its.known.values() if record.case in left_out]
-        whole = Run(its.folder, evaluation.metrics, manifest, [*there, *more])
-        its.folder.write_results(whole.results())
-        runs.append(whole.of(own, there, len(evaluation.visits)) if left_out else whole)
-    return runs
 
 
 def assemble(
@@ -591,14 +380,6 @@ def _judge(
     made = make_judge(plugins.find("judge", name), settings, seed)
     judging.check_kinds(made.value, made.name, cases)
     return made
-
-
-class Local(Executor):
-    """Runs the cases in this process."""
-
-    def turns(self, loading: Mapping[str, Any]) -> Turns:
-        """Return the route of one process."""
-        return loop.turns
 
 
 def environment(model: Model) -> dict[str, str]:

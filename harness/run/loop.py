@@ -6,29 +6,34 @@ it was is to blame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..allowance import Allowance
-from ..cases import Case, Visit
-from ..errors import LeakError
+from ..cases import Answer, Case, Visit
+from ..encoding import decode_answer
+from ..errors import CaseError, HarnessError, LeakError, RunFolderError
 from ..files import cache_folder
-from ..folder.records import Record
+from ..folder import accounts
+from ..folder.records import OK, Record, RunFolder
+from ..interfaces import Executor
 from ..model.model import Model
 from ..wording import counted
 from . import trial
 from .clean import CleanPass
+from .control import ID as CONTROL
 from .control import is_control
-from .failures import RETRIED
 from .measure import Work, failed
+from .outcome import Run
 from .plan import Step, chunk_size, chunks
+from .rows import Rows, settle
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
-    from .rows import Rows
 
 Turn = tuple["Evaluation", Record]
 
@@ -80,6 +85,19 @@ def turns(rows: Mapping[Evaluation, Rows], policy: FailurePolicy) -> Generator[T
     for overlap in overlaps.values():
         overlap.end()
     return Loop(policy).run(rows)
+
+
+Turns = Callable[[Mapping["Evaluation", Rows], FailurePolicy], Generator[Turn, None, None]]
+"""Makes the records that are missing, and yields them as they are written."""
+NO_POLICY = FailurePolicy()
+
+
+class Local(Executor):
+    """Runs the cases in this process."""
+
+    def turns(self, loading: Mapping[str, Any]) -> Turns:
+        """Return the route of one process."""
+        return turns
 
 
 class Loop:
@@ -136,7 +154,7 @@ class Loop:
         for evaluation, its in sinks.items():
             if its.suspects:  # each in a chunk of its own, so that the guilty one shows
                 yield from self._carried_out(
-                    clean, {evaluation: its}, steps_of(evaluation, its.suspects), size=1
+                    clean, {evaluation: its}, evaluation.steps_of(its.suspects), size=1
                 )
                 clean.turn_to(-1)  # these chunks were none that others share
         yield from self._carried_out(clean, sinks)
@@ -189,7 +207,7 @@ class Loop:
             return
         culprit, its = self._at_work, sinks[self._at_work]
         its.event("leak", what=leak.what, cases=len(leak.visits))
-        steps = steps_of(culprit, leak.visits)
+        steps = culprit.steps_of(leak.visits)
         if self.policy.reload and len(steps) > 1 and all(step.fresh for step in steps):
             its.suspects = set(leak.visits)
             its.tell(
@@ -231,27 +249,109 @@ def _first_case(sinks: Mapping[Evaluation, RowSink]) -> Case | None:
     return next(todo, None)
 
 
-def steps_of(evaluation: Evaluation, visits: Collection[Visit]) -> list[Step]:
-    """Return the steps of the plan that some visits belong to, and those that these go on from."""
-    found: list[Step] = []
-    behind: list[Step] = []
-    for step in evaluation.steps:
-        behind = [step] if step.fresh else [*behind, step]
-        if not set(visits).isdisjoint(step.visits):
-            found += behind
-            behind = []
-    return found
+def run_all(
+    folders: Mapping[Evaluation, RunFolder],
+    advance: Callable[[Evaluation, Record], object] = lambda evaluation, record: None,
+    policy: FailurePolicy = NO_POLICY,
+    turns: Turns = turns,
+) -> list[Run]:
+    """Run what the folders lack, chunk by chunk, one editor after the other on each.
+
+    The evaluations are of the same cases of the same model, whose clean passes they share. ``turns``
+    makes the records, here or elsewhere: see `edit_harness_plugins.commands.distributed`.
+    """
+    with ExitStack() as stack:
+        rows = {}
+        for evaluation, folder in folders.items():
+            write = stack.enter_context(folder.writing())  # nothing that was read before holds
+            known = {record.visit: record for record in folder.records()}
+            settle(evaluation, folder, {name for name, _ in known})
+            statuses = {visit: record.status for visit, record in known.items()}
+            again = evaluation.retried(statuses) if policy.retry else set()
+            rows[evaluation] = Rows(folder, write, known, again, evaluation.others)
+        for evaluation, its in rows.items():
+            for visit in evaluation.visits:
+                if visit in its.known and visit not in its.again:
+                    advance(evaluation, its.known[visit])
+        try:
+            _go_on(rows, advance, policy, turns)
+            _compare_before(rows)
+        except BaseException:
+            with suppress(HarnessError):  # what is told is why it ended
+                _summed(rows)
+            raise
+        for evaluation, its in rows.items():
+            accounts.check(evaluation.visits, its.folder, its.known)
+        runs = _summed(rows)
+        for evaluation, run in zip(rows, runs, strict=True):
+            for said in evaluation.plugins.call("edit_harness_run_finished", run=run):
+                lines = said if isinstance(said, list | tuple) else [said]
+                run.folder.notes += map(str, lines)
+        return runs
 
 
-def retried(evaluation: Evaluation, known: Mapping[Visit, str]) -> set[Visit]:
-    """Return the visits whose status is worth another try, with all that share their edits."""
-    failures = {visit for visit in evaluation.visits if known.get(visit) in RETRIED}
-    names = {name for name, _ in failures}
-    mode = evaluation.regime.mode
-    states = {s.state for s in evaluation.steps for case in s.edit if case.id in names}
-    if mode == "single" or not states:
-        return failures
-    visits = {visit for step in evaluation.steps for visit in step.visits}
-    if mode == "batch":
-        return failures | {visit for visit in visits if visit[1] in states}
-    return failures | {visit for visit in visits if visit[1] >= min(states)}
+def _go_on(
+    rows: Mapping[Evaluation, Rows],
+    advance: Callable[[Evaluation, Record], None],
+    policy: FailurePolicy,
+    turns: Turns,
+) -> None:
+    """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
+    # Closed when something ends it, so that an editor at work ends now, and not some time later.
+    with closing(turns(rows, policy)) as fresh:
+        for evaluation, record in fresh:
+            advance(evaluation, record)
+            if policy.stop and record.status != OK and record.case != CONTROL:
+                raise CaseError(
+                    f"case {record.case} failed ({record.status}): {record.message}",
+                    "go on with the same command and --on-error skip",
+                )
+
+
+def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:
+    """Raise `RunFolderError` if the unedited model did not answer as is published of it.
+
+    Then no row that was written now counts any more: another model was at work.
+    """
+    found = [
+        f"{its.folder.path}: {how}" + "; the new rows were withdrawn" * its.withdraw(how)
+        for evaluation, its in rows.items()
+        if (how := _mismatch(evaluation, its))
+    ]
+    if found:
+        raise RunFolderError(
+            found[0],
+            "another model, prompt or device setting is at work: try --batch-size 1 and --device cpu",
+        )
+
+
+def _mismatch(evaluation: Evaluation, its: Rows) -> str:
+    """Say how the answers before the edits of the planned cases are not what plugins know of them."""
+    planned = {case.id: case for case in evaluation.cases}
+
+    def answered() -> Iterator[tuple[Case, list[Answer | None]]]:
+        for (name, _), record in its.known.items():
+            if name in planned:
+                yield planned[name], [decode_answer(answer) for answer in record.before]
+
+    found = evaluation.plugins.call(
+        "edit_harness_check_answers",
+        source=evaluation.model.source,
+        identity=evaluation.identity,
+        answered=answered,
+    )
+    return "; ".join(str(objection) for objection in found if objection)
+
+
+def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
+    """Return the runs, as far as they have come, and write down the results of all that they have."""
+    runs = []
+    for evaluation, its in rows.items():
+        manifest, own = its.folder.planned(), [case.id for case in evaluation.own_cases]
+        there = [its.known[visit] for visit in evaluation.visits if visit in its.known]
+        left_out = set(manifest.cases).difference(own)
+        more = [record for record in its.known.values() if record.case in left_out]
+        whole = Run(its.folder, evaluation.metrics, manifest, [*there, *more])
+        its.folder.write_results(whole.results())
+        runs.append(whole.of(own, there, len(evaluation.visits)) if left_out else whole)
+    return runs

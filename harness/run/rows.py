@@ -1,4 +1,4 @@
-"""The rows of one run as they are written: those of before, those of now, and what they are made with."""
+"""The rows of one run as they are written, and what its folder says of them: its cases and manifest."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
-from ..cases import Visit
+from ..cases import Case, Visit
 from ..errors import RunFolderError
-from ..folder import manifests
-from ..folder.manifests import Asked, Segment
+from ..folder import manifests, records
+from ..folder.manifests import Asked, Manifest, ModelInfo, Segment, ShardInfo, TaskInfo, Tuning
 from ..folder.records import OK, Record, RunFolder
+from ..registry.fields import settings
 from ..wording import counted
-from . import trial
+from . import plan, trial
 from .control import is_control
+from .tuning import among, tuning
 
 if TYPE_CHECKING:
     from ..folder.records import Writer
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 ASKED_AGAIN, SAME = 5, 1e-4
 """Finished cases that are asked again with other software, and nats by which they may differ."""
+SHOWN = 3
+"""Conflicts that are named."""
 
 
 @dataclass
@@ -149,3 +153,105 @@ class Overlap:
         *earlier, now = self.segments
         asked = Asked(cases=self.count, apart=self.apart)
         self.rows.made_with([*earlier, structs.replace(now, asked=asked)])
+
+
+def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -> None:
+    """Write down what the rows are of, in a folder that is held; ``known`` cases have rows.
+
+    A folder loses no case.
+    """
+    before, own = folder.manifest(), evaluation.own_cases
+    cases = _among(evaluation, {*(before.cases if before else ()), *known})
+    if not folder.has_cases([case.id for case in cases]):
+        folder.write_cases(cases)
+    preset, tuned = _tuning(evaluation, before, cases)
+    judging = settings(evaluation.judge.value) if evaluation.judge else None
+    folder.write_manifest(
+        Manifest(
+            identity=evaluation.identity,
+            cases=[case.id for case in cases],
+            judged_by=before.judged_by if before else None,
+            judge_settings=before.judge_settings if before and judging is None else judging,
+            label=evaluation.label,
+            metrics=list(evaluation.metrics),
+            # One that this command leaves out is of an edit of its own, or of no use.
+            visits=len(evaluation.visits) + len(cases) - len(own),
+            preset=preset,
+            tuned=tuned,
+            found=dict(evaluation.editor.value.found),
+            preview=evaluation.preview,
+            model=ModelInfo(
+                name=evaluation.model.name,
+                path=evaluation.model.source.path,
+                revision=evaluation.model.revision,
+                note=evaluation.model.source.note,
+                parameters=evaluation.model.size,
+                let_in=evaluation.model.let_in,
+            ),
+            task=TaskInfo(
+                origin=evaluation.task.value.origin,
+                notes=list(getattr(evaluation.task.value, "notes", ())),
+                conflicts=_conflicts(evaluation),
+                trimmed=sum(len(case.trimmed) for case in cases),
+            ),
+            distributions=[package.identity for package in evaluation.packages],
+            segments=before.segments if before else (),
+            shard=_part(evaluation, before) if evaluation.share else UNSET,
+        )
+    )
+
+
+def _conflicts(evaluation: Evaluation) -> str:
+    """Say which cases write to one subject and relation what is not the same, if any."""
+    planned = [case for case in evaluation.cases if not case.problem]
+    found = evaluation.dropped or plan.conflicting(planned, evaluation.regime)
+    pairs = [f"{name} against {other}" for name, other in found.items()]
+    more = f" and {len(pairs) - SHOWN:,} more" if len(pairs) > SHOWN else ""
+    what = f"{counted(len(pairs), 'case')} in conflict with an earlier one of the same subject and relation"
+    how = "left out" if evaluation.dropped else "kept (--edit-conflicts drop leaves them out)"
+    return f"{what}, {how}: {', '.join(pairs[:SHOWN])}{more}" if pairs else ""
+
+
+def _among(evaluation: Evaluation, known: AbstractSet[str]) -> list[Case]:
+    """Return the cases of this run and those that its folder knows, in the task's order.
+
+    Where edits share a model, the order is part of what the run is.
+    """
+    own = evaluation.own_cases
+    first = own if evaluation.identity.together else []
+    names = {*known, *(case.id for case in own)}.difference(case.id for case in first)
+    return [
+        *first,
+        *(case for case in evaluation.all_cases or evaluation.cases if case.id in names),
+    ]
+
+
+def _tuning(
+    evaluation: Evaluation, before: Manifest | None, cases: Sequence[Case]
+) -> tuple[str, Tuning | None]:
+    """Return where fields come from, with which of all cases of the run they were chosen by."""
+    known = list({case.id: case for case in (*evaluation.cases, *cases)}.values())
+    if tuned := evaluation.spec.tuned:
+        tuned = structs.replace(tuned, tested=len(among(tuned.marks, known)))
+    return tuning(evaluation.preset, tuned, before, lambda: known)
+
+
+def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
+    """Return what tells a shard's place in the plan, or in a larger one that it was made for.
+
+    See `edit_harness_plugins.commands.distributed.joining`.
+    """
+    known = before.shard if before else None
+    if known and {*known.cases} > {case.id for case in evaluation.cases}:
+        return known
+    share = evaluation.selection.share
+    assert share
+    return ShardInfo(
+        number=share.number,
+        of=share.of,
+        cases=[case.id for case in evaluation.cases],
+        cases_digest=records.cases_digest(evaluation.cases),
+        planned=len(evaluation.planned),
+        spans=evaluation.spans,
+        visits=evaluation.visits,
+    )

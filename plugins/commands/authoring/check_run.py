@@ -14,6 +14,7 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run import report
 from edit_harness.run.assembly import load, make_benchmark, make_editor
 from edit_harness.run.evaluation import Evaluation, assemble
+from edit_harness.run.loop import run_all
 from edit_harness.run.outcome import LEVEL, Run
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.terminal import Terminal
@@ -41,7 +42,7 @@ class RunTests:
     ) -> None:
         """What users do first with a package is a run."""
         evaluation = self.assembled()
-        run = evaluation.run(evaluation.open(tmp_path))
+        run = run_all({evaluation: evaluation.open(tmp_path)})[0]
         record_property("table", f"{table(run, self.width)}{invalid(run)}")
         record_property("results", run.results())
         assert len(of_no_use(run)) < len(run.records), "it has no case that can be used"

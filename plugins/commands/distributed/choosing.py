@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import Executor
 from edit_harness.loading.loading import TF32
-from edit_harness.run.evaluation import Evaluation, Turns
-from edit_harness.run.loop import FailurePolicy
+from edit_harness.run.evaluation import Evaluation
+from edit_harness.run.loop import FailurePolicy, Turns
 from edit_harness.wording import counted
 
 from . import pool

@@ -22,7 +22,7 @@ from edit_harness.options import taken
 from edit_harness.registry import guard
 from edit_harness.registry.components import make_executor
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import assembly, evaluation
+from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
@@ -192,7 +192,7 @@ def run_beside(
             guard.measuring(),
             console.progress(list(folders), quiet=options.quiet) as advance,
         ):
-            finished = evaluation.run_beside(
+            finished = loop.run_all(
                 folders, advance, todo.care(load), todo.executor.turns(todo.loading)
             )
     except RunFolderError:

@@ -22,7 +22,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry import guard
 from edit_harness.registry.plugins import Component, Plugins
 from edit_harness.registry.presets import configure, shape_of
-from edit_harness.run import assembly, evaluation
+from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.outcome import Run
@@ -215,7 +215,7 @@ class Sweep:
                 guard.measuring(),
                 console.progress(assembled, quiet=self.flags.quiet) as advance,
             ):
-                return evaluation.run_beside(folders, advance)
+                return loop.run_all(folders, advance)
         except BaseException:
             console.err.print(
                 f"kept: what there is, in {self.flags.output_path}; continue with the same command"
