@@ -3,7 +3,7 @@
 import pytest
 
 from edit_harness import Measure, Metric
-from edit_harness.run.doubts import doubts
+from edit_harness.run.remarks import odd_numbers
 
 
 class Sums(Metric):
@@ -37,5 +37,5 @@ class Sums(Metric):
     ],
 )
 def test_doubts(rows, summary, expected):
-    found = list(doubts("sums", Sums(), rows, summary))
+    found = list(odd_numbers("sums", Sums(), rows, summary))
     assert found == [f"metric sums: {doubt}" for doubt in expected]

@@ -18,9 +18,10 @@ from edit_harness.folder.records import RunFolder, cases_digest, columns
 from edit_harness.model.model import Model
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.estimates import LEVEL, limits_of
 from edit_harness.run.evaluation import assemble
 from edit_harness.run.loop import run_all
-from edit_harness.run.outcome import LEVEL, Run, limits_of
+from edit_harness.run.outcome import Run
 from edit_harness.run.remarks import remarks
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.stats import estimates

@@ -1,44 +1,39 @@
 """The numbers of a run, from its folder alone: estimates, what a sequence kept, tables.
 
-No model is needed, and no task: the folder has the cases. Where the records come from stands in
-`runner`, how a folder is written in `records`.
+No model is needed, and no task: the folder has the cases. How estimates are made stands in
+`edit_harness.run.estimates`, what qualifies them in `edit_harness.run.remarks`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
-from statistics import fmean
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from msgspec import structs
 from rich.console import RenderableType
 
 from .. import stats
-from ..cases import Answers, Case, Text
-from ..encoding import decode_answer, finite
-from ..errors import PluginError, RunFolderError
+from ..cases import Case, Text
+from ..encoding import decode_answer
+from ..errors import RunFolderError
 from ..folder.manifests import JudgeId, Manifest
-from ..folder.records import INVALID, OK, Record, RunFolder
+from ..folder.records import OK, Record, RunFolder
 from ..folder.stored import ById, Cases, Chosen
 from ..folder.tables import Table
 from ..interfaces import Measure, Metric, Regime
-from ..registry.blame import blamed, named
 from ..stats import Estimate
 from ..wording import counted
 from . import control, effects, plan, report
-from .doubts import doubts
 from .effects import Effect, Seen
+from .estimates import LEVEL, Estimator, difference, limits_of, measured, summing, usable, valued
 from .shares import Share
 from .tuning import among
-from .values import LEAVE_OUT, measures_of
+from .values import measures_of
 
-LEVEL = 0.99
 UNPARSED = 0.02
 """The share of texts without a verdict from which on judged numbers are not to be trusted."""
 
@@ -142,12 +137,17 @@ class Run:
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
         """Every summary with its interval, by its stored name such as ``post_NS+``."""
-        return self._estimates(self.records)
+        return self.estimator.estimates(self.records)
+
+    @cached_property
+    def estimator(self) -> Estimator:
+        """How its estimates are made."""
+        return Estimator(self.metrics, self.by_id, self.regime.mode == "batch", self.interval)
 
     @cached_property
     def immediate(self) -> dict[str, Estimate]:
         """The same right after each edit of a sequence; empty if that was not measured."""
-        return self._estimates(self.immediate_records) if self.regime.immediate else {}
+        return self.estimator.estimates(self.immediate_records) if self.regime.immediate else {}
 
     @cached_property
     def retention(self) -> dict[str, Estimate]:
@@ -158,8 +158,8 @@ class Run:
             both = {
                 f"{i} {key}": column for i, side in enumerate(sides) for key, column in side.items()
             }
-            with _summing(name, metric):
-                found |= self.intervals(
+            with summing(name, metric):
+                found |= self.estimator.intervals(
                     both, difference(metric), limits_of(metric.measures, change=True)
                 )
         return found
@@ -183,7 +183,9 @@ class Run:
         points = []
         for state in states[:-1]:
             there = self._table.taken(self._table.states == state)
-            points.append(report.Point(state, self._estimates(self._each(there, last=True))))
+            points.append(
+                report.Point(state, self.estimator.estimates(self._each(there, last=True)))
+            )
         return points + [report.Point(end, self.estimates) for end in states[-1:]]
 
     @cached_property
@@ -222,7 +224,7 @@ class Run:
     def uncompared(self) -> dict[str, dict[str, str]]:
         """The measures of controls that there is no number of, with the reason, by control."""
         last = self.regime.mode == "sequential"
-        found = {name: dict(effects.left_out(seen, last=last)) for name, seen in self.seen.items()}
+        found = {name: effects.left_out(seen, last=last) for name, seen in self.seen.items()}
         return {name: whys for name, whys in found.items() if whys}
 
     @property
@@ -248,7 +250,7 @@ class Run:
         """
         if self.regime.mode == "single":
             return None
-        if self._batched:
+        if self.regime.mode == "batch":
             return max(self.perplexities.values(), key=itemgetter(1), default=None)
         return self.perplexities.get(int(max(self._table.states, default=0)))
 
@@ -262,99 +264,24 @@ class Run:
     def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:
         """What metrics have to say besides their estimates: tables by title, by metric."""
         rows = usable(self.records)
-        cases = Chosen(self.by_id, rows.cases)
-        found = {
-            name: _tables(name, metric, cases, rows.columns(name))
-            for name, metric in self.metrics.items()
-        }
+        cases, found = Chosen(self.by_id, rows.cases), {}
+        for name, metric in self.metrics.items():
+            with summing(name, metric, "make its tables"):
+                found[name] = metric.tables(cases, rows.columns(name))
         return {name: tables for name, tables in found.items() if tables}
-
-    @cached_property
-    def doubts(self) -> list[str]:
-        """What is odd about the metrics' numbers, a line each: see `edit_harness.run.doubts`."""
-        found: list[str] = []
-        for name, metric in self.metrics.items():
-            rows = valued(self.records, name)
-            with _summing(name, metric):
-                summary = metric.summarize(rows.columns(name))
-            found += doubts(name, metric, [record.values[name] for record in rows], summary)
-        return found
-
-    def intervals(
-        self,
-        columns: stats.Columns,
-        summarize: stats.Summary,
-        limits: stats.Limits,
-        groups: np.ndarray | None = None,
-    ) -> dict[str, Estimate]:
-        """Return a summary with this run's kind of intervals."""
-        if self.interval == "student":
-            return stats.estimates(columns, summarize, limits, level=LEVEL, groups=groups)
-        published = self.interval == "published"
-        return stats.bootstrap(columns, summarize, level=LEVEL, groups=groups, published=published)
-
-    def _estimates(self, everything: Table, *, both: bool = False) -> dict[str, Estimate]:
-        found: dict[str, Estimate] = {}
-        for name, metric in self.metrics.items():
-            with _summing(name, metric):
-                estimates = self._estimated(metric, valued(everything, name), name, both=both)
-            if twice := found.keys() & estimates.keys():
-                raise PluginError(
-                    f"metric {name} gives {min(twice)}, which another metric gives too",
-                    "choose one of them: --metrics",
-                )
-            found |= estimates
-        return found
-
-    def _estimated(
-        self, metric: Metric, rows: Table, name: str, *, both: bool
-    ) -> dict[str, Estimate]:
-        """Return a metric's estimates: over batches, or over cases where one batch has values.
-
-        Before the edits there is no batch: the unedited model shares none.
-        """
-        columns, batches = measured(rows, name), rows.states
-        columns = _in_both(columns) if both else columns
-
-        def drawn(columns: stats.Columns, groups: np.ndarray | None) -> dict[str, Estimate]:
-            limits = limits_of(metric.measures)
-            return self.intervals(columns, metric.summarize, limits, groups)
-
-        if self.interval == "published":
-            return drawn(*_by_prompt(self, metric, rows, name))
-        if not self._batched or len(np.unique(batches)) < 2:
-            return drawn(columns, None)
-        estimates, spread = drawn(columns, batches), _spread(columns, batches)
-        if alone := [e for e in estimates if spread.get(e) == 1 or e.startswith("pre_")]:
-            by_case = drawn(columns, None)
-            estimates |= {each: by_case[each] for each in alone}
-        return estimates
-
-    @property
-    def _batches(self) -> list[int]:
-        """How many batches have values, in rising order of what measures there are."""
-        found: set[int] = set()
-        for name in self.metrics:
-            rows = valued(self.records, name)
-            spread = _spread(rows.columns(name), rows.states)
-            found |= {count for each, count in spread.items() if each in self.estimates and count}
-        return sorted(found)
-
-    @property
-    def _batched(self) -> bool:
-        return self.regime.mode == "batch"
 
     @property
     def covers(self) -> str:
         """What an interval is over, where it is not independent edits."""
         if self.regime.mode == "single":
             return ""
-        batches = self._batches if self._batched else []
+        batched = self.regime.mode == "batch"
+        batches = self.estimator.batches(self.records, self.estimates) if batched else []
         if batches and batches[-1] > 1:
             alone = "; over cases, where one batch alone has values" if batches[0] == 1 else ""
             counts = " or ".join(str(count) for count in batches if count > 1)
             return f"intervals are over {counts} batches, since a batch is one edit{alone}"
-        what = "batch" if self._batched else "sequence"
+        what = "batch" if batched else "sequence"
         return f"intervals are over the cases of one {what}: they say nothing of other ones"
 
     def __getitem__(self, name: str) -> Estimate:
@@ -488,7 +415,7 @@ class Run:
     @cached_property
     def matched(self) -> list[report.Line]:
         """The lines over those cases that have a value before and after, which a plot may join."""
-        found = self._estimates(self.records, both=True)
+        found = self.estimator.estimates(self.records, both=True)
         return list(report.lines(self.measures, found, {}, {}, self.floor))
 
     def table(self) -> str:
@@ -503,166 +430,4 @@ class Run:
 
     def results(self) -> dict[str, Any]:
         """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
-        mode = self.regime.mode
-        identity = self.manifest.identity
-        data = {
-            "editor": self.label,
-            "preset": self.manifest.preset,
-            "task": identity.task.name,
-            "model": self.manifest.model.path,
-            "precision": identity.model.dtype,
-            "level": LEVEL,
-            "results": _flat(self.estimates, mode),
-            "cases": len(self.records),
-            "missing": self.missing,
-            "failed": dict(zip(self.failures.cases, self.failures.statuses, strict=True)),
-            "noop": self.records.noops,
-            "pending": self.pending,
-            "undecided": self.undecided,
-            "unparsed": self.unparsed,
-            "judged_by": self.served,
-            "tables": self.tables,
-        }
-        if self.shard:
-            data["shard"] = asdict(self.shard)
-        if self.effects:
-            data["control"] = self._besides
-        if self.uncompared:
-            data["control_left_out"] = self.uncompared
-        if mode != "single":
-            data |= {
-                "interval": self.covers,
-                "immediate": _flat(self.immediate, mode),
-                "retention": _flat(self.retention, mode),
-                "curve": list(self._points()),
-                "perplexity": [
-                    {"state": state, "before": old, "after": new}
-                    for state, (old, new) in sorted(self.perplexities.items())
-                ],
-            }
-        return cast(dict[str, Any], finite(data))
-
-    @property
-    def _besides(self) -> dict[str, dict[str, Any]]:
-        """What controls came to, by name and measure."""
-        found: dict[str, dict[str, Any]] = {}
-        for each in self.effects:
-            found.setdefault(each.control, {})[each.name] = each.data
-        return found
-
-    def _points(self) -> Iterator[dict[str, Any]]:
-        for point in self.curve:
-            yield {"cases": point.state, **_flat(point.estimates, self.regime.mode)}
-
-
-def limits_of(measures: Mapping[str, Measure], *, change: bool = False) -> stats.Limits:
-    """Return what each summary can come to, by its stored name such as ``post_NS``; or its change."""
-    found = {}
-    for name, measure in measures.items():
-        low, high = measure.limits
-        found[f"post_{name}"] = (low - high, high - low) if change else (low, high)
-        found[f"pre_{name}"] = (low, high)
-    return found
-
-
-def usable(rows: Sequence[Record]) -> Table:
-    """Return the records but those of no use: of records and of keys that could not be read."""
-    return Table.of(rows).without(INVALID)
-
-
-def valued(rows: Sequence[Record], metric: str) -> Table:
-    """Return the records of use that a metric has values of."""
-    return usable(rows).having(metric)
-
-
-def measured(rows: Table, metric: str) -> stats.Columns:
-    """Return a metric's columns; where every edit failed, nothing was measured after one."""
-    columns = rows.columns(metric)
-    if len(rows.without(OK)) < len(rows):
-        return columns
-    return {n: v if n.startswith("pre_") else np.full_like(v, math.nan) for n, v in columns.items()}
-
-
-def _in_both(columns: stats.Columns) -> stats.Columns:
-    """Return columns with the values of those cases alone that have one before and after the edit."""
-    pairs = [
-        (f"pre_{name[5:]}", name)
-        for name in columns
-        if name.startswith("post_") and f"pre_{name[5:]}" in columns
-    ]
-    lacking = {n: np.isnan(columns[a]) | np.isnan(columns[b]) for a, b in pairs for n in (a, b)}
-    return {n: np.where(lacking.get(n, False), math.nan, v) for n, v in columns.items()}
-
-
-def _by_prompt(
-    run: Run, metric: Metric, rows: Table, name: str
-) -> tuple[stats.Columns, np.ndarray]:
-    """Return what a metric says of single prompts, as columns; and the number of each row's case.
-
-    What is no mean over a case's prompts stands in a row of its own.
-    """
-    found: list[Mapping[str, float]] = []
-    owners: list[int] = []
-    for number, record in enumerate(rows):
-        case, whole = run.by_id[record.case], dict(record.values[name])
-        sides = ([decode_answer(a) for a in side] for side in (record.before, record.after))
-        before, after = cast(Answers, tuple(sides))
-        each = [
-            metric.measure(one, before[i : i + 1], after[i : i + 1])
-            if record.status == OK
-            else metric.failed(one, before[i : i + 1])
-            for i, one in enumerate(replace(case, probes=(probe,)) for probe in case.probes)
-        ]
-        means = {key: [one[key] for one in each if key in one] for key in whole}
-        kept = {k for k, own in means.items() if own and math.isclose(fmean(own), whole[k])}
-        each = [{k: v for k, v in one.items() if k in kept} for one in each]
-        each.append({k: v for k, v in whole.items() if k not in kept})
-        found += filter(None, each)
-        owners += [number] * sum(map(bool, each))
-    names = dict.fromkeys(key for row in found for key in row)
-    columns = {n: np.array([row.get(n, math.nan) for row in found], dtype=float) for n in names}
-    return columns, np.array(owners, dtype=int)
-
-
-def _spread(columns: stats.Columns, batches: np.ndarray) -> dict[str, int]:
-    """Return in how many batches each column has values."""
-    return {name: len(set(batches[~np.isnan(values)].tolist())) for name, values in columns.items()}
-
-
-def difference(metric: Metric) -> stats.Summary:
-    """Return what summarizes the columns of two times, "0 X" and "1 X", by their difference."""
-
-    def changed(both: stats.Columns) -> dict[str, float]:
-        then, now = (
-            metric.summarize({k[2:]: v for k, v in both.items() if k.startswith(when)})
-            for when in ("0 ", "1 ")
-        )
-        after = (name for name in now if name.startswith("post_") and name in then)
-        return {name: now[name] - then[name] for name in after}
-
-    return changed
-
-
-def _summing(name: str, metric: Metric) -> AbstractContextManager[None]:
-    """Blame a metric for what is raised while its values are summed up."""
-    what = f"{named('metric', name, metric)} failed to sum up its values"
-    return blamed(what, metric, LEAVE_OUT, passing=())
-
-
-def _flat(estimates: Mapping[str, Estimate], mode: str) -> dict[str, float]:
-    flat: dict[str, float] = {}
-    for name, estimate in estimates.items():
-        flat[f"{name},{mode}"] = estimate.value
-        flat[f"{name}_low,{mode}"] = estimate.low
-        flat[f"{name}_high,{mode}"] = estimate.high
-        flat[f"{name}_n,{mode}"] = estimate.n
-    return flat
-
-
-def _tables(
-    name: str, metric: Metric, cases: Sequence[Case], columns: stats.Columns
-) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Return a metric's tables. Raises `PluginError` that names a metric that fails."""
-    whose = named("metric", name, metric)
-    with blamed(f"{whose} failed to make its tables", metric, LEAVE_OUT, passing=()):
-        return metric.tables(cases, columns)
+        return report.data(self)

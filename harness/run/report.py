@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..encoding import finite
 from ..interfaces import Measure
 from ..stats import Estimate
 from ..terminal import Terminal, plain
 from .effects import Effect
+from .estimates import LEVEL
+
+if TYPE_CHECKING:
+    from .outcome import Run
 
 CELL = 10
 """Characters of a column of numbers."""
@@ -232,3 +237,57 @@ def render(table: RenderableType, width: int = 80) -> str:
 
 def _table() -> Table:
     return Table(box=None, pad_edge=False, header_style="bold")
+
+
+def data(run: Run) -> dict[str, Any]:
+    """Return a run's results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
+    mode, identity = run.regime.mode, run.manifest.identity
+    found = {
+        "editor": run.label,
+        "preset": run.manifest.preset,
+        "task": identity.task.name,
+        "model": run.manifest.model.path,
+        "precision": identity.model.dtype,
+        "level": LEVEL,
+        "results": _flat(run.estimates, mode),
+        "cases": len(run.records),
+        "missing": run.missing,
+        "failed": dict(zip(run.failures.cases, run.failures.statuses, strict=True)),
+        "noop": run.records.noops,
+        "pending": run.pending,
+        "undecided": run.undecided,
+        "unparsed": run.unparsed,
+        "judged_by": run.served,
+        "tables": run.tables,
+    }
+    if run.shard:
+        found["shard"] = asdict(run.shard)
+    if run.effects:
+        controls: dict[str, dict[str, Any]] = {}
+        for each in run.effects:
+            controls.setdefault(each.control, {})[each.name] = each.data
+        found["control"] = controls
+    if run.uncompared:
+        found["control_left_out"] = run.uncompared
+    if mode != "single":
+        perplexities = sorted(run.perplexities.items())
+        found |= {
+            "interval": run.covers,
+            "immediate": _flat(run.immediate, mode),
+            "retention": _flat(run.retention, mode),
+            "curve": [{"cases": p.state, **_flat(p.estimates, mode)} for p in run.curve],
+            "perplexity": [
+                {"state": s, "before": old, "after": new} for s, (old, new) in perplexities
+            ],
+        }
+    return cast(dict[str, Any], finite(found))
+
+
+def _flat(estimates: Mapping[str, Estimate], mode: str) -> dict[str, float]:
+    flat: dict[str, float] = {}
+    for name, estimate in estimates.items():
+        flat[f"{name},{mode}"] = estimate.value
+        flat[f"{name}_low,{mode}"] = estimate.low
+        flat[f"{name}_high,{mode}"] = estimate.high
+        flat[f"{name}_n,{mode}"] = estimate.n
+    return flat

@@ -13,9 +13,10 @@ from edit_harness.interfaces import Task
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import report
 from edit_harness.run.assembly import load, make_benchmark, make_editor
+from edit_harness.run.estimates import LEVEL
 from edit_harness.run.evaluation import Evaluation, assemble
 from edit_harness.run.loop import run_all
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.outcome import Run
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.terminal import Terminal
 

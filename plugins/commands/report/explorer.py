@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 from edit_harness.run import report
 from edit_harness.run.effects import Effect
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.outcome import Run
 
 from . import plots
 from .boards import Entrant, boards, headings, model_of, plane

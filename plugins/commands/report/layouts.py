@@ -14,7 +14,8 @@ from typing import Any
 from edit_harness.folder.records import OK
 from edit_harness.run import remarks as about
 from edit_harness.run import report
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.outcome import Run
 from edit_harness.run.report import DIRECTION, Line
 from edit_harness.stats import Estimate
 

@@ -15,7 +15,8 @@ import numpy as np
 from edit_harness import stats
 from edit_harness.folder.tables import Table
 from edit_harness.interfaces import Measure
-from edit_harness.run.outcome import Run, limits_of, measured, valued
+from edit_harness.run.estimates import limits_of, measured, valued
+from edit_harness.run.outcome import Run
 from edit_harness.significance import TTest, paired
 from edit_harness.stats import Columns, Estimate
 

@@ -18,7 +18,8 @@ from edit_harness.folder.records import RunFolder
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import report
 from edit_harness.run.effects import Versus
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.outcome import Run
 from edit_harness.run.report import DIRECTION, Line
 from edit_harness.run.rereading import reread
 

@@ -21,7 +21,8 @@ from edit_harness.folder.records import Record
 from edit_harness.folder.tables import Table
 from edit_harness.interfaces import Measure, Metric
 from edit_harness.run.effects import Versus, versus
-from edit_harness.run.outcome import LEVEL, Run, difference, limits_of, measured, usable
+from edit_harness.run.estimates import LEVEL, difference, limits_of, measured, usable
+from edit_harness.run.outcome import Run
 from edit_harness.run.values import measures_of
 from edit_harness.significance import (
     benjamini_hochberg,

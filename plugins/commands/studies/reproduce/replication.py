@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.outcome import Run
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import typesetting
 from edit_harness_plugins.commands.report.papers import named

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from edit_harness.run.outcome import LEVEL
+from edit_harness.run.estimates import LEVEL
 from edit_harness.stats import Estimate
 from edit_harness.wording import counted
 from edit_harness_plugins.commands.report.formats import Cell, Grid, labelled, rich

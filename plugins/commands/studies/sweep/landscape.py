@@ -17,7 +17,8 @@ from edit_harness.errors import HarnessError, UsageError
 from edit_harness.interfaces import Measure
 from edit_harness.registry.plugins import Component, Plugins, suggestion
 from edit_harness.run import report
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.outcome import Run
 from edit_harness.run.report import HUNDREDTHS, Line
 from edit_harness.stats import Estimate
 from edit_harness.wording import counted
