@@ -12,7 +12,7 @@ from saboteurs import Honest
 from edit_harness.errors import DataError, HarnessError, LeakError, PluginError, UsageError
 from edit_harness.registry import discovery
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import plan
+from edit_harness.run import loop
 from edit_harness.run.spec import ALL, ModelRef, RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed import worker
@@ -149,7 +149,7 @@ def test_rows_of_a_failed_device_are_left_to_others(ordered, plugins):
 
 def test_what_nobody_foresaw_is_told_too(ordered, plugins, monkeypatch):
     made = Worker(ordered())
-    monkeypatch.setattr(plan, "chunks", lambda *given, **more: 1 / 0)
+    monkeypatch.setattr(loop, "chunks", lambda *given, **more: 1 / 0)
     with pytest.raises(HarnessError, match=f"internal error on {HOST}: ZeroDivisionError"):
         list(made.work(UNIT))
 

@@ -120,9 +120,16 @@ class Loop:
         while any(not set(e.visits) <= its.done for e, its in sinks.items()):
             clean = self._ready(next(iter(sinks)).model)
             try:
-                for evaluation, records in self._turns(sinks, clean):
-                    for record in records:
-                        yield evaluation, sinks[evaluation].add(record)
+                self._try(sinks, clean)
+                # Suspects are each in a chunk of its own, so that the guilty one shows.
+                suspected = [e for e, its in sinks.items() if its.suspects]
+                alone = [({e: sinks[e]}, e.steps_of(sinks[e].suspects), 1) for e in suspected]
+                whole = (sinks, None, chunk_size(clean.model))
+                for some, steps, size in (*alone, whole):
+                    for evaluation, records in self._carried_out(clean, some, steps, size):
+                        for record in records:
+                            yield evaluation, sinks[evaluation].add(record)
+                    clean.turn_to(-1)  # chunks of another size are not those that come next
             except LeakError as leak:
                 yield from self._leaked(sinks, leak)
                 if not (self.policy.reload and leak.visits):
@@ -146,30 +153,19 @@ class Loop:
             its.tell("the model was loaded anew after a leak")
             evaluation.turn_to(model)
 
-    def _turns(
-        self, sinks: Mapping[Evaluation, RowSink], clean: CleanPass
-    ) -> Iterator[tuple[Evaluation, list[Record]]]:
-        """Try the model, then take the editors through their plans: yield the records of each chunk."""
-        self._try(sinks, clean)
-        for evaluation, its in sinks.items():
-            if its.suspects:  # each in a chunk of its own, so that the guilty one shows
-                yield from self._carried_out(
-                    clean, {evaluation: its}, evaluation.steps_of(its.suspects), size=1
-                )
-                clean.turn_to(-1)  # these chunks were none that others share
-        yield from self._carried_out(clean, sinks)
-
     def _carried_out(
         self,
         clean: CleanPass,
         sinks: Mapping[Evaluation, RowSink],
-        steps: Sequence[Step] | None = None,
-        size: int | None = None,
+        steps: Sequence[Step] | None,
+        size: int,
     ) -> Iterator[tuple[Evaluation, list[Record]]]:
-        """Carry out the editors' plans, or these steps: edit, measure and verify, chunk by chunk."""
-        size = size or chunk_size(clean.model)
+        """Carry out the editors' plans, or these steps: yield the records of each chunk, in turn."""
         works = [(e, self._work(e, its, clean)) for e, its in sinks.items()]
-        plans = [chunks(steps or e.steps, size, set(its.done)) for e, its in sinks.items()]
+        plans = [
+            chunks(e.steps if steps is None else steps, size, set(its.done))
+            for e, its in sinks.items()
+        ]
         try:
             for same in zip_longest(*plans):  # one chunk of the plan, for each editor
                 for (evaluation, work), chunk in zip(works, same, strict=True):
@@ -258,7 +254,8 @@ def run_all(
     """Run what the folders lack, chunk by chunk, one editor after the other on each.
 
     The evaluations are of the same cases of the same model, whose clean passes they share. ``turns``
-    makes the records, here or elsewhere: see `edit_harness_plugins.commands.distributed`.
+    makes the records, here or elsewhere: see `edit_harness_plugins.commands.distributed`. Raises
+    `CaseError` at the first failure if the policy is to stop there, and what ``turns`` raises.
     """
     with ExitStack() as stack:
         rows = {}
@@ -274,7 +271,15 @@ def run_all(
                 if visit in its.known and visit not in its.again:
                     advance(evaluation, its.known[visit])
         try:
-            _go_on(rows, advance, policy, turns)
+            # Closed when something ends it, so that an editor at work ends now, and not some time later.
+            with closing(turns(rows, policy)) as fresh:
+                for evaluation, record in fresh:
+                    advance(evaluation, record)
+                    if policy.stop and record.status != OK and record.case != CONTROL:
+                        raise CaseError(
+                            f"case {record.case} failed ({record.status}): {record.message}",
+                            "go on with the same command and --on-error skip",
+                        )
             _compare_before(rows)
         except BaseException:
             with suppress(HarnessError):  # what is told is why it ended
@@ -288,24 +293,6 @@ def run_all(
                 lines = said if isinstance(said, list | tuple) else [said]
                 run.folder.notes += map(str, lines)
         return runs
-
-
-def _go_on(
-    rows: Mapping[Evaluation, Rows],
-    advance: Callable[[Evaluation, Record], None],
-    policy: FailurePolicy,
-    turns: Turns,
-) -> None:
-    """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
-    # Closed when something ends it, so that an editor at work ends now, and not some time later.
-    with closing(turns(rows, policy)) as fresh:
-        for evaluation, record in fresh:
-            advance(evaluation, record)
-            if policy.stop and record.status != OK and record.case != CONTROL:
-                raise CaseError(
-                    f"case {record.case} failed ({record.status}): {record.message}",
-                    "go on with the same command and --on-error skip",
-                )
 
 
 def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:

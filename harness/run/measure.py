@@ -96,13 +96,23 @@ class Work:
         and `DataError` if the unedited model answers with NaN. Once the records are written, `check` is
         to be called.
         """
+        asked: Sequence[tuple[Case, Step, Edit]] = ()
         try:
-            measured = self._measured(chunk)
+            if chunk.edits:
+                self._edits = self._editing.edits(chunk.steps, self._last)
+                self._last = self._edits[-1]
+                self.clean.guard.check()
+            if not chunk.missing:
+                return []
+            self.clean.turn_to(chunk.number)
+            todo = [(case, chunk.steps[i], self._edits[i]) for case, i in chunk.todo]
+            measured, asked = self._ask(todo), todo
+            self.clean.guard.verify()
         except DeviceLostError as error:
             return self._lost(chunk, error)
         except LeakError as leak:
             visits = [(case.id, state) for case, state in chunk.waiting]
-            raise LeakError(leak.what, visits, by=leak.by) from None
+            raise LeakError(leak.what, visits, by=_examiner(asked)) from None
         return self._rows([measured[n] for n in chunk.missing])
 
     def check(self) -> None:
@@ -114,23 +124,6 @@ class Work:
         """Tell what failed together and was done in another way."""
         for setback in (self._editing.setback, self._setback):
             setback.tell(self.tell)
-
-    def _measured(self, chunk: Chunk) -> list[Measured]:
-        guard = self.clean.guard
-        if chunk.edits:
-            self._edits = self._editing.edits(chunk.steps, self._last)
-            self._last = self._edits[-1]
-            guard.check()
-        if not chunk.missing:
-            return []
-        self.clean.turn_to(chunk.number)
-        todo = [(case, chunk.steps[i], self._edits[i]) for case, i in chunk.todo]
-        found = self._ask(todo)
-        try:
-            guard.verify()
-        except LeakError as leak:
-            raise LeakError(leak.what, by=_examiner(*todo[0])) from None
-        return found
 
     def _lost(self, chunk: Chunk, error: DeviceLostError) -> list[Record]:
         """Return failures of all that was at work when the device failed."""
@@ -281,10 +274,11 @@ class Work:
             )
 
 
-def _examiner(case: Case, step: Step, edit: Edit) -> str:
-    """Say whose code ran while a case was asked, if a control's did: that is asked by itself."""
-    if not isinstance(case, Examined):
+def _examiner(asked: Sequence[tuple[Case, Step, Edit]]) -> str:
+    """Say whose code ran while cases were asked, if a control's did: that is asked by itself."""
+    if not asked or not isinstance(asked[0][0], Examined):
         return ""
+    case, _, edit = asked[0]
     patch = ", or the patch of its editor," if edit.patch else ""
     return f"control {case.id.removeprefix(PREFIX)}{patch}"
 
