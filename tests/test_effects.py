@@ -120,7 +120,7 @@ def test_a_measure_without_a_number_is_left_out_with_the_reason(after, why):
     seen = [Seen(1, before, after), Seen(2, before, before)]
     (effect,) = effects("mine", seen, last=False, level=LEVEL)
     assert effect.name == "acc"
-    ((name, said),) = left_out(seen, last=False)
+    ((name, said),) = left_out(seen, last=False).items()
     assert name == "ppl"
     assert why in said
     assert said.endswith("(1 of 2 edited models)")
@@ -128,7 +128,7 @@ def test_a_measure_without_a_number_is_left_out_with_the_reason(after, why):
 
 def test_models_that_were_asked_something_else_are_told():
     seen = [Seen(1, graded(1), graded(0)), Seen(2, graded(1), graded(0, documents="other"))]
-    ((name, why),) = left_out(seen, last=False)
+    ((name, why),) = left_out(seen, last=False).items()
     assert (name, why) == (
         "",
         "the documents of 1 of 2 edited models are not those of before",

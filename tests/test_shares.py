@@ -7,7 +7,7 @@ from test_plan import cases
 
 from edit_harness import Case, UsageError
 from edit_harness.interfaces import Regime
-from edit_harness.run.plan import steps
+from edit_harness.run.plan import grouped, steps
 from edit_harness.run.shares import Share, deal, units
 
 CONTROL = Case("control", (), ())
@@ -33,7 +33,7 @@ def planned(count, regime):
 
 
 def in_units(plan, *sizes):
-    return units([list(plan.grouped(plan, size)) for size in sizes])
+    return units([list(grouped(plan, size)) for size in sizes])
 
 
 @given(st.integers(0, 60), REGIMES, st.integers(1, 9), st.integers(0, 3), st.integers(1, 8))
@@ -59,8 +59,8 @@ def test_units_split_no_chunk_of_any_device_and_no_edit(count, regime, size, oth
     assert [step for unit in found for step in unit] == plan
     assert all(unit[0].fresh for unit in found)
     for each in (size, other):
-        chunks = [chunk for unit in found for chunk in plan.grouped(unit, each)]
-        assert chunks == list(plan.grouped(plan, each))
+        chunks = [chunk for unit in found for chunk in grouped(unit, each)]
+        assert chunks == list(grouped(plan, each))
 
 
 def test_a_sequence_is_one_unit():

@@ -12,7 +12,7 @@ from saboteurs import Honest
 from edit_harness.errors import DataError, HarnessError, LeakError, PluginError, UsageError
 from edit_harness.registry import discovery
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import loop
+from edit_harness.run import loop, plan
 from edit_harness.run.spec import ALL, ModelRef, RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed import worker
