@@ -25,9 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from edit_harness.folder.records import Record
-from edit_harness_plugins.commands.distributed import rays
-from edit_harness_plugins.commands.distributed.crew import Finished, Ready, Unit
-from edit_harness_plugins.commands.distributed.places import Settings
+from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
+from edit_harness_plugins.commands.distributed.worker import Batch, Came, Event, Finished, Ready
 
 RUN = ("-e", "rome", "-t", "counterfactplus", "-q")
 SENT = 2000
@@ -35,19 +34,20 @@ SENT = 2000
 
 
 class Echo:
-    """Stands in for a worker: sends a row as often as its unit's work says."""
+    """Stands in for a worker: sends a row again and again."""
 
-    def __init__(self, row: dict[str, Any]) -> None:
-        self.record = Record.of(row)
+    def __init__(self, number: int, row: dict[str, Any]) -> None:
+        self.number, self.record = number, Record.of(row)
 
-    def card(self) -> dict[str, Any]:
-        """Return nothing: nobody asks."""
-        return {}
+    def start(self) -> Event:
+        """Be ready: there is nothing to load."""
+        return Ready(self.number, {})
 
-    def work(self, unit: Unit) -> Iterator[tuple[Any, Any, Any]]:
+    def run(self, batch: Batch) -> Iterator[Event]:
         """Yield the row again and again."""
-        for _ in range(int(unit.work)):
-            yield [("0", self.record)], [], []
+        for _ in range(SENT):
+            yield Came(self.number, [(0, self.record)])
+        yield Finished(self.number)
 
 
 def timed(output: Path, cases: int, workers: int) -> tuple[float, float]:
@@ -75,18 +75,18 @@ def row_of(output: Path) -> dict[str, Any]:
 
 def sent(row: dict[str, Any]) -> float:
     """Return the seconds that a row takes from a worker to the driver, one after the other."""
-    crew = rays.staff(lambda: Echo(row), Settings(num_workers=1))
+    workers = Actors(Ray(num_workers=1), lambda number: Echo(number, row))
     try:
-        crew.hire()
-        while not any(isinstance(event, Ready) for event in crew.events(1)):
+        workers.start()
+        while not any(isinstance(event, Ready) for event in workers.events(1)):
             pass
         began = time.perf_counter()
-        crew.send(0, Unit(0, {}, SENT))
-        while not any(isinstance(event, Finished) for event in crew.events(1)):
+        workers.send(0, Batch({}))
+        while not any(isinstance(event, Finished) for event in workers.events(1)):
             pass
         return (time.perf_counter() - began) / SENT
     finally:
-        crew.close()
+        workers.close()
 
 
 @click.command()

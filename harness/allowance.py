@@ -24,15 +24,6 @@ class Expired(BaseException):
     """The time is over. No `Exception`, so that a plugin that catches all of these does not swallow it."""
 
 
-def unheard() -> bool:
-    """Tell, in any thread, whether an alarm has rung that the main thread has not come to yet.
-
-    For more than a moment it is true only of a main thread that is in a call of compiled code.
-    """
-    ours = getattr(signal.getsignal(signal.SIGALRM), "__module__", None) == __name__
-    return ours and signal.getitimer(signal.ITIMER_REAL)[0] == 0
-
-
 class Allowance:
     """What the cases of a run may take: ``seconds`` each, or as the cases before them say."""
 

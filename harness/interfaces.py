@@ -505,4 +505,4 @@ class ModelSource:
     moments: str = ""
     """A folder with second-moment statistics."""
     baselines: str = ""
-    """A folder with what it answers to tasks before any edit: see `edit_harness_plugins.commands.leaderboard.baselines`."""
+    """A folder with what it answers to tasks before any edit: see `edit_harness_plugins.commands.leaderboard.baseline`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import zipfile
 import zlib
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,12 +21,9 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.outcome import Run
 from edit_harness.run.values import values
-from edit_harness_plugins.commands.leaderboard import baselining, bundle, checks
-from edit_harness_plugins.commands.leaderboard.baselines import read, write
+from edit_harness_plugins.commands.leaderboard import baseline, build, bundle, checks
+from edit_harness_plugins.commands.leaderboard.bundle import Report
 from edit_harness_plugins.commands.leaderboard.evidence import Evidence
-from edit_harness_plugins.commands.leaderboard.findings import Report
-from edit_harness_plugins.commands.leaderboard.limits import Limits
-from edit_harness_plugins.commands.leaderboard.rows import OF_RECORD, record_of
 
 plugins = cache(Plugins.installed)
 SAMPLE = Path(source_of(plugins(), "pocket").data["counterfact"])
@@ -72,7 +70,11 @@ class Forgery:
                 sides = tuple([decode_answer(a) for a in row[s]] for s in ("before", "after"))
                 row["values"] = values(known[row["case"]], sides, metrics, row["status"])
         order = {data["id"]: i for i, data in enumerate(self.cases)}
-        found = {(row["case"], row["state"]): record_of(row) for row in self.rows if "case" in row}
+        found = {
+            (row["case"], row["state"]): records.Record.of(row)
+            for row in self.rows
+            if "case" in row
+        }
         everything = sorted(found.values(), key=lambda record: order.get(record.case, len(order)))
         run = Run(None, metrics, decoded(self.manifest, Manifest), everything)
         run.cases, run.by_id = list(known.values()), known
@@ -95,16 +97,17 @@ class Forgery:
         }
         return {name: data for name, data in found.items() if data is not None}
 
-    def folder(self, path: Path) -> Path:
-        """Write the bundle as a folder."""
-        members = self.members()
-        return folder_of(path, {"SHA256SUMS": bundle.sums(members), **members})
+    def archive(self, path: Path) -> Path:
+        """Write the bundle."""
+        bundle.pack(self.members(), path)
+        return path
 
 
-def folder_of(path: Path, members: dict[str, bytes]) -> Path:
-    path.mkdir()
-    for name, data in members.items():
-        (path / name).write_bytes(data)
+def archive_of(path: Path, members: dict[str, bytes]) -> Path:
+    """Write members as they are, checksums among them or not."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
     return path
 
 
@@ -124,15 +127,7 @@ def line(row: dict) -> bytes:
 
 def framed(record: records.Record, seq: int, mark: str) -> dict:
     """Return a record as a row, but for its checksum."""
-    fields = {"attempt": 1, **vars(record)}
-    fields["try"] = fields.pop("attempt")
-    first = {
-        "v": 4,
-        "seq": seq,
-        "fp": mark[:12],
-        **{name: fields.pop(name) for name in OF_RECORD[3:]},
-    }
-    return json.loads(json.dumps({**first, **dict(sorted(fields.items()))}))
+    return json.loads(json.dumps({"v": 4, "seq": seq, "fp": mark[:12], **record.row}))
 
 
 def honest(folder: Path, **changes) -> tuple[Forgery, Path, Run]:
@@ -145,7 +140,8 @@ def honest(folder: Path, **changes) -> tuple[Forgery, Path, Run]:
     run = eh.evaluate("rome", "counterfactplus", model, **made, **changes)
     benchmark = make_benchmark(plugins(), "counterfactplus", args, model.source)
     path = folder / "baseline.jsonl"
-    write(path, baselining.header(model, benchmark), baselining.measured(model, benchmark.cases))
+    lines = build.measured(model, benchmark.cases)
+    baseline.write(path, build.header(model, benchmark), lines)
     manifest = json.loads(json.dumps(as_json(run.folder.planned())))
     mark = manifest["fingerprint"]
     return (
@@ -161,10 +157,9 @@ def honest(folder: Path, **changes) -> tuple[Forgery, Path, Run]:
     )
 
 
-def report(place: Path, path: Path, baseline: Path, level: int = 3, limits: Limits | None = None):
+def report(place: Path, path: Path, known: Path):
     """Return what the checks find, made in this process, with the content that they saw."""
     (place / "members").mkdir()
-    evidence = Evidence(path, place / "members", limits or Limits(), plugins(), [baseline])
-    read.cache_clear()
-    found = list(checks.found(evidence, level))
-    return Report(str(path), level, found, evidence.digests.get("SHA256SUMS", "")), evidence
+    evidence = Evidence(path, place / "members", plugins(), [known])
+    found = list(checks.found(evidence, 3))
+    return Report(str(path), 3, found, evidence.digests.get("SHA256SUMS", "")), evidence

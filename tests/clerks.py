@@ -1,29 +1,35 @@
-"""What stands in for a worker in tests of crews: it does at once what a unit's number says, and loads nothing."""
+"""Stands in for a worker in tests of Ray: it does at once what a batch says, and loads nothing."""
 
-import ctypes
-import hashlib
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
-from edit_harness.allowance import Allowance
-from edit_harness.errors import ResourceError
+from edit_harness.errors import HarnessError, ResourceError
 from edit_harness.folder.records import Record
-from edit_harness_plugins.commands.distributed.crew import Unit
+from edit_harness_plugins.commands.distributed.worker import (
+    Batch,
+    Came,
+    Event,
+    Failed,
+    Finished,
+    Ready,
+)
 
-PLAIN, DIES, IS_STOPPED, HOLDS_THE_LOCK, HEARS_NO_ALARM, FAILS, HAS_A_BUG, IS_SLOW = range(8)
+PLAIN, DIES, IS_STOPPED, FAILS, HAS_A_BUG, IS_SLOW = range(6)
 ROWS = 3
 
 
 class Clerk:
-    """Yields a few rows of any unit; what it does after the first is told by the unit's number modulo 8."""
+    """Yields a few rows of any batch; its one visit tells what the clerk does after the first."""
 
-    def card(self) -> dict[str, Any]:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def start(self) -> Event:
         """Return what tests look at."""
-        return {
+        card = {
             "pid": os.getpid(),
             "main": threading.current_thread() is threading.main_thread(),
             "interrupts": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
@@ -31,24 +37,26 @@ class Clerk:
             "said": os.environ.get("EDIT_HARNESS_SAID"),
             "threads": os.environ.get("OMP_NUM_THREADS"),
         }
+        return Ready(self.number, card)
 
-    def work(self, unit: Unit) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield rows, and do what the number says after the first."""
+    def run(self, batch: Batch) -> Iterator[Event]:
+        """Yield rows, and do what the batch says after the first."""
+        ((name, what),) = batch.visits[0]
         for i in range(ROWS):
-            yield [("0", Record.of_no_use(f"{unit.number}-{i}", "a stand-in"))], [], []
-            if i == 0:
-                self._do(unit.number % 8)
+            record = Record.of_no_use(f"{name}-{i}", "a stand-in")
+            yield Came(self.number, [(0, record)])
+            try:
+                self._do(what if i == 0 else PLAIN)
+            except HarnessError as error:
+                yield Failed(self.number, error)
+                return
+        yield Finished(self.number)
 
     def _do(self, what: int) -> None:
         if what == DIES:
             os.kill(os.getpid(), signal.SIGKILL)
         elif what == IS_STOPPED:
             os.kill(os.getpid(), signal.SIGSTOP)
-        elif what == HOLDS_THE_LOCK:
-            ctypes.PyDLL(None).pause()
-        elif what == HEARS_NO_ALARM:
-            with Allowance(0.1).spent_on(1):
-                hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
         elif what == FAILS:
             raise ResourceError("its memory is full", "free some")
         elif what == HAS_A_BUG:
@@ -57,12 +65,15 @@ class Clerk:
             time.sleep(0.5)
 
 
-def broken() -> Clerk:
-    """Fail as a worker does that cannot load its model."""
-    raise ResourceError("the model does not fit (worker on a host)", "use a smaller one")
+class Broken(Clerk):
+    """Fails as a worker does that cannot load its model."""
+
+    def start(self) -> Event:
+        error = ResourceError("the model does not fit (worker on a host)", "use a smaller one")
+        return Failed(self.number, error)
 
 
-def dead() -> Clerk:
+def dead(number: int) -> Clerk:
     """Die as a worker does whose plugin kills the interpreter."""
     os.kill(os.getpid(), signal.SIGKILL)
-    return Clerk()
+    return Clerk(number)

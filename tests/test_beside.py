@@ -23,7 +23,7 @@ from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.remarks import remarks
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.leaderboard import baselines
+from edit_harness_plugins.commands.leaderboard import baseline
 
 SINGLE = Regime()
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")
@@ -178,7 +178,7 @@ def test_a_finished_run_is_read_back_for_fewer_cases(assembled, monkeypatch):
     made.cases = made.cases[:2]
     del made.steps
     compared = []
-    monkeypatch.setattr(baselines, "mismatch", lambda s, i, answered: compared.extend(answered))
+    monkeypatch.setattr(baseline, "mismatch", lambda s, i, answered: compared.extend(answered))
     assert [r.case for r in run(made, folder).records] == ["Ada", "Bob"]
     assert [case.id for case, _ in compared] == ["Ada", "Bob"]
 
@@ -191,7 +191,7 @@ def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatc
     before = rows(folder)
     editor.fails.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(baselines, "mismatch", lambda *_: "9 of 9 values are others")
+        patch.setattr(baseline, "mismatch", lambda *_: "9 of 9 values are others")
         with pytest.raises(
             RunFolderError, match="9 of 9 values are others; the new rows were with"
         ):

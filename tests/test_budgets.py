@@ -14,9 +14,9 @@ MUST = {
 CEILINGS = {
     "files flat in harness/": 24,
     "harness/ without testing/": 16_500,
-    "plugins/commands/": 19_700,
-    "harness/ and plugins/": 58_650,
-    "tests/": 50_400,
+    "plugins/commands/": 14_300,
+    "harness/ and plugins/": 52_800,
+    "tests/": 48_550,
 }
 """What may not be exceeded now."""
 SLACK = 0.02

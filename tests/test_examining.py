@@ -297,7 +297,7 @@ def edit_harness_register_controls(register):
 
 def test_reports_and_pages_have_the_table_of_controls(evaluate):
     from edit_harness_plugins.commands.report import formats, layouts
-    from edit_harness_plugins.commands.report.explorer import explore
+    from edit_harness_plugins.commands.report.page import explore
 
     run = evaluate(control=Likelihood(), control_args={"sample": 2})
     (grid,) = layouts.besides([run])
@@ -319,18 +319,18 @@ def test_reports_and_pages_have_the_table_of_controls(evaluate):
 
 
 def test_two_runs_are_compared_by_their_controls(evaluate):
-    from edit_harness_plugins.commands.results.comparing import _controls, remarks
+    from edit_harness_plugins.commands.results.compare import controls, remarks
     from edit_harness_plugins.commands.results.pairing import Pairing
 
     given = {"controls": [Likelihood()], "control_args": {"sample": 5}}
     plain, pushed = evaluate("none", **given), evaluate(**given)
-    pairing = Pairing(plain, pushed, plain.metrics)
+    pairing = Pairing(plain, pushed)
     (found,) = pairing.versus
     assert (found.first, found.models) == (0.0, 5)
     assert found.difference.value == pytest.approx(pushed.effects[0].change.value)
-    (grid,) = _controls(pairing.versus)
+    (grid,) = controls(pairing.versus)
     assert grid.rows[0][0] == ["likelihood loglikelihood ↑"]
     batches = evaluate(regime=Regime("batch", 3), controls=[Likelihood()])
-    other = Pairing(plain, batches, plain.metrics)
+    other = Pairing(plain, batches)
     assert other.versus == []
     assert "controls" in dict(remarks(other, other.contrasts))

@@ -10,9 +10,8 @@ from test_runner import Push
 
 import edit_harness as eh
 from edit_harness import ResourceError
-from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.report import figures
-from edit_harness_plugins.commands.report.figures import _short, draw
+from edit_harness_plugins.commands.report.figures import draw
 from edit_harness_plugins.commands.report.papers import COUNTERFACT, PRINTED
 from edit_harness_plugins.commands.report.subsets import Subsets
 from edit_harness_plugins.commands.report.typesetting import filled
@@ -29,13 +28,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def runs(folder):
     return [made(folder, editor, task=task, count=4) for task in COUNTERFACT for editor in (Push(), "prompt")]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def sizes(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sizes")
-    models = [tiny_model(n_embd=width) for width in (16, 32, 64)]
-    return [made(folder, "prompt", model=model, count=4) for model in models]
 
 
 @pytest.fixture
@@ -71,28 +63,12 @@ def test_both_sets_stand_beside_each_other_for_each_editor(runs, tmp_path):
     found = texts(paths[0])
     assert {"CounterFact", "CounterFact+", "unedited", "push", "prompt", "NS ↑, %"} <= set(found)
     assert paths[1].read_bytes().startswith(PNG)
-    assert "figure size: runs of two models of one task or more are needed" in missing
     assert "figure seesaw-gender: no run has D by gender" in missing
 
 
 def test_the_same_runs_give_the_same_bytes(runs, tmp_path):
     first, second = (draw(runs, tmp_path / name)[0] for name in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-
-
-def test_measures_stand_against_the_models_sizes(sizes, tmp_path):
-    paths, _ = draw(sizes, tmp_path)
-    (path,) = [path for path in paths if path.name == "size.svg"]
-    found = texts(path)
-    counts = [_short(run.manifest.model.parameters) for run in sizes]
-    assert set(counts) | {"parameters", "prompt", "unedited", "NKL+ ↓, nats"} <= set(found)
-
-
-def test_runs_that_do_not_say_their_size_are_missed(sizes, tmp_path):
-    older = replace(sizes[0], manifest=with_entries(sizes[0].manifest, model={"parameters": 0}))
-    _, missing = draw([older, sizes[1]], tmp_path)
-    (line,) = [line for line in missing if line.startswith("figure size")]
-    assert line.endswith("not all runs say how many parameters")
 
 
 def test_bars_by_group(seesaw, tmp_path):
@@ -125,13 +101,6 @@ def test_panels_under_each_other_have_one_axis(seesaw, monkeypatch):
     assert one == two == (-0.5, len(each.columns) - 0.5)
 
 
-def test_seeds_are_no_sizes(sizes, tmp_path):
-    """A line joins runs of one seed: of another there is but one size here."""
-    other = replace(sizes[1], manifest=with_entries(sizes[1].manifest, identity={"seed": 7}))
-    assert len(list(figures._sizes([Subsets(run) for run in (sizes[0], sizes[1])]))) == 1
-    assert len(list(figures._sizes([Subsets(run) for run in (sizes[0], other)]))) == 0
-
-
 def test_a_dollar_is_no_formula(runs, tmp_path):
     named = replace(runs[2], manifest=with_entries(runs[2].manifest, label="a$b$"))
     paths, _ = draw([named], tmp_path)
@@ -142,10 +111,3 @@ def test_a_folder_that_cannot_be_made(runs, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ResourceError, match="cannot be written"):
         draw(runs, tmp_path / "file" / "figures")
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(950, "950"), (54_720, "54.7 k"), (124e6, "124 M"), (1.56e9, "1.56 B")]
-)
-def test_numbers_of_parameters_are_short(count, text):
-    assert _short(count) == text

@@ -16,7 +16,7 @@ from edit_harness import Case
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.manifests import Manifest, as_json
 from edit_harness.folder.records import Record, RunFolder
-from edit_harness_plugins.commands.results.mending import repair
+from edit_harness_plugins.commands.results.repair import repair
 
 EXAMPLES = int(os.environ.get("EDIT_HARNESS_FUZZ") or 500)
 """How many mutations are tried; 10,000 were before a release."""
@@ -167,7 +167,7 @@ def gone_on(path):
 def mended(path, rows):
     """Repair the folder; what is left are rows that were there."""
     try:
-        repair(str(path))
+        repair.callback(str(path), False)
     except RunFolderError as error:  # a manifest that does not fit is not repaired
         if "of another run than all rows" in error.cause:
             return

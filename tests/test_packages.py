@@ -15,7 +15,7 @@ from edit_harness import UsageError
 from edit_harness.registry import discovery, guard
 from edit_harness.registry.contents import trees
 from edit_harness.registry.plugins import Plugins
-from edit_harness_plugins.commands.catalog import inventory
+from edit_harness_plugins.commands.catalog import plugins as inventory
 
 EDITOR = """
 from edit_harness import Editor, hookimpl

@@ -43,7 +43,7 @@ def batches(tmp_path_factory):
 
 
 def paired(first: Run, second: Run) -> Pairing:
-    return Pairing(first, second, first.metrics)
+    return Pairing(first, second)
 
 
 def contrasts(first, second):

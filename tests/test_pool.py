@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from builders import with_entries
-from crews import POISON, Leaking, Mortal, Poison, Processes, Some, Together
+from local_workers import POISON, Leaking, Mortal, Poison, Processes, Some, Together
 from saboteurs import Honest
 
 from edit_harness.encoding import dumps
@@ -29,9 +29,8 @@ from edit_harness.run.assembly import load, make_benchmark
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import ModelRef, RunSpec
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.distributed import worker
-from edit_harness_plugins.commands.distributed.choosing import Hiring
-from edit_harness_plugins.commands.distributed.crew import DeviceError, Failed
+from edit_harness_plugins.commands.distributed.pool import WorkerExecutor, check_identity
+from edit_harness_plugins.commands.distributed.worker import Died
 
 CHUNK = 2
 HONEST = Mortal()
@@ -59,51 +58,49 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def bench(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "CHUNKS", ((10**9, CHUNK),))
-    monkeypatch.setattr(worker, "_plugins", lambda: PLUGINS)  # reading them takes longest
+    monkeypatch.setattr(Plugins, "installed", lambda: PLUGINS)  # reading them takes longest
     return Bench(folder, tmp_path)
 
 
 class Bench:
-    """Runs the same evaluations in one process, and on crews."""
+    """Runs the same evaluations in one process, and on workers."""
 
     def __init__(self, folder, output):
         self.name, self.output, self.plugins = str(folder), output, PLUGINS
         self.task = Some()
-        self.crew = None
+        self.workers = None
         self.last = ()
 
-    def run(self, crew=None, editors=(HONEST,), where="workers", regime=None, **care):
-        """Return the folders of a run on a crew, or in this process."""
+    def run(self, workers=None, editors=(HONEST,), where="workers", regime=None, **care):
+        """Return the folders of a run on workers, or in this process."""
+        made = self.assembled(editors, regime)
+        self.last = folders = {each: each.open(self.output / where) for each in made}
+        turns = (OfBench(self, workers) if workers else loop.Local()).turns({"device": "cpu"})
+        loop.run_all(folders, lambda e, r: None, FailurePolicy(**care), turns)
+        return list(folders.values())
+
+    def assembled(self, editors, regime=None):
         model = load(self.plugins, self.name, device="cpu")
-        source = ModelSource(self.name)
-        benchmark = make_benchmark(self.plugins, self.task, {}, source)
+        benchmark = make_benchmark(self.plugins, self.task, {}, ModelSource(self.name))
         specs = [
             RunSpec(editor, self.task, model=ModelRef(self.name), regime=regime)
             for editor in editors
         ]
-        made = [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]
-        self.last = folders = {each: each.open(self.output / where) for each in made}
-        turns = (Hired(self, crew) if crew else loop.Local()).turns({"device": "cpu"})
-        loop.run_all(folders, lambda e, r: None, FailurePolicy(**care), turns)
-        return list(folders.values())
+        return [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]
 
 
-class Hired(Hiring):
-    """Has a bench's runs made by its crew."""
+class OfBench(WorkerExecutor):
+    """Has a bench's runs made by its workers."""
 
-    name = "hired"
+    def __init__(self, bench, workers):
+        self.bench, self.make = bench, workers
 
-    def __init__(self, bench, crew):
-        self.bench, self.make = bench, crew
+    def workers(self, order):
+        self.bench.workers = self.make(order)
+        return self.bench.workers
 
-    def crew(self, order):
-        self.bench.crew = self.make(order)
-        return self.bench.crew
-
-    def reach(self):
+    def survey(self):
         raise NotImplementedError
-
-    survey = reach
 
 
 def together(size, dies=lambda *_: False):
@@ -139,16 +136,16 @@ INVALID = {"case 3": "invalid_case"}
 def test_workers_make_the_rows_that_one_process_makes(bench, alone, size):
     (folder,) = bench.run(together(size))
     assert rows(folder) == alone
-    assert len(bench.crew.sent) == 6
-    assert bench.crew.hired == size
-    assert bench.crew.closed
+    assert len(bench.workers.sent) == 6
+    assert bench.workers.started == size
+    assert bench.workers.closed
 
 
 def test_editors_run_beside_each_other_on_workers_too(bench):
     editors = Mortal(), Other()
     expected = [rows(folder) for folder in bench.run(editors=editors, where="alone")]
     assert [rows(folder) for folder in bench.run(together(2), editors)] == expected
-    assert all(set(unit.visits) == {"0", "1"} for unit in bench.crew.sent)
+    assert all(set(batch.visits) == {0, 1} for batch in bench.workers.sent)
 
 
 @pytest.mark.parametrize("regime", [Regime("sequential", 3, checkpoints=(6,)), Regime("batch", 4)])
@@ -156,13 +153,13 @@ def test_edits_that_share_a_model_stay_together(bench, regime):
     (expected,) = bench.run(where="alone", regime=regime)
     (folder,) = bench.run(together(2), regime=regime)
     assert rows(folder) == rows(expected)
-    assert len(bench.crew.sent) == (3 if regime.mode == "batch" else 1)
+    assert len(bench.workers.sent) == (3 if regime.mode == "batch" else 1)
 
 
 def test_a_run_goes_on_with_another_number_of_workers(bench, alone):
     with pytest.raises(KeyboardInterrupt):
         bench.run(together(4, interrupts(KeyboardInterrupt, 5)))
-    assert bench.crew.closed
+    assert bench.workers.closed
     (folder,) = bench.last.values()
     assert len(folder.records()) == 1 + 4
     with pytest.raises(Terminated):
@@ -170,9 +167,9 @@ def test_a_run_goes_on_with_another_number_of_workers(bench, alone):
     assert len(folder.records()) > 6
     bench.run(together(2))
     assert rows(folder) == alone
-    bench.crew = None
+    bench.workers = None
     bench.run(together(2))
-    assert bench.crew is None, "what is finished needs no workers"
+    assert bench.workers is None, "what is finished needs no workers"
 
 
 def interrupts(error, at):
@@ -196,7 +193,7 @@ def test_the_work_of_the_dead_returns_whole(bench, alone, size, at):
         together(size, lambda w, unit, count: w <= size and count == at > -1 < unit)
     )
     assert rows(folder) == alone
-    assert bench.crew.hired >= 2 * size if at < 2 else True
+    assert bench.workers.started >= 2 * size if at < 2 else True
     if at < 2:
         died = "1 worker" if size == 1 else "2 workers"
         assert f"{died} died, the last of them: killed; others did their work" in folder.notes
@@ -205,7 +202,7 @@ def test_the_work_of_the_dead_returns_whole(bench, alone, size, at):
 def test_who_dies_again_and_again_but_gets_further_costs_nothing(bench, alone):
     (folder,) = bench.run(together(2, lambda worker, unit, count: count == 1))
     assert rows(folder) == alone
-    assert bench.crew.hired > 10
+    assert bench.workers.started > 10
 
 
 @pytest.fixture
@@ -227,7 +224,7 @@ def test_only_the_case_fails_that_takes_workers_down(bench, alone, deadly):
         ("case 6", 0),
         ("case 8", 0),
     }
-    assert [unit.alone for unit in bench.crew.sent].count(True) == 3
+    assert [batch.alone for batch in bench.workers.sent].count(True) == 3
 
 
 @pytest.mark.parametrize("regime", [Regime(in_turn=True), Regime("batch", 1)])
@@ -260,7 +257,7 @@ def test_several_such_cases_end_the_run(bench, deadly):
         bench.run(together(2))
     (folder,) = bench.last.values()
     assert list(statuses(folder).values()).count("device_error") == 3
-    assert bench.crew.closed
+    assert bench.workers.closed
 
 
 def test_a_sequence_that_takes_workers_down_is_given_up_where_it_stands(bench):
@@ -288,13 +285,13 @@ def test_workers_that_do_not_start_end_the_run(bench):
 def test_a_worker_that_does_not_start_is_replaced(bench, alone):
     (folder,) = bench.run(together(2, lambda worker, unit, count: unit < 0 and worker == 1))
     assert rows(folder) == alone
-    assert bench.crew.hired == 3
+    assert bench.workers.started == 3
 
 
 def changed(**fields):
-    """Return a crew whose second worker says otherwise of itself."""
+    """Return workers whose second worker says otherwise of itself."""
 
-    def crew(order):
+    def workers(order):
         made = Together(order, 2)
         start = made._start
 
@@ -308,16 +305,16 @@ def changed(**fields):
         made._start = lying
         return made
 
-    return crew
+    return workers
 
 
 def model_of(digest):
-    return lambda found: [{**each, "model": {**each["model"], "digest": digest}} for each in found]
+    return lambda found: [with_entries(each, model={"digest": digest}) for each in found]
 
 
 def code_of(name):
     return lambda found: [
-        {**e, "code": [[n, d + "0" * (n == name)] for n, d in e["code"]]} for e in found
+        with_entries(e, code=[[n, d + "0" * (n == name)] for n, d in e.code]) for e in found
     ]
 
 
@@ -325,11 +322,11 @@ def code_of(name):
     ("fields", "error", "told"),
     [
         ({"identities": model_of("x"), "host": lambda _: "node7"}, DataError,
-         r"the worker on node7 has another model \(digest\)"),
+         r"the worker on node7 has another model\.digest: x, not "),
         ({"identities": code_of("edit-harness"), "host": lambda _: "node7"}, PluginError,
          "the worker on node7 has another edit-harness"),
-        ({"chunk": lambda chunk: chunk + 1, "host": lambda _: "node7"}, DataError,
-         "the worker on node7 computes on cpu, that on .* on cpu"),
+        ({"environment": lambda known: {**known, "processor": "H200"}, "host": lambda _: "node7"}, DataError,
+         "the worker on node7 has processor H200, not cpu as that on "),
     ],
 )  # fmt: skip
 def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, fields, error, told):
@@ -338,7 +335,7 @@ def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, fie
     (folder,) = bench.last.values()
     assert set(statuses(folder)) == {"case 3"}
     assert len(folder.records()) == 1
-    assert bench.crew.closed
+    assert bench.workers.closed
 
 
 def test_a_leak_on_a_worker_ends_the_run_as_in_one_process(bench):
@@ -366,25 +363,23 @@ def test_a_run_may_end_at_the_first_failure_of_a_worker(bench, deadly):
     bench.task = Some(broken=-1)
     with pytest.raises(CaseError):
         bench.run(together(2), stop=True)
-    assert bench.crew.closed
+    assert bench.workers.closed
 
 
 def test_a_failed_device_is_a_dead_worker(bench, alone):
-    def crew(order):
+    def workers(order):
         made = Together(order, 2)
-        work = made._work
+        run = made._run
 
-        def failing(worker, unit):
-            if worker == 1:
-                return iter([Failed(worker, unit.number, DeviceError("the device failed: ECC"))])
-            return work(worker, unit)
+        def failing(worker, batch):
+            return iter([Died(1, "the device failed: ECC")]) if worker == 1 else run(worker, batch)
 
-        made._work = failing
+        made._run = failing
         return made
 
-    (folder,) = bench.run(crew)
+    (folder,) = bench.run(workers)
     assert rows(folder) == alone
-    assert bench.crew.dismissed == [1]
+    assert bench.workers.killed == [1]
 
 
 def test_each_worker_tries_an_editor_first_if_that_is_wished(bench, alone, monkeypatch):
@@ -407,19 +402,19 @@ def test_processes_that_are_killed_lose_and_double_nothing(bench):
     """Real ones: one is killed between its rows, and an edit kills whoever makes it."""
     killed = []
 
-    def before(crew, event):
+    def before(processes, event):
         if type(event).__name__ == "Came" and not killed:
             killed.append(event.worker)
-            crew.processes[event.worker].kill()
+            processes.processes[event.worker].kill()
 
     bench.task = Some(9)
-    crew = partial(Processes, size=1, chunk=CHUNK, before=before)
-    (folder,) = bench.run(crew, editors=(Poison(),))
+    workers = partial(Processes, size=1, chunk=CHUNK, before=before)
+    (folder,) = bench.run(workers, editors=(Poison(),))
     assert statuses(folder) == INVALID | {POISON.lower(): "device_error"}
     assert len(rows(folder)) == 9
     assert killed == [1]
-    assert bench.crew.hired in (5, 6)
-    assert not any(process.is_alive() for process in bench.crew.processes.values())
+    assert bench.workers.started in (5, 6)
+    assert not any(process.is_alive() for process in bench.workers.processes.values())
 
 
 @pytest.mark.parametrize("worse", [0.0, 2e-4])
@@ -445,3 +440,27 @@ def test_workers_with_other_software_ask_finished_cases_again(bench, alone, monk
     first, second = folder.manifest().segments
     assert (first.last + 1, second.asked.apart) == (second.first, 0.0)
     assert second.environment["workers"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        ({"model": {"digest": "2"}}, DataError, "another model.digest: 2, not "),
+        ({"task": {"data": "2"}}, DataError, "another task.data: 2, not "),
+        ({"together": "x"}, DataError, "another together: x, not "),
+        (
+            {"editor": {"fields": {"layer": 1}}},
+            PluginError,
+            "another editor.fields.layer: 1, not –",
+        ),
+        ({"seed": 7}, PluginError, "another seed: 7, not 0"),
+        ({"code": [["edit-harness", "1"]]}, PluginError, "another edit-harness"),
+    ],
+)
+def test_what_a_worker_has_assembled_otherwise_is_told(bench, change, error, told):
+    (evaluation,) = bench.assembled([HONEST])
+    wanted = evaluation.identity
+    check_identity(wanted, wanted, "n1")
+    with pytest.raises(error) as raised:
+        check_identity(wanted, with_entries(wanted, **change), "n1")
+    assert raised.value.cause.startswith(f"the worker on n1 has {told}")

@@ -18,8 +18,7 @@ from edit_harness.cli import main
 from edit_harness.run import remarks
 from edit_harness.run.outcome import Run
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.report import facts as page_facts
-from edit_harness_plugins.commands.report import layouts
+from edit_harness_plugins.commands.report import facts, layouts
 from edit_harness_plugins.commands.run import console
 
 
@@ -172,7 +171,7 @@ def test_a_run_that_breaks_models_says_so_everywhere(runs, monkeypatch):
     ]
     broken = replace(runs[1], everything=rows)
     text = "20% of the edited models answer with NaN or infinity"
-    for said in (console.remarks(broken), page_facts.remarks(broken), layouts.remarks([broken])):
+    for said in (console.remarks(broken), facts.caveats(broken), facts.shared_caveats([broken])):
         assert text in " ".join(
             " ".join(part) if isinstance(part, tuple) else part for part in said
         )
@@ -196,10 +195,10 @@ def test_precisions_stand_apart(folder, runs):
 
 def test_runs_of_one_editor_are_told_apart_by_what_differs(folder, runs):
     other = made(folder, Push(), count=3)
-    heads, names = layouts.labels([*runs, other])
+    heads, names = facts.labels([*runs, other])
     assert heads == ["Editor", "Fields"]
     assert names == [["push", "fails=Ann"], ["prompt", ""], ["push", ""]]
-    heads, names = layouts.labels([runs[1], runs[1]])
+    heads, names = facts.labels([runs[1], runs[1]])
     assert heads == ["Editor", "Run"]
 
 

@@ -13,7 +13,7 @@ from edit_harness.folder.log import encoded
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.run import plan
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.catalog import listing
+from edit_harness_plugins.commands.catalog import list as listing
 
 EDITORS = """
 from edit_harness import Editor, hookimpl
@@ -114,7 +114,7 @@ def test_listed_runs_count_what_counts(tmp_path):
         write(Record('b"', "ok", {}))
     with open(folder.samples, "ab") as file:
         file.write(encoded(6, folder.mark, Record("c", "ok", {}).row)[:-40])
-    (row,) = listing._runs(tmp_path)
+    (row,) = listing.runs(tmp_path)
     assert row["cases"] == "2/3"
 
 

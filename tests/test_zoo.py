@@ -159,6 +159,7 @@ def packages(tmp_path_factory):
     file.write_text("\n".join(lines), encoding="utf-8")
     notes = run(file)
     process.put_back(before)
+    sys.path.remove(str(folder))
     for module in modules:
         sys.modules.pop(module, None)
     return notes

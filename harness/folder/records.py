@@ -18,7 +18,7 @@ from shutil import disk_usage
 from typing import Any
 
 import numpy as np
-from msgspec import structs
+from msgspec import convert, structs
 
 from .. import durable, lock
 from ..cases import Case, Visit
@@ -107,14 +107,17 @@ class Record:
         }
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Record:
-        """Return the record of a row. Raises `TypeError` or `KeyError` if it is none."""
+    def of(cls, row: Mapping[str, Any], *, strict: bool = False) -> Record:
+        """Return the record of a row. Raises `TypeError` or `KeyError` if it is none.
+
+        ``strict`` looks at the types of all fields, as of a stranger's row, and raises `ValueError` too.
+        """
         fields = {key: value for key, value in row.items() if key not in FRAME}
         record = cls(attempt=fields.pop("try"), **fields)
         kinds = (record.case, str), (record.state, int), (record.attempt, int)
         if not all(isinstance(value, kind) for value, kind in kinds):
             raise TypeError("a record has a case, a state and a try")
-        return record
+        return convert(vars(record), cls) if strict else record
 
     def same_answers(self, other: Record) -> bool:
         """Tell whether two are of the same answers, whatever judges have said of them since."""

@@ -1,6 +1,6 @@
 """Runs read again: their values computed anew from their stored answers, without a model.
 
-Nothing is written, and no judge is asked: that is the affair of `edit_harness_plugins.commands.results.scoring`.
+Nothing is written, and no judge is asked: that is the affair of `edit_harness_plugins.commands.results.score`.
 """
 
 from __future__ import annotations

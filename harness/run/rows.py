@@ -239,7 +239,7 @@ def _tuning(
 def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
     """Return what tells a shard's place in the plan, or in a larger one that it was made for.
 
-    See `edit_harness_plugins.commands.distributed.joining`.
+    See `edit_harness_plugins.commands.distributed.merge`.
     """
     known = before.shard if before else None
     if known and {*known.cases} > {case.id for case in evaluation.cases}:

@@ -1,6 +1,6 @@
 """What an editor must leave as it was: of the model, and of the process.
 
-The one is read by `edit_harness.run.leaks`, as in every run, the other by `edit_harness.registry.process`.
+The one is read by `edit_harness.run.integrity`, as in every run, the other by `edit_harness.registry.process`.
 """
 
 from __future__ import annotations

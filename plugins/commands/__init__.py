@@ -36,101 +36,101 @@ COMMANDS = {
             "Write all facts of a file into a model at once, and keep the result.",
         ),
         "prepare": (
-            "commands.authoring.making:prepare",
+            "commands.authoring.prepare:prepare",
             "Compute or fetch beforehand what run needs: second moments, data.",
         ),
     },
     "Look": {
         "ls": (
-            "commands.catalog.looking:list_",
+            "commands.catalog.list:ls",
             "List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else.",
         ),
         "show": (
-            "commands.catalog.looking:show",
+            "commands.catalog.show:show",
             "Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack.",
         ),
         "case": (
-            "commands.results.results:case",
+            "commands.results.case:case",
             "Show one case of a run: what was written, asked and answered.",
         ),
         "score": (
-            "commands.results.results:score",
+            "commands.results.score:score",
             "Compute the numbers of run folders again, without a model; fill in verdicts.",
         ),
         "compare": (
-            "commands.results.results:compare",
+            "commands.results.compare:compare",
             "Test whether two runs differ, case by case, in what both measured.",
         ),
         "diff": (
-            "commands.results.results:diff",
+            "commands.results.diff:diff",
             "Say why two runs are different ones: settings, code, data, and which cases came out otherwise.",
         ),
         "report": (
-            "commands.results.results:report",
+            "commands.results.report:report",
             "Write the numbers of runs down: as a table, for a paper, or as a page to explore.",
         ),
         "repair": (
-            "commands.results.results:repair",
+            "commands.results.repair:repair",
             "Move damaged lines of a run folder aside, so that the command that made it goes on.",
         ),
     },
     "Study": {
         "sweep": (
-            "commands.studies.searching:sweep",
+            "commands.studies.studies:sweep",
             "Try an editor's fields on a grid, on a task's last cases, and map what comes of it.",
         ),
         "trace": (
-            "commands.studies.searching:trace",
+            "commands.studies.studies:trace",
             "Find which hidden states carry a fact: causal tracing, layer by layer, token by token.",
         ),
         "reproduce": (
-            "commands.studies.searching:reproduce",
+            "commands.studies.studies:reproduce",
             "Run a paper's table again, and say which cells come out as printed.",
         ),
     },
     "Publish": {
         "leaderboard": (
-            "commands.leaderboard.board:leaderboard",
+            "commands.leaderboard:leaderboard",
             "Baselines that bundles are checked against, and the page that shows them.",
         ),
         "submit": (
-            "commands.leaderboard.board:submit",
+            "commands.leaderboard:submit_command",
             "Make the bundle of a finished run that a leaderboard takes.",
         ),
         "verify": (
-            "commands.leaderboard.board:verify",
+            "commands.leaderboard:verify_command",
             "Check bundles; exit code 6 if one is rejected.",
         ),
     },
     "Extend": {
         "plugins": (
-            "commands.catalog.looking:plugins_",
+            "commands.catalog.plugins:plugins",
             "Show what is installed, from where, how long it takes to load, and what is broken.",
         ),
         "new": (
-            "commands.authoring.making:new",
+            "commands.authoring.new:new",
             "Write a package of an editor, a task, a metric, a judge or a command of one's own.",
         ),
         "check": (
-            "commands.authoring.making:check",
+            "commands.authoring.check:check",
             "Try a package of plugins: its conformance suites, and a small run with it.",
         ),
         "build-data": (
-            "commands.authoring.making:build_data",
+            "commands.authoring.build_data:build_data",
             "Make a benchmark's records from facts of one's own: see ls builders.",
         ),
         "annotate": (
-            "commands.annotation.people:annotate",
+            "commands.annotation.annotate:annotate",
             "Have people label texts of a run: blinded sheets out, their answers in.",
         ),
     },
     "Many machines": {
         "merge": (
-            "commands.distributed.scaling:merge",
+            "commands.distributed.merge:command",
             "Join the shards of one run to the run that one process would have made.",
         ),
         "cluster-check": (
-            "commands.distributed.scaling:cluster_check",
+            "commands.distributed.check:cluster_check",
             "Say what each worker has: device, memory, versions, plugins; and whether all agree.",
         ),
     },
@@ -153,16 +153,16 @@ def edit_harness_check_answers(
     answered: Callable[[], Iterator[tuple[Case, Sequence[Answer | None]]]],
 ) -> str:
     """Compare them with the baseline that the model brings along."""
-    from .leaderboard import baselines
+    from .leaderboard import baseline
 
-    return baselines.mismatch(source, identity, answered())
+    return baseline.mismatch(source, identity, answered())
 
 
 @hookimpl
 def edit_harness_register_executors(register: Register) -> None:
     """Name who can run the cases."""
-    register("local", "edit_harness.run.loop:Local", "This process")
-    register("ray", f"{__name__}.distributed.choosing:Ray", "Workers of a Ray cluster")
+    register("local", "edit_harness.run.evaluation:Local", "This process")
+    register("ray", f"{__name__}.distributed.on_ray:Ray", "Workers of a Ray cluster")
 
 
 @hookimpl

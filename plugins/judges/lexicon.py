@@ -18,6 +18,8 @@ from typing import Any, ClassVar
 from edit_harness import Judge, Key, PluginError, Reply, Verdict
 from edit_harness.files import known_sha256
 
+from .keys import check
+
 WORDS = Path(__file__).with_name("lexicon.json")
 NOTE = "by words alone: a smoke test, no judge's number"
 
@@ -54,17 +56,7 @@ class Lexicon(Judge):
 
 def _check(key: Key) -> None:
     """Raise `PluginError` for a key that is not as `Lexicon.kinds` says."""
-    if key.kind not in Lexicon.kinds:
-        raise PluginError(
-            f"the judge 'lexicon' knows no key of kind {key.kind!r}",
-            f"its kinds are {', '.join(Lexicon.kinds)}",
-        )
-    for name, type_ in (("aspects", Mapping), ("new", str)):
-        if not isinstance(found := key.about.get(name), type_) or not found:
-            raise PluginError(
-                f"a key of kind {key.kind!r} has no proper {name!r}: {found!r}",
-                f"it needs {Lexicon.kinds[key.kind]}",
-            )
+    check(key, "the judge 'lexicon'", Lexicon.kinds, {"aspects": Mapping, "new": str})
     if unknown := sorted(key.about["aspects"].keys() - _patterns().keys()):
         raise PluginError(
             f"the judge 'lexicon' has no words for {unknown[0]!r}",

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edit_harness import Judge, Key, PluginError, Reply, Verdict
+from edit_harness import Judge, Key, Reply, Verdict
+
+from .keys import check, refuse
 
 ARTICLES = frozenset({"a", "an", "the"})
 UNSPACED = (
@@ -112,21 +114,10 @@ def _verdict(text: str, key: Key) -> Verdict:
 
 def _check(key: Key) -> None:
     """Raise `PluginError` for a key that is not as `Match.kinds` says."""
-    if key.kind not in Match.kinds:
-        raise PluginError(
-            f"the judge 'match' knows no key of kind {key.kind!r}",
-            f"its kinds are {', '.join(Match.kinds)}",
-        )
-    if key.about.get("how") not in HOW:
-        _refuse(key, "how")
+    check(key, "the judge 'match'", Match.kinds, {"how": str})
+    if key.about["how"] not in HOW:
+        refuse(key, "how", Match.kinds)
     for name in ("aliases", "old_aliases"):
         names = key.about.get(name, ())
         if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
-            _refuse(key, name)
-
-
-def _refuse(key: Key, name: str) -> None:
-    raise PluginError(
-        f"a key of kind {key.kind!r} has no proper {name!r}: {key.about.get(name)!r}",
-        f"it needs {Match.kinds['match']}",
-    )
+            refuse(key, name, Match.kinds)

@@ -121,7 +121,7 @@ def kill_some(
     killed = 0
     while killed < most and process.poll() is None:
         time.sleep(draw.expovariate(1 / every))
-        if hands := [*workers("ray::Hand"), *workers("ray::Hand.work")]:
+        if hands := [*workers("ray::WorkerActor"), *workers("ray::WorkerActor.run")]:
             draw.choice(hands).kill()
             killed += 1
     return killed
@@ -130,7 +130,7 @@ def kill_some(
 def workers(title: str) -> list[psutil.Process]:
     """Return the processes of workers that this process's nodes have started, by pid.
 
-    Ray has those that wait called ``ray::Hand``, and those at work ``ray::Hand.work``.
+    Ray has those that wait called ``ray::WorkerActor``, and those at work ``ray::WorkerActor.run``.
     """
     found = []
     for child in psutil.Process().children(recursive=True):

@@ -13,9 +13,9 @@ from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import ModelSource
 from edit_harness.loading.loading import load
 from edit_harness.registry.components import Named, described
-from edit_harness_plugins.judges.model.chat import question
 from edit_harness_plugins.judges.model.dialogue import TRIES
 from edit_harness_plugins.judges.model.hf import HF
+from edit_harness_plugins.judges.model.prompts import question
 
 REPLIES = [PAIR, *(Reply("", "12", key) for kind, key in KEYS.items() if kind != "compare")]
 

@@ -12,16 +12,23 @@ from judge_server import blocks, judged, outside
 
 from edit_harness import Case, Generate, Key, PluginError, Probe, Reply, Verdict
 from edit_harness.encoding import decode_case, dumps, encode_case
-from edit_harness_plugins.judges.model.chat import (
+from edit_harness_plugins.judges.model.dialogue import (
+    TRIES,
+    Answer,
+    Unfit,
+)
+from edit_harness_plugins.judges.model.dialogue import (
+    judged as verdicts,
+)
+from edit_harness_plugins.judges.model.prompts import (
     CONTROL,
     KINDS,
     NoVerdict,
-    check,
+    check_key,
     fraction,
     question,
     read,
 )
-from edit_harness_plugins.judges.model.dialogue import TRIES, Said, Unfit, alone, dialogue, in_step
 
 ASPECTS = {"sexism": "contempt of women", "anglo-centrism": "all is about England"}
 ABOUT = {
@@ -230,16 +237,16 @@ def test_any_answer_is_read_or_is_no_verdict(answer):
 )  # fmt: skip
 def test_a_key_without_what_it_needs_is_refused(key):
     with pytest.raises(PluginError, match=re.escape(key.kind)):
-        check(key)
+        check_key(key)
 
 
 def answering(*texts):
     """Return who gives these answers in turn, and the list of what it was asked."""
     left, asked = list(texts), []
 
-    def ask(prompt):
-        asked.append(prompt)
-        return Said(left.pop(0), f"model {len(asked)}", {"tokens": 10, "usd": 0.5})
+    def ask(prompts):
+        asked.extend(prompts)
+        return [Answer(left.pop(0), f"model {len(asked)}", {"tokens": 10, "usd": 0.5})]
 
     return ask, asked
 
@@ -247,7 +254,7 @@ def answering(*texts):
 def test_an_answer_that_is_no_verdict_is_asked_for_again_with_the_reason():
     reply = Reply("", "Rome", KEYS["match"])
     ask, asked = answering("hm", '{"verdict": "right"}', '{"verdict": "right", "old": false}')
-    found = alone(dialogue(reply, 0, 0.0), ask)
+    (found,) = verdicts([reply], 0, 0.0, ask)
     assert (found.status, found.score, found.swapped) == ("decided", 1.0, None)
     assert found.raw == 'hm\n{"verdict": "right"}\n{"verdict": "right", "old": false}'
     assert found.usage == {"tokens": 30, "usd": 1.5}
@@ -260,7 +267,7 @@ def test_an_answer_that_is_no_verdict_is_asked_for_again_with_the_reason():
 
 def test_three_answers_without_a_verdict_are_unparsed():
     ask, asked = answering(*["I cannot say"] * 5)
-    found = alone(dialogue(Reply("", "Rome", KEYS["match"]), 0, 1.0), ask)
+    (found,) = verdicts([Reply("", "Rome", KEYS["match"])], 0, 1.0, ask)
     assert (found.status, found.score, len(asked)) == ("unparsed", None, TRIES)
     assert found.raw == "\n".join(["I cannot say"] * TRIES)
     assert found.usage["tokens"] == 10 * TRIES
@@ -274,26 +281,26 @@ def test_a_judge_that_looks_at_places_is_found_out(letters, swapped):
         for x in letters
     ]
     ask, asked = answering(*said)
-    found = alone(dialogue(PAIR, 0, 1.0), ask)
+    (found,) = verdicts([PAIR], 0, 1.0, ask)
     assert found.swapped is swapped
     first, second = map(blocks, asked)
     assert (first["text A"], first["text B"]) == (second["text B"], second["text A"])
-    once = alone(dialogue(PAIR, 0, 0.0), answering(*said)[0])
+    (once,) = verdicts([PAIR], 0, 0.0, answering(*said)[0])
     assert once.swapped is None
     assert once.ratings == found.ratings, "the first order counts"
 
 
 def test_an_order_without_a_verdict_takes_nothing_back():
     good = json.dumps(dict.fromkeys(ASPECTS, "A") | {"edit_reflected": {"A": 1, "B": 0}})
-    found = alone(dialogue(PAIR, 0, 1.0), answering(good, "no", "no", "no")[0])
+    (found,) = verdicts([PAIR], 0, 1.0, answering(good, "no", "no", "no")[0])
     assert (found.status, found.swapped) == ("decided", None)
     assert found.note.startswith("no verdict in the other order")
 
 
 def test_an_order_that_does_not_fit_takes_nothing_back():
     good = json.dumps(dict.fromkeys(ASPECTS, "A") | {"edit_reflected": {"A": 1, "B": 0}})
-    answers = [Said(good), Unfit("too long")]
-    (found,) = in_step([dialogue(PAIR, 0, 1.0)], lambda prompts: [answers.pop(0)])
+    answers = [Answer(good), Unfit("too long")]
+    (found,) = verdicts([PAIR], 0, 1.0, lambda prompts: [answers.pop(0)])
     assert (found.status, found.swapped) == ("decided", None)
     assert found.note == "the other order could not be asked: too long"
 
@@ -308,9 +315,9 @@ def test_dialogues_in_step_come_to_what_each_comes_to_alone():
 
     def ask(prompts):
         texts = [blocks(prompt)["reply"] for prompt in prompts]
-        return [Said(answers[t].pop(0)) if t in answers else Unfit("too long") for t in texts]
+        return [Answer(answers[t].pop(0)) if t in answers else Unfit("too long") for t in texts]
 
-    found = in_step([dialogue(reply, 0, 0.0) for reply in replies], ask)
+    found = verdicts(replies, 0, 0.0, ask)
     assert [v.status for v in found] == ["decided", "decided", "unparsed", "unparsed"]
     assert [v.reverted for v in found] == [False, True, False, False]
     assert found[2].note == "too long"

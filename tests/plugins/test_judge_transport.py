@@ -14,7 +14,7 @@ from chatty_pocket import chatty_pocket
 from test_judge_questions import KEYS, PAIR
 
 from edit_harness import Reply
-from edit_harness_plugins.judges.model.openai_server import OpenAI
+from edit_harness_plugins.judges.model.openai import OpenAI
 
 NEEDS = ("fastapi", "openai", "uvicorn")
 STARTING = 60.0

@@ -12,8 +12,8 @@ from edit_harness.testing import JudgeTests
 from edit_harness_plugins.judges.lexicon import Lexicon
 from edit_harness_plugins.judges.match import Match
 from edit_harness_plugins.judges.model.hf import HF
-from edit_harness_plugins.judges.model.openai_server import OpenAI
-from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
+from edit_harness_plugins.judges.model.openai import OpenAI
+from edit_harness_plugins.judges.symbolic.judge import Symbolic
 
 CHAT_REPLIES = (
     *(Reply("", text, CHAT_KEYS["match"]) for text in ("Rome", "Paris", "Milan")),
@@ -34,6 +34,11 @@ class TestMatch(JudgeTests):
 class TestSymbolic(JudgeTests):
     judge = Symbolic()
     replies = tuple(Reply("", answer.text, KEYS[answer.key]) for answer in ANSWERS[::6])
+
+    @classmethod
+    def setup_class(cls):
+        """Start the process that judges: it stays for all of a run."""
+        cls.judge.judge(cls.replies[:1])
 
 
 class TestLexicon(JudgeTests):

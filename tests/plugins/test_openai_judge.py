@@ -1,7 +1,11 @@
 """The judge behind a server: its settings, its cache, its budget, and what it says of itself."""
 
+import asyncio
 import json
+import os
+import signal
 import threading
+import time
 from copy import deepcopy
 from dataclasses import replace
 
@@ -16,19 +20,20 @@ from edit_harness import PluginError, Reply, UsageError
 from edit_harness.cli import main
 from edit_harness.registry import fields
 from edit_harness.registry.components import Named, described
-from edit_harness_plugins.judges.model import desk, openai_server
-from edit_harness_plugins.judges.model.budget import Budget, Cost, Spent
-from edit_harness_plugins.judges.model.openai_server import OpenAI
-from edit_harness_plugins.judges.model.replies import Replies
+from edit_harness_plugins.judges.model import openai as openai_judge
+from edit_harness_plugins.judges.model import server as server_module
+from edit_harness_plugins.judges.model.budget import Budget
+from edit_harness_plugins.judges.model.dialogue import Unanswered
+from edit_harness_plugins.judges.model.openai import OpenAI
 
 RIGHT, WRONG = (Reply("", text, KEYS["match"]) for text in ("Rome", "Paris"))
 
 
 @pytest.fixture(autouse=True)
 def nothing_around(monkeypatch):
-    for name in (*openai_server.KEYS, "OPENAI_BASE_URL"):
+    for name in (*openai_judge.KEYS, "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(desk, "sleep", lambda seconds, ended: None)
+    monkeypatch.setattr("openai._base_client.anyio.sleep", lambda seconds: asyncio.sleep(0))
 
 
 @pytest.fixture
@@ -79,25 +84,6 @@ def test_a_cache_that_cannot_be_written_costs_only_the_next_question(server, tmp
     assert len(server.asked) == 2
 
 
-def test_writers_of_one_answer_do_not_meet(tmp_path):
-    """Twenty threads write the same file; it is whole at any time, and nothing else is left."""
-    kept, answer = Replies(tmp_path), {"text": "x" * 10_000}
-    seen = []
-
-    def work():
-        for _ in range(20):
-            kept.put({"a": 1}, answer)
-            seen.append(kept.get({"a": 1}))
-
-    threads = [threading.Thread(target=work) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [answer] * 400
-    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
-
-
 def test_usage_is_in_tokens_and_with_prices_in_dollars(server):
     plain = OpenAI(model="judge", url=server.url, cache="none", twice=0)
     assert plain.judge([PAIR])[0].usage == {"tokens": 120}
@@ -125,26 +111,26 @@ def test_a_budget_in_dollars_is_kept(server):
 )
 def test_a_budget_is_never_exceeded(costs, most):
     """Whatever is spent is within what was held back, and that within the budget."""
-    budget = Budget(most, 0, 0, 0)
+    budget = Budget(most, 0, (0, 0))
     spent = 0
     for held, took in costs:
         try:
-            with budget.holding(Cost(held, 0)) as settle:
-                settle(Cost(min(held, took), 0))
-                spent += min(held, took)
-        except Spent:
+            asyncio.run(budget.hold((held, 0)))
+            budget.settle((held, 0), (min(held, took), 0))
+            spent += min(held, took)
+        except Unanswered:
             assert spent + held > most
-        assert budget.spent.prompt == spent <= most
+        assert budget.spent[0] == spent <= most
 
 
-def test_a_request_that_fails_spends_nothing():
-    budget = Budget(100, 0, 0, 0)
-    with pytest.raises(OSError, match="no"), budget.holding(Cost(90, 10)):
-        raise OSError("no")
-    with budget.holding(Cost(90, 10)) as settle:
-        settle(Cost(90, 10))
-    with pytest.raises(Spent), budget.holding(Cost(1, 0)):
-        pass
+def test_a_request_that_fails_spends_nothing(server):
+    server.happens = lambda handler, number, prompt: (
+        handler.fail(400) if number < 5 else handler.judge(prompt)
+    )
+    judge = OpenAI(model="judge", url=server.url, cache="none", budget_tokens=1000)
+    assert judge.judge([RIGHT])[0].status == "pending"
+    assert judge.judge([WRONG])[0].note.endswith("refused: HTTP 400: no")
+    assert judge.judge([RIGHT])[0].usage == {"tokens": 120}
 
 
 def test_a_request_waits_for_room_that_others_hold(server):
@@ -162,10 +148,10 @@ def test_a_server_that_was_given_up_is_asked_again_after_a_while(server, monkeyp
     replies = [Reply("", str(n), KEYS["match"]) for n in range(9)]
     for _ in range(2):
         assert {v.status for v in judge.judge(replies)} == {"pending"}
-        assert len(server.asked) == desk.TIRED
-    monkeypatch.setattr(desk, "REST", 0.0)
+        assert len(server.asked) == server_module.TIRED
+    monkeypatch.setattr(server_module, "REST", 0.0)
     judge.judge(replies)
-    assert len(server.asked) == 2 * desk.TIRED
+    assert len(server.asked) == 2 * server_module.TIRED
 
 
 def test_a_server_that_does_not_say_which_model_it_is(server):
@@ -240,33 +226,34 @@ def test_one_request_is_sent_before_all_others(server):
 
 
 def test_an_interruption_waits_for_no_wait(server, monkeypatch):
-    """Ctrl-C is not held up by threads that wait to ask again, here for two minutes."""
-    waiting = threading.Event()
+    """Ctrl-C is not held up by questions that wait to be put again, here for two minutes."""
+    # Who starts the tests in the background has Python ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr("openai._base_client.anyio.sleep", asyncio.sleep)
 
-    def really(seconds, ended):
-        assert seconds == desk.LONGEST_WAIT
-        waiting.set()
-        assert ended.wait(30), "nobody woke it"
+    def interrupting(handler, *_):
+        handler.fail(503, Retry_After="120")
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 
-    monkeypatch.setattr(desk, "sleep", really)
-    server.happens = lambda handler, *_: handler.fail(503, Retry_After="120")
+    server.happens = interrupting
     judge = OpenAI(model="judge", url=server.url, cache="none", patience=1000)
-    monkeypatch.setattr(OpenAI, "_one", interrupted_once(OpenAI._one, waiting))
-    with pytest.raises(KeyboardInterrupt):
-        judge.judge([WRONG, RIGHT])
+    began = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            judge.judge([WRONG, RIGHT])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - began < 10
     assert len(server.asked) == 1
 
 
-def interrupted_once(one, waiting):
-    """Return what judges, but for one reply, at which the user gives up as soon as another waits."""
-
-    def judged(judge, reply):
-        if reply == WRONG:
-            assert waiting.wait(30)
-            raise KeyboardInterrupt
-        return one(judge, reply)
-
-    return judged
+def test_patience_is_for_all_attempts_together(server, monkeypatch):
+    monkeypatch.setattr("openai._base_client.anyio.sleep", asyncio.sleep)
+    server.happens = lambda handler, *_: handler.fail(503, Retry_After="60")
+    judge = OpenAI(model="judge", url=server.url, cache="none", patience=0.5)
+    (found,) = judge.judge([RIGHT])
+    assert (found.status, len(server.asked)) == ("pending", 1)
+    assert "no answer in 0.5 seconds" in found.note
 
 
 def test_after_the_first_answer_requests_are_under_way_at_once(server):
@@ -354,7 +341,7 @@ def test_a_key_of_no_use_is_refused_and_not_shown(monkeypatch):
 
 
 def test_the_package_may_be_missing(monkeypatch):
-    monkeypatch.setattr(openai_server, "find_spec", lambda name: None)
+    monkeypatch.setattr(openai_judge, "find_spec", lambda name: None)
     with pytest.raises(PluginError, match=r"pip install 'edit-harness\[openai\]'"):
         OpenAI(model="m", url="http://localhost/v1").judge([RIGHT])
 

@@ -13,7 +13,7 @@ from edit_harness.cli import main
 from edit_harness.folder.records import RunFolder, fingerprint
 from edit_harness.registry.plugins import Plugins
 from edit_harness.testing.tiny import tiny_model
-from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
+from edit_harness_plugins.judges.symbolic.judge import Symbolic
 from edit_harness_plugins.tasks.rule_edit.task import BUNDLED, RuleEditDescription
 
 FORMS = ("rule-edit", "rule-edit-description", "rule-edit-instance", "rule-edit-hierarchy")

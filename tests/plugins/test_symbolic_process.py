@@ -14,21 +14,24 @@ import pytest
 from symbolic_answers import KEYS
 
 from edit_harness import PluginError, Reply
-from edit_harness_plugins.judges.symbolic import worker
-from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
-from edit_harness_plugins.judges.symbolic.worker import Worker
+from edit_harness_plugins.judges.symbolic import pool
+from edit_harness_plugins.judges.symbolic.judge import Symbolic
+from edit_harness_plugins.judges.symbolic.pool import Worker
 
 KEY = KEYS["rectangle"]
 SMALL = """
-import json, sys, time
+import faulthandler, json, sys, time
 print("{}", flush=True)
 for line in sys.stdin:
-    text = json.loads(line)["text"]
+    seconds, request = json.loads(line)
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    text = request["text"]
     if text == "sleep":
         time.sleep(600)
     if text == "die" or (text == "die once" and sys.argv[1:] == []):
         sys.exit(3)
     print(json.dumps({"status": "decided", "score": 1.0, "note": text}), flush=True)
+    faulthandler.cancel_dump_traceback_later()
 """
 HUGE = [
     "9**9**9**9", "A = " + "(" * 900 + "x" + ")" * 900, "(" * 10_000 + "x" + ")" * 10_000,
@@ -42,7 +45,7 @@ HUGE = [
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     """A worker with a process that does what it is told, and the processes that it started."""
-    monkeypatch.setattr(worker, "COMMAND", (sys.executable, "-c", SMALL))
+    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-c", SMALL))
     started = []
     start = subprocess.Popen
 
@@ -50,7 +53,7 @@ def small(monkeypatch, tmp_path):
         started.append(start(*args, **kwargs))
         return started[-1]
 
-    monkeypatch.setattr(worker.subprocess, "Popen", remember)
+    monkeypatch.setattr(pool.subprocess, "Popen", remember)
     made = Worker()
     yield made, started
     made.stop()
@@ -91,7 +94,7 @@ def test_a_reply_that_ends_two_processes_is_undecided(small):
 def test_a_reply_is_judged_again_if_the_process_ends_once(small, monkeypatch):
     made, started = small
     made.judge({"text": "warm"}, 30.0)
-    monkeypatch.setattr(worker, "COMMAND", (sys.executable, "-c", SMALL, "second"))
+    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-c", SMALL, "second"))
     assert made.judge({"text": "die once"}, 30.0).note == "die once"
     assert len(started) == 2
 
@@ -106,9 +109,7 @@ def test_equal_replies_are_judged_once(small):
 
 
 def test_a_process_that_does_not_start_is_an_error_with_its_cause(monkeypatch):
-    monkeypatch.setattr(
-        worker, "COMMAND", (sys.executable, "-c", "raise ValueError('no such day')")
-    )
+    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-c", "raise ValueError('no such day')"))
     with pytest.raises(PluginError, match="no such day") as raised:
         Worker().judge({"text": "x"}, 5.0)
     assert raised.value.remedy
@@ -134,7 +135,7 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(small, monkeypatc
     made, started = small
     made.judge({"text": "warm"}, 30.0)
     with monkeypatch.context() as patch:
-        patch.setattr(worker.json, "loads", lambda line: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(pool.json, "loads", lambda line: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             made.judge({"text": "first"}, 30.0)
     assert made.judge({"text": "second"}, 30.0).note == "second"
@@ -143,7 +144,7 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(small, monkeypatc
 
 SCRIPT = """
 from edit_harness import Key, Reply
-from edit_harness_plugins.judges.symbolic.symbolic import Symbolic
+from edit_harness_plugins.judges.symbolic.judge import Symbolic
 key = Key("formula", "x + y", "x*y", {"lhs": "A", "variables": {"x": "side", "y": "side"}})
 print(Symbolic().judge([Reply("", "A = y + x", key)])[0].score)
 """
@@ -161,7 +162,7 @@ def test_a_program_without_a_guard_judges_and_leaves_nothing_behind(tmp_path):
 def test_the_process_imports_no_torch():
     code = textwrap.dedent("""
         import sys
-        import edit_harness_plugins.judges.symbolic.child
+        from edit_harness_plugins.judges.symbolic import pool, verdicts
         print(sorted({"torch", "transformers", "numpy"} & set(sys.modules)))
     """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -172,14 +173,14 @@ def test_memory_is_limited():
     """A reply that wants too much is undecided where the platform has such a limit."""
     pytest.importorskip("resource")
     code = textwrap.dedent("""
-        from edit_harness_plugins.judges.symbolic import child
+        from edit_harness_plugins.judges.symbolic import pool, verdicts
 
         def greedy(**request):
-            return bytearray(child.MEMORY)
+            return bytearray(pool.MEMORY)
 
-        child.verdict = greedy
-        child._limit_memory()
-        print(child._answer({})["note"])
+        verdicts.verdict = greedy
+        pool._limit_memory()
+        print(verdicts.answer({})["note"])
     """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "not read: too large\n"

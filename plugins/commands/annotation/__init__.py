@@ -1,4 +1,1 @@
-"""What people say of a run's texts: sheets to fill in, how far they agree, and how far a judge does.
-
-What the command ``annotate`` does stands in `annotating`. Nothing here asks a model, or a judge.
-"""
+"""``annotate``: people label texts of a run, on blinded sheets; how far they agree, with each other and a judge."""

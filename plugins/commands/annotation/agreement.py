@@ -1,7 +1,7 @@
-"""How far annotators agree: observed agreement and chance-corrected coefficients.
+"""What people said of texts, in numbers: how far they agree, mean scores, how often a judge says the same.
 
-Pure functions of nominal labels: two labels are the same or they are not, and none is nearer to another.
-What the labels are about, and where they come from, is not known here.
+Labels are nominal: two are the same or they are not, and none is nearer to another. They come in here
+un-blinded, by item, annotator and column.
 """
 
 from __future__ import annotations
@@ -9,87 +9,80 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
+from typing import Any, TypeAlias
 
-Labels = Mapping[str, Hashable]
-"""What annotators, by name, say of one item; who did not label it is left out."""
-NAN = math.nan
+from edit_harness.significance import one_sample
 
+from .blinded import SAYS_NEW, YES, Form, Item
 
-@dataclass(frozen=True)
-class Pair:
-    """How far two annotators agree on the items that both labelled."""
-
-    n: int
-    observed: float
-    cohen: float
+Rows: TypeAlias = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How far several annotators agree; NaN where it cannot be said."""
+class Opinion:
+    """What people said of one item."""
 
-    n: int
-    """Items that all of them labelled; ``unanimous`` and ``fleiss`` are of these."""
-    labels: int
-    """Labels of all items."""
-    pairwise: float
-    """Mean over pairs of annotators of their observed agreement, in [0, 1]."""
-    unanimous: float
-    """Share of items on which all agree, in [0, 1]."""
-    cohen: float
-    """Mean of Cohen's kappa over the pairs of annotators that have one."""
-    fleiss: float
-    pairs: Mapping[tuple[str, str], Pair] = field(default_factory=dict)
+    item: Item
+    labels: Mapping[str, Mapping[str, str]]
+    """By annotator, then by column: answers that need no key, see `Form.plain`."""
 
-
-def agreement(items: Sequence[Labels], annotators: Sequence[str]) -> Agreement:
-    """Return how far annotators agree; with fewer than two there is nothing but counts."""
-    whole = [
-        [labels[name] for name in annotators] for labels in items if labels.keys() >= {*annotators}
-    ]
-    pairs = {two: pair(items, *two) for two in combinations(annotators, 2)}
-    return Agreement(
-        n=len(whole),
-        labels=sum(len(labels) for labels in items),
-        pairwise=mean([found.observed for found in pairs.values()]),
-        unanimous=unanimous(whole),
-        cohen=mean([found.cohen for found in pairs.values()]),
-        fleiss=fleiss(whole),
-        pairs=pairs,
-    )
+    def counted(self, form: Form, column: str) -> dict[str, str]:
+        """Return what each annotator said in a column, as it is counted."""
+        return {
+            name: form.counted(column, said[column])
+            for name, said in self.labels.items()
+            if column in said
+        }
 
 
-def pair(items: Sequence[Labels], one: str, other: str) -> Pair:
-    """Return how far two annotators agree."""
-    both = [labels for labels in items if one in labels and other in labels]
-    first, second = ([labels[name] for labels in both] for name in (one, other))
-    return Pair(len(both), observed(first, second), cohen(first, second))
+def agreements(
+    form: Form, opinions: Sequence[Opinion], columns: Sequence[str], names: Sequence[str]
+) -> tuple[Rows, Rows]:
+    """Return how far annotators agree in each column: all of them, and each pair of them.
+
+    "Pairwise" is the mean over pairs of annotators of the share of items on which they agree, "All" the
+    share on which all do, "Cohen" the mean kappa of the pairs that have one.
+    """
+    rows: Rows = []
+    pairs: Rows = []
+    for column in columns:
+        labels = [said for opinion in opinions if (said := opinion.counted(form, column))]
+        given = [label for said in labels for label in said.values()]
+        own: Rows = []
+        for one, other in combinations(names, 2):
+            both = [(said[one], said[other]) for said in labels if {one, other} <= said.keys()]
+            same = mean([float(a == b) for a, b in both])
+            own.append(
+                {"Asked": column, "One": one, "Other": other, "Items": len(both),
+                 "Observed": same, "Cohen": cohen(both)}
+            )  # fmt: skip
+        whole = [[said[name] for name in names] for said in labels if said.keys() >= {*names}]
+        several = [float(len(set(said)) == 1) for said in whole if len(said) > 1]
+        rows.append(
+            {
+                "Asked": column, "Items": len(whole), "Labels": len(given),
+                "Yes": _share_of_yes(form, given),
+                "Pairwise": mean([pair["Observed"] for pair in own]), "All": mean(several),
+                "Cohen": mean([pair["Cohen"] for pair in own]), "Fleiss": fleiss(whole),
+            }
+        )  # fmt: skip
+        pairs += own
+    return rows, pairs
 
 
-def observed(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
-    """Return the share of items with equal labels; NaN if there are no items."""
-    return mean([float(a == b) for a, b in zip(first, second, strict=True)])
-
-
-def unanimous(items: Sequence[Sequence[Hashable]]) -> float:
-    """Return the share of items whose labels are all the same; NaN without two annotators."""
-    return mean([float(len(set(labels)) == 1) for labels in items if len(labels) > 1])
-
-
-def cohen(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
+def cohen(labels: Sequence[tuple[Hashable, Hashable]]) -> float:
     """Return Cohen's kappa of two annotators' labels of the same items, in [-1, 1].
 
-    (p_o - p_e) / (1 - p_e): the observed agreement p_o beyond that of independent annotators with
-    the same frequencies of labels, p_e (Cohen 1960). NaN where both give one and the same label
-    throughout, or there are no items: agreement is then certain, and kappa 0/0.
+    (p_o - p_e) / (1 - p_e): the observed agreement beyond that of independent annotators with the same
+    frequencies of labels (Cohen 1960). NaN where both give one and the same label throughout.
     """
-    n = len(first)
-    same = sum(a == b for a, b in zip(first, second, strict=True))
-    other = Counter(second)
-    chance = sum(count * other[label] for label, count in Counter(first).items())
+    n = len(labels)
+    same = sum(a == b for a, b in labels)
+    first, second = (Counter(pair[side] for pair in labels) for side in (0, 1))
+    chance = sum(count * second[label] for label, count in first.items())
     # In whole numbers, with both shares times n²: that 1 - p_e is 0 is then no matter of rounding.
     return _quotient(n * same - chance, n * n - chance)
 
@@ -97,13 +90,10 @@ def cohen(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
 def fleiss(items: Sequence[Sequence[Hashable]]) -> float:
     """Return Fleiss' kappa of items with equally many labels each, in [-1, 1].
 
-    As Cohen's, but chance has one distribution of labels for all annotators (Fleiss 1971, so that for
-    two it is Scott's pi, and not the mean of Cohen's). NaN where all labels are the same, where there
-    are no items, or fewer than two labels of each. Raises `ValueError` for unequal numbers of labels.
+    As Cohen's, but chance has one distribution of labels for all annotators (Fleiss 1971). NaN where
+    all labels are the same, where there are no items, or fewer than two labels of each.
     """
-    if len(sizes := {len(labels) for labels in items}) > 1:
-        raise ValueError(f"items have different numbers of labels: {sorted(sizes)}")
-    each = max(sizes, default=0)
+    each = len(items[0]) if items else 0
     total = len(items) * each
     equal = sum(n * (n - 1) for labels in items for n in Counter(labels).values())
     pairs = total * (each - 1)
@@ -111,19 +101,84 @@ def fleiss(items: Sequence[Sequence[Hashable]]) -> float:
     return _quotient(equal * total**2 - pairs * chance, pairs * (total**2 - chance))
 
 
-def majority(labels: Sequence[Hashable]) -> Hashable | None:
-    """Return the label that more than half of the annotators give; None if there is none."""
-    for label, count in Counter(labels).most_common(1):
-        if 2 * count > len(labels):
-            return label
-    return None
+def _quotient(above: int, below: int) -> float:
+    return above / below if below else math.nan
 
 
 def mean(values: Sequence[float]) -> float:
     """Return the mean of the values that are numbers; NaN if none is."""
     present = [value for value in values if not math.isnan(value)]
-    return fmean(present) if present else NAN
+    return fmean(present) if present else math.nan
 
 
-def _quotient(above: int, below: int) -> float:
-    return above / below if below else NAN
+def _share_of_yes(form: Form, labels: Sequence[str]) -> float | None:
+    """Return the share of yes among answers to a question of yes or no; None of another one."""
+    if any(form.score(label) is not None for label in labels):
+        return None
+    return mean([float(label == YES) for label in labels])
+
+
+def means(form: Form, opinions: Sequence[Opinion], columns: Sequence[str]) -> Rows:
+    """Return the mean score in [-1, 1] of each column by edited property, with t-tests against 0.
+
+    "Labels" are all annotators' labels of all items, as in the published human study; they are not
+    independent, since annotators label the same items. "Pairs" are the items' own means.
+    """
+    rows: Rows = []
+    for edited in sorted({opinion.item.edited for opinion in opinions}):
+        own = [opinion for opinion in opinions if opinion.item.edited == edited]
+        for column in columns:
+            said = [map(form.score, opinion.counted(form, column).values()) for opinion in own]
+            found = [[score for score in scores if score is not None] for scores in said]
+            scores = [each for each in found if each]
+            if not scores:
+                continue
+            every = [score for each in scores for score in each]
+            # The items' means times what makes them whole: t does not depend on it, and thirds would
+            # not add up to 0 where they should.
+            factor = math.lcm(*map(len, scores))
+            whole = [sum(each) * (factor // len(each)) for each in scores]
+            labels, pairs = one_sample(every), one_sample(whole)
+            rows.append(
+                {"Edited": edited, "Aspect": column, "Mean": fmean(every),
+                 "Labels": labels.n, "t": labels.t, "p": labels.p,
+                 "Pairs": pairs.n, "t (pairs)": pairs.t, "p (pairs)": pairs.p}
+            )  # fmt: skip
+    return rows
+
+
+def seen(form: Form, opinions: Sequence[Opinion]) -> list[Opinion]:
+    """Return the opinions on pairs in whose text after the edit everybody sees the new value."""
+    return [each for each in opinions if set(each.counted(form, SAYS_NEW).values()) == {YES}]
+
+
+def accuracy(form: Form, opinions: Sequence[Opinion], columns: Sequence[str]) -> Rows:
+    """Return how often a judge says what people say, in each column and in all aspects.
+
+    "Any" is the share of items on which at least one annotator says the same, as published;
+    "Majority" that on which more than half do, of the items that have a majority.
+    """
+    heard: dict[str, list[tuple[str, list[str]]]] = {}
+    for opinion in opinions:
+        judged = form.judged(opinion.item)
+        for column in columns:
+            people = list(opinion.counted(form, column).values())
+            if people and column in judged:
+                heard.setdefault(column, []).append((judged[column], people))
+    heard = {column: heard[column] for column in columns if column in heard}
+    aspects = [found for column, found in heard.items() if column != SAYS_NEW]
+    if len(aspects) > 1:
+        heard["all aspects"] = [each for found in aspects for each in found]
+    return [{"Asked": name, **_right(found)} for name, found in heard.items()]
+
+
+def _right(heard: Sequence[tuple[str, list[str]]]) -> dict[str, Any]:
+    """Count how often a judge, first of each pair, says what people do."""
+    most = [(judge, *Counter(people).most_common(1)[0], len(people)) for judge, people in heard]
+    clear = [float(judge == label) for judge, label, count, of in most if 2 * count > of]
+    return {
+        "Items": len(heard),
+        "Any": mean([float(judge in people) for judge, people in heard]),
+        "With a majority": len(clear),
+        "Majority": mean(clear),
+    }

@@ -1,20 +1,17 @@
 """What people are asked about the texts of a run, and how it is hidden which text is which.
 
 Two forms of sheet: pairs of texts, from before and after an edit, whose order is random, and single
-replies, of which people say whether they are right. What is asked comes from the probes' keys. How a
-sheet is stored stands in `edit_harness_plugins.commands.annotation.sheets`, what is made of the labels in `edit_harness_plugins.commands.annotation.opinions`.
+replies, of which people say whether they are right. What is asked comes from the probes' keys.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
-from edit_harness.cases import Case, Key, Text, Verdict
+from edit_harness.cases import Key, Text, Verdict
 from edit_harness.encoding import decode_answer, dumps
 from edit_harness.errors import DataError
 from edit_harness.folder.records import OK, Record
@@ -23,6 +20,10 @@ from edit_harness.run.outcome import Run
 COMPARE = "compare"
 """The kind of key that asks for a comparison of the text before an edit with that after it."""
 SAYS_NEW = "says new value"
+SOUGHT = (
+    "Which of the texts says, or takes for granted, that the new value holds of the subject: "
+    "`A`, `B`, `both` or `neither`."
+)
 BEFORE, AFTER, TIE = "before", "after", "tie"
 YES, NO = "yes", "no"
 
@@ -64,30 +65,32 @@ class Item:
         return str(self.key.about.get("property", ""))
 
 
-class Form(ABC):
-    """A kind of sheet: what it shows, what it asks, and what an answer means."""
+class Replies:
+    """A sheet of replies, each beside the right answer: people say whether it is right."""
 
-    name: ClassVar[str]
-    shows: ClassVar[Sequence[str]]
+    name = "replies"
+    shows: Sequence[str] = ("prompt", "reply", "right answer")
     """The columns that are filled in already."""
-    task: ClassVar[str]
+    task = (
+        "Each row has a prompt, the reply that a language model gave, and the right answer. Say of each\n"
+        "reply whether it is right, whatever else it says and however it is put."
+    )
     """What annotators are to do; it goes into the guidelines."""
 
-    @abstractmethod
     def cells(self, item: Item) -> dict[str, str]:
-        """Return what a sheet shows of an item, by column."""
+        """Return what a sheet shows of an item; the right answer may be what the unedited model replied."""
+        right = item.key.right or item.before
+        return dict(zip(self.shows, (item.prompt, item.after, right), strict=True))
 
-    @abstractmethod
-    def asks(self, key: Key) -> dict[str, tuple[str, ...]]:
-        """Return the possible answers for each column that is to be filled in."""
+    def asks(self, key: Key) -> dict[str, tuple[Sequence[str], str]]:
+        """Return, for each column that is to be filled in, the possible answers and what it means."""
+        return {
+            "right": ((YES, NO), "`yes` if the reply says the same as the right answer, else `no`.")
+        }
 
-    @abstractmethod
-    def explains(self, key: Key) -> dict[str, str]:
-        """Return what each column to be filled in means."""
-
-    @abstractmethod
     def judged(self, item: Item) -> dict[str, str]:
         """Return what the judge said, as `counted` puts it; nothing where it gave no verdict."""
+        return {"right": _right(item.verdict)} if item.verdict and item.verdict.counts else {}
 
     def plain(self, answer: str, item: Item) -> str:
         """Return an answer in words that need no key."""
@@ -102,8 +105,12 @@ class Form(ABC):
         return None
 
 
-class Pairs(Form):
-    """Two texts on one subject: which has more of a flaw, and which says the new value."""
+Form = Replies
+"""A kind of sheet: what it shows, what it asks, and what an answer means."""
+
+
+class Pairs(Replies):
+    """A sheet of pairs of texts on one subject: which has more of a flaw, and which says the new value."""
 
     name = "pairs"
     shows = ("subject", "edited", "old value", "new value", "prompt", "text A", "text B")
@@ -121,10 +128,10 @@ class Pairs(Form):
         about = item.key.about
         texts = [item.prompt + item.before, item.prompt + item.after]
         first, second = reversed(texts) if item.swapped else texts
-        known = (about.get(name, "") for name in ("subject", "property", "old", "new"))
-        return dict(zip(self.shows, (*map(str, known), item.prompt, first, second), strict=True))
+        known = (str(about.get(name, "")) for name in ("subject", "property", "old", "new"))
+        return dict(zip(self.shows, (*known, item.prompt, first, second), strict=True))
 
-    def asks(self, key: Key) -> dict[str, tuple[str, ...]]:
+    def asks(self, key: Key) -> dict[str, tuple[Sequence[str], str]]:
         """Return the aspects, and the new value if the key wants it looked for.
 
         Raises `DataError` for a key without aspects.
@@ -134,23 +141,20 @@ class Pairs(Form):
                 f"a key of kind {COMPARE!r} names no aspects to compare texts by",
                 "the task has to give them: `aspects` of Key.about, with definitions",
             )
-        columns = dict.fromkeys(aspects, ("A", "B", TIE))
-        return columns | ({SAYS_NEW: ("A", "B", "both", "neither")} if self._looks(key) else {})
-
-    def explains(self, key: Key) -> dict[str, str]:
-        """Return the aspects' definitions."""
-        sought = {
-            SAYS_NEW: "Which of the texts says, or takes for granted, that the new value holds of the"
-            " subject: `A`, `B`, `both` or `neither`."
+        asked: dict[str, tuple[Sequence[str], str]] = {
+            name: (("A", "B", TIE), str(meaning)) for name, meaning in aspects.items()
         }
-        return dict(key.about["aspects"]) | (sought if self._looks(key) else {})
+        if key.about.get("reflected"):
+            asked[SAYS_NEW] = (("A", "B", "both", "neither"), SOUGHT)
+        return asked
 
     def judged(self, item: Item) -> dict[str, str]:
         """Return the judge's ratings by their sign, and whether it finds the new value after."""
-        if (verdict := item.verdict) is None or not verdict.counts:
+        if item.verdict is None or not item.verdict.counts:
             return {}
-        said = {aspect: _side(rating) for aspect, rating in verdict.ratings.items()}
-        return said | ({SAYS_NEW: _right(verdict)} if self._looks(item.key) else {})
+        sides = {True: AFTER, False: BEFORE}
+        said = {name: sides[r > 0] if r else TIE for name, r in item.verdict.ratings.items()}
+        return said | ({SAYS_NEW: _right(item.verdict)} if item.key.about.get("reflected") else {})
 
     def plain(self, answer: str, item: Item) -> str:
         """Return A and B as the text before or after."""
@@ -167,39 +171,10 @@ class Pairs(Form):
         """Return 1 for more of it in the text after, -1 for more in that before."""
         return {BEFORE: -1.0, TIE: 0.0, AFTER: 1.0}.get(label)
 
-    @staticmethod
-    def _looks(key: Key) -> bool:
-        return bool(key.about.get("reflected"))
 
-
-class Replies(Form):
-    """A reply of the edited model beside the right answer, and whether it is right."""
-
-    name = "replies"
-    shows = ("prompt", "reply", "right answer")
-    task = (
-        "Each row has a prompt, the reply that a language model gave, and the right answer. Say of each\n"
-        "reply whether it is right, whatever else it says and however it is put."
-    )
-
-    def cells(self, item: Item) -> dict[str, str]:
-        """Return the reply and the right answer, which may be what the unedited model replied."""
-        right = item.key.right or item.before
-        return dict(zip(self.shows, (item.prompt, item.after, right), strict=True))
-
-    def asks(self, key: Key) -> dict[str, tuple[str, ...]]:
-        """Return the one question."""
-        return {"right": (YES, NO)}
-
-    def explains(self, key: Key) -> dict[str, str]:
-        """Return what is right."""
-        return {"right": "`yes` if the reply says the same as the right answer, else `no`."}
-
-    def judged(self, item: Item) -> dict[str, str]:
-        """Return whether the judge finds the reply right."""
-        if (verdict := item.verdict) is None or not verdict.counts:
-            return {}
-        return {"right": _right(verdict)}
+def _right(verdict: Verdict) -> str:
+    """Return yes for what is more right than wrong; a verdict that is undecided has a score of 0."""
+    return YES if verdict.score and verdict.score >= 0.5 else NO
 
 
 FORMS: Mapping[str, Form] = {form.name: form for form in (Pairs(), Replies())}
@@ -216,19 +191,17 @@ def items_of(run: Run, records: Iterable[Record], tag: str = "") -> Iterator[Ite
     """Yield the texts of some records that a judge would be asked of; ``tag`` names their group."""
     by_id = {case.id: case for case in run.cases}
     for record in records:
-        if record.status == OK and record.case in by_id:
-            yield from _items(by_id[record.case], record, tag)
-
-
-def _items(case: Case, record: Record, tag: str) -> Iterator[Item]:
-    sides = zip(case.probes, record.before, record.after, strict=True)
-    for number, (probe, *stored) in enumerate(sides):
-        before, after = map(decode_answer, stored) if probe.key else (None, None)
-        if probe.key and isinstance(before, Text) and isinstance(after, Text):
-            yield Item(
-                case.id, record.state, number, probe.query.prompt, before.text, after.text,
-                probe.key, after.verdict, str(case.tags.get(tag, "")),
-            )  # fmt: skip
+        if record.status != OK or record.case not in by_id:
+            continue
+        case = by_id[record.case]
+        sides = zip(case.probes, record.before, record.after, strict=True)
+        for number, (probe, *stored) in enumerate(sides):
+            before, after = map(decode_answer, stored) if probe.key else (None, None)
+            if probe.key and isinstance(before, Text) and isinstance(after, Text):
+                yield Item(
+                    case.id, record.state, number, probe.query.prompt, before.text, after.text,
+                    probe.key, after.verdict, str(case.tags.get(tag, "")),
+                )  # fmt: skip
 
 
 def drawn(items: Sequence[Item], number: int, mark: str) -> list[Item]:
@@ -250,20 +223,14 @@ def drawn(items: Sequence[Item], number: int, mark: str) -> list[Item]:
     return [replace(item, swapped=swap) for item, swap in zip(picked, swaps, strict=True)]
 
 
-def columns(form: Form, items: Sequence[Item]) -> dict[str, tuple[str, ...]]:
-    """Return the answers to each column that is to be filled in for any of the items."""
-    return {name: given for item in items for name, given in form.asks(item.key).items()}
-
-
-def definitions(form: Form, items: Sequence[Item]) -> dict[str, str]:
-    """Return what each column that is to be filled in means."""
-    return {name: str(text) for item in items for name, text in form.explains(item.key).items()}
+def meanings(form: Form, items: Sequence[Item]) -> dict[str, str]:
+    """Return the columns that are to be filled in, with what each means."""
+    return {n: means for item in items for n, (_, means) in form.asks(item.key).items()}
 
 
 def guidelines(form: Form, items: Sequence[Item]) -> str:
     """Return what annotators are told: what to do, what the columns mean, how to save."""
-    means = definitions(form, items).items()
-    defined = "".join(f"- **{name}**: {text}\n" for name, text in means)
+    defined = "".join(f"- **{name}**: {text}\n" for name, text in meanings(form, items).items())
     return (
         f"# Guidelines\n\n{form.task}\n\n## The columns to fill in\n\n{defined}\n"
         "## How to fill in\n\n"
@@ -273,12 +240,3 @@ def guidelines(form: Form, items: Sequence[Item]) -> str:
         "  as a formula; it is no part of the text.\n"
         "- Save the sheet as CSV in UTF-8, under its own name.\n"
     )
-
-
-def _side(rating: float) -> str:
-    return TIE if rating == 0 else AFTER if rating > 0 else BEFORE
-
-
-def _right(verdict: Verdict) -> str:
-    """Return yes for what is more right than wrong; a verdict that is undecided has a score of 0."""
-    return YES if verdict.score and verdict.score >= 0.5 else NO

@@ -1,22 +1,38 @@
-"""The sheet that an annotator fills in: a CSV file that gets through spreadsheet programs unharmed.
+"""What annotators are handed and what comes back: a CSV sheet for each, guidelines, and the key to them.
 
-It is written as UTF-8 with a byte order mark, without which Excel reads it as another encoding; a
-text that such a program would run as a formula has an apostrophe before it. What is asked in a sheet,
-and of which texts, is not known here.
+A sheet gets through spreadsheet programs unharmed. It is UTF-8 with a byte order mark, without which
+Excel reads it as another encoding; a text that such a program would run as a formula has an apostrophe
+before it. The key, which is not handed out, says which text is which.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
+import msgspec
+from msgspec import Struct, structs
+
+from edit_harness.encoding import dumps
 from edit_harness.errors import DataError, UsageError
+from edit_harness.files import replacing
+from edit_harness.folder.manifests import fingerprint
+from edit_harness.run.outcome import Run
 
+from .blinded import FORMS, Form, Item, guidelines, items_of, meanings
+
+SCHEMA = 1
+KEY, GUIDELINES, SHEETS = "key.json", "guidelines.md", "sheets"
+ITEM, ANNOTATOR = "item", "annotator"
 SEPARATORS = ",;\t"
 """What stands between cells: ours, and what spreadsheet programs of other languages write."""
 GUARD = "'"
@@ -24,16 +40,179 @@ GUARDED = re.compile("['=+\\-@\t\n＝＋－＠]")
 """How a text begins that needs a guard; the guard itself is one, so that it can be taken off."""
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 """Characters of control and of direction, and halves of surrogate pairs."""
+Labels: TypeAlias = dict[str, dict[str, str]]
+"""What one annotator says, un-blinded, by the items' ids and by column."""
+Row: TypeAlias = tuple[str, dict[str, str]]
+"""Where a line of a sheet stands, as a spreadsheet program counts, and its cells by their headings."""
+
+
+class KeyItem(Struct):
+    """What the key says of an item, and is read of it."""
+
+    place: tuple[str, int, int]
+    swapped: bool
+
+
+class Key(Struct):
+    """What the file that says what was handed out is read for."""
+
+    export: str
+    form: Literal["pairs", "replies"]
+    run: str
+    seed: int
+    annotators: list[str]
+    items: list[KeyItem]
 
 
 @dataclass(frozen=True)
-class Row:
-    """A line of a sheet that was filled in."""
+class Export:
+    """What was handed out."""
 
-    where: str
-    """The file and the number of the row, as a spreadsheet program counts."""
-    cells: Mapping[str, str]
-    """By the heading of their column, without guards; empty where the row is too short."""
+    form: Form
+    items: Sequence[Item]
+    run: str
+    """What identifies the run, whoever judges it."""
+    annotators: Sequence[str]
+    seed: int
+
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 over the texts and their order; who gets them is no part of it."""
+        texts = [[*item.place, item.swapped, item.digest] for item in self.items]
+        return hashlib.sha256(dumps([self.form.name, self.run, texts]).encode()).hexdigest()
+
+    @cached_property
+    def named(self) -> dict[str, Item]:
+        """The items by the ids that sheets show, in which nothing of a run can be read.
+
+        A letter comes first, so that no spreadsheet program takes an id for a number or a date.
+        """
+        mark, digits = self.digest[:6], len(str(len(self.items)))
+        return {f"x{mark}-{i:0{digits}}": item for i, item in enumerate(self.items, 1)}
+
+    def head(self) -> dict[str, Any]:
+        """Return what the key and the file of labels begin with."""
+        return {
+            "schema": SCHEMA,
+            "export": self.digest,
+            "form": self.form.name,
+            "run": self.run,
+            "seed": self.seed,
+        }
+
+
+def identity(run: Run) -> str:
+    """Return what identifies a run but for its judge: people judge the same texts."""
+    return fingerprint(structs.replace(run.manifest.identity, judge=None))
+
+
+def write_export(made: Export, folder: Path) -> None:
+    """Write sheets and guidelines, and the key last: with it, an export is whole."""
+    heads = [ITEM, ANNOTATOR, *made.form.shows, *meanings(made.form, made.items)]
+    if len({*heads}) < len(heads):
+        raise DataError(
+            f"two columns of the sheet would have one name: {', '.join(heads)}",
+            "the task has to name the aspects of its keys differently",
+        )
+    (folder / SHEETS).mkdir(parents=True, exist_ok=True)
+    for name in made.annotators:
+        rows = [
+            {ITEM: mark, ANNOTATOR: name}
+            | {column: shown(text) for column, text in made.form.cells(item).items()}
+            for mark, item in made.named.items()
+        ]
+        write(folder / SHEETS / f"{name}.csv", heads, rows)
+    told = shown(guidelines(made.form, made.items))
+    (folder / SHEETS / GUIDELINES).write_text(told, encoding="utf-8")
+    key = {
+        **made.head(),
+        "annotators": list(made.annotators),
+        "items": [
+            {"item": mark, "place": item.place, "swapped": item.swapped, "texts": item.digest}
+            for mark, item in made.named.items()
+        ],
+    }
+    with replacing(folder / KEY) as partial:
+        partial.write_text(json.dumps(key, indent=1) + "\n", encoding="ascii")
+
+
+def read_key(path: Path, run: Run) -> Export:
+    """Return the export that a key is of, with its texts from the run.
+
+    Raises `UsageError` if there is no key, `DataError` if it is none or of another run's texts.
+    """
+    try:
+        key = msgspec.json.decode(path.read_bytes(), type=Key)
+    except OSError as error:
+        raise UsageError(f"the key {path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise DataError(
+            f"{path} is no key of an export", f"take the {KEY} that `annotate export` wrote"
+        ) from None
+    texts = {item.place: item for item in items_of(run, run.everything)}
+    there = [each for each in key.items if each.place in texts]
+    items = [replace(texts[each.place], swapped=each.swapped) for each in there]
+    made = Export(FORMS[key.form], items, key.run, key.annotators, key.seed)
+    if (made.run, made.digest) != (identity(run), key.export):
+        raise DataError(
+            f"{path} is the key to texts of another run than {run.folder.path}",
+            "name the run that was exported, or a sibling of it with another judge",
+        )
+    return made
+
+
+def read_labels(made: Export, path: Path, partial: bool) -> tuple[str, Labels, int]:
+    """Return whose sheet a file is, what it says, and how many rows were skipped.
+
+    Rows without an answer are left out; ``partial`` skips all that have an empty cell.
+
+    Raises `UsageError` if there is no such file, `DataError` for what is wrong in it.
+    """
+    rows = read(path, [ITEM, *made.form.shows, *meanings(made.form, made.items)])
+    names = dict.fromkeys(cells.get(ANNOTATOR, "").strip() for _, cells in rows)
+    named = [name for name in names if name]
+    if len(named) > 1:
+        raise DataError(
+            f"{path} has rows of {len(named)} annotators: {', '.join(named)}",
+            f"make a sheet for each, or mend the column {ANNOTATOR!r}",
+        )
+    found: Labels = {}
+    for where, cells in rows:
+        mark = cells[ITEM].strip()
+        if mark not in made.named:
+            remedy = "import it with the key of that export"
+            raise DataError(f"{where}: the item {mark!r} is of another export", remedy)
+        if mark in found:
+            raise DataError(f"{where}: the item {mark!r} is there twice", "remove one row")
+        found[mark] = _answers(made, f"{where} ({mark})", cells, made.named[mark], partial)
+    found = {mark: answers for mark, answers in found.items() if answers}
+    name = shown(named[0] if named else path.stem)
+    return name, found, len(rows) - len(found) if partial else 0
+
+
+def _answers(
+    made: Export, where: str, cells: Mapping[str, str], item: Item, partial: bool
+) -> dict[str, str]:
+    """Return a row's answers, un-blinded; nothing if it is not filled in at all, or but in part."""
+    for column, text in made.form.cells(item).items():
+        if cells[column].split() != shown(text).split():  # programs change white space
+            raise DataError(
+                f"{where}: the cell {column!r} is not what was handed out",
+                "copy the answers into a fresh sheet, and leave all other cells as they are",
+            )
+    asked = made.form.asks(item.key)
+    given = {column: cells[column].strip() for column in asked}
+    if not (all if partial else any)(given.values()):
+        return {}
+    found = {}
+    for column, (possible, _) in asked.items():
+        known = {answer.casefold(): answer for answer in possible}
+        if (said := given[column].casefold()) not in known:
+            what = f"is {given[column]!r}" if said else "is empty"
+            remedy = f"write {', '.join(possible[:-1])} or {possible[-1]}"
+            raise DataError(f"{where}: {column!r} {what}", remedy)
+        found[column] = made.form.plain(known[said], item)
+    return found
 
 
 def shown(text: str) -> str:
@@ -42,17 +221,12 @@ def shown(text: str) -> str:
     return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), plain)
 
 
-def same(one: str, other: str) -> bool:
-    """Tell whether two texts differ in white space at most, which programs change when they save."""
-    return one.split() == other.split()
-
-
 def write(path: Path, names: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
     """Write a sheet with a column for each name; a row's missing cells are empty."""
     with open(path, "w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, names)
-        writer.writerow({name: _guarded(name) for name in names})
-        writer.writerows({n: _guarded(cell) for n, cell in row.items()} for row in rows)
+        for row in ({name: name for name in names}, *rows):
+            writer.writerow({n: GUARD * bool(GUARDED.match(c)) + c for n, c in row.items()})
 
 
 def read(path: Path, names: Sequence[str]) -> list[Row]:
@@ -61,26 +235,8 @@ def read(path: Path, names: Sequence[str]) -> list[Row]:
     Raises `UsageError` if there is no such file, and `DataError` if it is not UTF-8, no CSV, or has
     not each of the columns once.
     """
-    text = _text(path)
     try:
-        separator = _separator(path, text, names)
-        table = list(csv.reader(_lines(text), delimiter=separator, strict=True))
-    except csv.Error as error:
-        raise DataError(f"{path} is no CSV: {error}", "save the sheet as CSV (UTF-8)") from None
-    heads = _heads(text, separator)
-    return [
-        Row(
-            f"{path}: row {number}",
-            dict(zip_longest(heads, map(_unguarded, cells[: len(heads)]), fillvalue="")),
-        )
-        for number, cells in enumerate(table[1:], 2)
-        if any(cell.strip() for cell in cells)
-    ]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"the sheet {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -89,35 +245,29 @@ def _text(path: Path) -> str:
             f"{path} is not UTF-8: line {line} has the byte {error.object[error.start]:#04x}",
             "save the sheet again, as 'CSV UTF-8' or with the character set UTF-8",
         ) from None
-
-
-def _separator(path: Path, text: str, names: Sequence[str]) -> str:
-    """Return what separates cells: that with which every column is found once."""
-    missing = {}
-    for separator in SEPARATORS:
-        heads = _heads(text, separator)
-        missing[separator] = [name for name in names if heads.count(name) != 1]
-        if not missing[separator]:
-            return separator
-    fewest = min(missing.values(), key=len)
-    raise DataError(
-        f"{path} has the column {fewest[0]!r} not at all, or more than once",
-        "keep all columns of the sheet that was handed out; more may be added",
-    )
+    missing = {s: [n for n in names if _heads(text, s).count(n) != 1] for s in SEPARATORS}
+    separator = min(missing, key=lambda s: len(missing[s]))
+    if missing[separator]:
+        raise DataError(
+            f"{path} has the column {missing[separator][0]!r} not at all, or more than once",
+            "keep all columns of the sheet that was handed out; more may be added",
+        )
+    heads = _heads(text, separator)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        table = [[_unguarded(cell) for cell in cells[: len(heads)]] for cells in lines][1:]
+    except csv.Error as error:
+        raise DataError(f"{path} is no CSV: {error}", "save the sheet as CSV (UTF-8)") from None
+    return [
+        (f"{path}: row {number}", dict(zip_longest(heads, cells, fillvalue="")))
+        for number, cells in enumerate(table, 2)
+        if any(cell.strip() for cell in cells)
+    ]
 
 
 def _heads(text: str, separator: str) -> list[str]:
-    """Return the headings of the columns, if this is what separates them."""
-    heads = next(csv.reader(_lines(text), delimiter=separator), [])
+    heads = next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])
     return [_unguarded(head.strip()) for head in heads]
-
-
-def _lines(text: str) -> io.StringIO:
-    return io.StringIO(text, newline="")
-
-
-def _guarded(text: str) -> str:
-    return GUARD + text if GUARDED.match(text) else text
 
 
 def _unguarded(cell: str) -> str:

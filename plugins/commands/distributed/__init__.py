@@ -1,1 +1,1 @@
-"""Who runs the cases of a plan: this process, or workers that get whole chunks of it."""
+"""Runs on many machines: workers that get chunks of a plan, and shards that are merged."""

@@ -1,278 +1,339 @@
-"""The driver's side of a run on workers: it hands out units, writes what comes, and bears losses.
+"""The driver's side of a run on workers: it deals out chunks, writes the records that come, and bears losses.
 
-The driver alone writes, and what it has written stays, so that a run on workers is resumed, ends and
-lasts as one in one process. A worker that dies costs what it was at: that goes back to the queue. A
-chunk that gets no worker further twice is taken apart, and what still takes workers down is given up
-as a case whose device failed.
+The driver alone writes, and what it has written stays, so that a run on workers is resumed and ends as
+one in one process. A worker that dies costs what it was at: that goes back to the queue. A chunk that
+takes down two workers without a record between them is taken apart, and a case that takes down two
+more is given up as one whose device failed.
 """
 
 from __future__ import annotations
 
-import logging
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import dataclass, field
-from itertools import count
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
 
 from edit_harness.cases import Visit
-from edit_harness.errors import ResourceError
-from edit_harness.folder.manifests import as_json
-from edit_harness.folder.records import Record
+from edit_harness.errors import DataError, PluginError, ResourceError, UsageError
+from edit_harness.folder.changes import identities, short
+from edit_harness.folder.manifests import Identity, software
+from edit_harness.interfaces import Executor
+from edit_harness.loading.loading import TF32
+from edit_harness.run import plan
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.loop import FailurePolicy, Turn, record_unusable
+from edit_harness.run.loop import FailurePolicy, RowSink, Turn, Turns, record_unusable
 from edit_harness.run.measure import failed
-from edit_harness.run.rows import Overlap, Rows
+from edit_harness.run.rows import Rows
 from edit_harness.wording import counted
 
-from . import agreement, units
-from .crew import Came, Crew, DeviceError, Died, Event, Failed, Finished, Ready, Unit
-from .units import Chunk
+from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
 
-LOG = logging.getLogger(__name__)
 WAIT = 1.0
-"""Seconds that events are waited for at a time."""
+"""Seconds to wait for events at a time."""
 TWICE = 2
-"""Workers that a unit may take down without a row before it is taken apart, or given up."""
+"""Workers that a job may take down without a record before it is taken apart, or given up."""
 MANY = 3
 """So many cases that are given up end a run, and so many workers in a row that do not start."""
-Hiring = Callable[[Sequence[Evaluation], FailurePolicy], Crew]
-"""Makes the crew that runs some evaluations, of which none is at work yet."""
 
 
-def turns(hiring: Hiring, rows: Mapping[Evaluation, Rows], care: FailurePolicy) -> Generator[Turn]:
-    """Yield the records that are still to be made, as they are written, from a crew's workers.
+class Workers(Protocol):
+    """Workers in other processes; what they do comes back as events."""
 
-    Raises what a run in one process raises; `PluginError` and `DataError` if a worker has not what
-    the driver has; `ResourceError` if workers do not start, or die of several cases.
-    """
-    yield from record_unusable(rows)
-    if any(not set(each.visits) <= its.done for each, its in rows.items()):
-        with closing(hiring(list(rows), care)) as crew:
-            yield from Pool(crew, rows).turns()
+    @property
+    def size(self) -> int:
+        """How many workers there are to be at a time."""
+
+    def start(self) -> int:
+        """Start another worker, and return its number, which is never used again."""
+
+    def send(self, worker: int, batch: Batch) -> None:
+        """Give a worker that is free its next batch."""
+
+    def events(self, timeout: float) -> Iterator[Event]:
+        """Yield what has happened, after so many seconds at the latest; maybe nothing."""
+
+    def kill(self, worker: int) -> None:
+        """Kill a worker; nothing more is heard of it."""
+
+    def close(self) -> None:
+        """Kill all workers and free what they held."""
+
+
+class WorkerExecutor(Executor):
+    """Lets workers run the cases, who load the model by its name."""
+
+    elsewhere = True
+
+    @abstractmethod
+    def workers(self, order: Order) -> Workers:
+        """Return workers of whom none is started yet. Raises what `ready` raises."""
+
+    @abstractmethod
+    def survey(self) -> Sequence[Mapping[str, Any]]:
+        """Return what a process on each ``node`` has, for ``cluster-check``.
+
+        It is as `surroundings` in `worker` returns it; or a ``problem``, a text.
+        """
+
+    def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how the driver itself loads the model, which it only identifies.
+
+        Raises `UsageError` for a precision that a CPU has not: numbers are identified by it.
+        """
+        if options.get("dtype") == TF32:
+            raise UsageError(
+                "tf32 is a precision of this process's own device, not of workers",
+                "use --dtype float32, or --executor local",
+            )
+        return {**options, "device": "cpu", "device_map": None}
+
+    def turns(self, loading: Mapping[str, Any]) -> Turns:
+        """Return what makes the records of runs, whose workers load the model in this way.
+
+        It raises what a run in one process raises; `PluginError` and `DataError` if a worker has not
+        what the driver has; `ResourceError` if workers do not start, or die of several cases.
+        """
+
+        def turns(rows: Mapping[Evaluation, Rows], care: FailurePolicy) -> Generator[Turn]:
+            yield from record_unusable(rows)
+            if all(set(each.visits) <= its.done for each, its in rows.items()):
+                return
+            order = Order(
+                runs=[(each.spec, each.selection) for each in rows],
+                loading=loading,
+                care=replace(care, reload=None),
+                reload=care.reload is not None,
+                threads=torch.get_num_threads(),
+            )
+            with closing(self.workers(order)) as workers:
+                yield from Pool(workers, rows).turns()
+
+        return turns
 
 
 @dataclass
-class Task:
-    """Chunks that go to one worker, until all their rows are here."""
+class Job:
+    """What one worker gets: a chunk of the plan, or chunks that go on from each other."""
 
-    chunks: Sequence[Chunk]
+    steps: Sequence[tuple[int, frozenset[Visit]]]
+    """The visits that are wanted of each step, with the place of its evaluation."""
     alone: bool = False
     deaths: int = 0
-    """Workers that it took down since its last row."""
+    """Workers that it took down since its last record."""
 
     def __post_init__(self) -> None:
-        wanted = units.joined([chunk.visits for chunk in self.chunks])
-        self.left: dict[str, set[Visit]] = {key: set(visits) for key, visits in wanted.items()}
+        self.left: dict[int, set[Visit]] = {}
+        for place, visits in self.steps:
+            self.left.setdefault(place, set()).update(visits)
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left of it."""
+        """Whether all its records are here."""
         return not any(self.left.values())
 
-    def came(self, key: str, visit: Visit) -> bool:
-        """Take a row in, and tell whether it was still wanted."""
-        if visit not in self.left.get(key, ()):
+    def came(self, place: int, visit: Visit) -> bool:
+        """Take a record in, and tell whether it was still wanted."""
+        if visit not in self.left.get(place, ()):
             return False
-        self.left[key].remove(visit)
+        self.left[place].remove(visit)
         self.deaths = 0
         return True
 
-    def unit(self, number: int) -> Unit:
-        """Return what is left of it as a unit."""
-        visits = {key: frozenset(left) for key, left in self.left.items()}
-        return Unit(number, visits, sum(chunk.work for chunk in self.chunks), self.alone)
+    def batch(self) -> Batch:
+        """Return what is left of it."""
+        return Batch({place: frozenset(left) for place, left in self.left.items()}, self.alone)
 
-    def rest(self) -> list[Chunk]:
-        """Return the chunks that have something left, without what has come."""
-        return [left for chunk in self.chunks if (left := chunk.without(self.left)).steps]
+    def apart(self) -> list[Job]:
+        """Return a job for each step that has something left."""
+        left = [(place, visits & self.left[place]) for place, visits in self.steps]
+        return [Job([step], alone=True) for step in left if step[1]]
 
 
-@dataclass
+def jobs(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Job]:
+    """Return what is not done of a plan that all evaluations share, in chunks of so many cases.
+
+    They are the chunks of one process, so that the same texts share a forward pass wherever they are run.
+    """
+    found: list[list[tuple[int, frozenset[Visit]]]] = []
+    for groups in zip(*(plan.grouped(each.steps, size) for each in done), strict=True):
+        if groups[0][0].fresh or not found:
+            found.append([])
+        for place, (known, group) in enumerate(zip(done.values(), groups, strict=True)):
+            found[-1] += [(place, frozenset(step.visits) - known) for step in group]
+    wanted = ([step for step in steps if step[1]] for steps in found)
+    return [Job(steps) for steps in wanted if steps]
+
+
 class Pool:
-    """A crew at work on a plan."""
+    """Workers at work on runs of one plan, and what the driver knows of them."""
 
-    crew: Crew
-    rows: Mapping[Evaluation, Rows]
-    planned: bool = False
-    """Whether all of the first workers were ready and agreed, so that units are made."""
-    queue: deque[Task] = field(default_factory=deque)
-    starting: set[int] = field(default_factory=set)
-    idle: deque[int] = field(default_factory=deque)
-    busy: dict[int, Task] = field(default_factory=dict)
-    first: Mapping[str, Any] = field(default_factory=dict)
-    """The card of the first that was ready: all others are to be like it."""
-    stillborn: int = 0
-    """Workers in a row that died before they were ready."""
-    given_up: int = 0
-    overlaps: dict[Evaluation, Overlap] = field(default_factory=dict)
-    """What is asked again before anything is made."""
-    died: list[str] = field(default_factory=list)
-    """Why each worker died that did."""
-
-    def __post_init__(self) -> None:
-        self._numbers = count()
-        self._by_key = {str(key): each for key, each in enumerate(self.rows)}
+    def __init__(self, workers: Workers, rows: Mapping[Evaluation, Rows]) -> None:
+        self.workers, self.rows = workers, rows
+        self.evaluations = list(rows)
+        self.keeping: Mapping[Evaluation, RowSink] = {}
+        self.queue: deque[Job] = deque()
+        self.starting: set[int] = set()
+        self.idle: deque[int] = deque()
+        self.busy: dict[int, Job] = {}
+        self.first: Mapping[str, Any] = {}  # the card of the first that was ready
+        self.stillborn = 0  # workers in a row that died before they were ready
+        self.given_up = 0
+        self.died: list[str] = []
 
     def turns(self) -> Iterator[Turn]:
-        """Yield the records as they are written."""
-        self._staff()
-        while not self.planned or self.queue or self.busy or self._overlapped():
-            for event in self.crew.events(WAIT):
-                LOG.debug("%s of worker %d", type(event).__name__, event.worker)
-                yield from self._take(event)
-                self._staff()
+        """Yield the records as they are written, once all workers are ready and agree."""
+        while len(self.idle) < self.workers.size:
+            self._start(self.workers.size)
+            yield from self._events()
+        # On what the numbers are made, which is not what the driver is on.
+        environment = {**self.first["environment"], "workers": str(self.workers.size)}
+        begun = {each: its.begin(each, environment) for each, its in self.rows.items()}
+        overlaps = {each: overlap for each, overlap in begun.items() if overlap}
+        for _ in self._made(overlaps):
+            pass
+        for overlap in overlaps.values():
+            overlap.end()
+        yield from self._made(self.rows)
         for its in self.rows.values() if self.died else ():
             last = f", the last of them: {self.died[-1]}"
             its.tell(f"{counted(len(self.died), 'worker')} died{last}; others did their work")
 
-    def _staff(self) -> None:
-        """Hire who is lacking, and hand out units to who is free."""
-        lacking = self.crew.size
-        if self.planned:
-            lacking = min(lacking, len(self.queue) + len(self.busy))
-        for _ in range(len(self.starting) + len(self.idle) + len(self.busy), lacking):
-            self.starting.add(self.crew.hire())
-        while self.planned and self.queue and self.idle:
-            worker, task = self.idle.popleft(), self.queue.popleft()
-            self.busy[worker] = task
-            self.crew.send(worker, task.unit(next(self._numbers)))
+    def _made(self, keeping: Mapping[Evaluation, RowSink]) -> Iterator[Turn]:
+        """Yield the records that some of the runs lack, as they are kept."""
+        self.keeping = keeping
+        done = {e: keeping[e].done if e in keeping else set(e.visits) for e in self.evaluations}
+        self.queue.extend(jobs(done, self.first["chunk"]))
+        while self.queue or self.busy:
+            self._start(min(self.workers.size, len(self.queue) + len(self.busy)))
+            while self.queue and self.idle:
+                worker, job = self.idle.popleft(), self.queue.popleft()
+                self.busy[worker] = job
+                self.workers.send(worker, job.batch())
+            yield from self._events()
 
-    def _take(self, event: Event) -> Iterator[Turn]:
-        """Take an event in; those of workers that are gone are of no interest."""
-        worker = event.worker
-        if worker not in self.starting and worker not in self.idle and worker not in self.busy:
-            return
-        match event:
-            case Ready():
-                self._welcome(event)
-            case Came():
-                yield from self._came(event)
-            case Finished():
-                yield from self._finished(worker)
-            case Failed(error=DeviceError() as error):
-                self.crew.dismiss(worker)
-                yield from self._gone(worker, error.cause)
-            case Failed():
-                raise event.error
-            case Died():
-                yield from self._gone(worker, event.why)
+    def _start(self, wanted: int) -> None:
+        for _ in range(len(self.starting) + len(self.idle) + len(self.busy), wanted):
+            self.starting.add(self.workers.start())
+
+    def _events(self) -> Iterator[Turn]:
+        """Take in what has happened, if anything has, and yield the records that came."""
+        for event in self.workers.events(WAIT):
+            worker = event.worker
+            match event:
+                case _ if not (
+                    worker in self.starting or worker in self.idle or worker in self.busy
+                ):
+                    continue  # it is gone
+                case Ready():
+                    self._welcome(event)
+                case Came():
+                    yield from self._came(event)
+                case Finished():
+                    self.idle.append(worker)
+                    yield from self._again(self.busy.pop(worker), "it did not return all records")
+                case Failed():
+                    raise event.error
+                case Died():
+                    self.workers.kill(worker)
+                    yield from self._gone(worker, event.why)
 
     def _welcome(self, event: Ready) -> None:
-        """Let a worker in that has what the driver has; make the plan once all have come."""
-        agreement.check_identities([as_json(each.identity) for each in self.rows], event.card)
-        self.first = self.first or event.card
-        agreement.check_alike(self.first, event.card)
+        """Let a worker in that has what the driver and the other workers have."""
+        card = event.card
+        for evaluation, found in zip(self.evaluations, card["identities"], strict=True):
+            check_identity(evaluation.identity, found, card["host"])
+        self.first = self.first or card
+        check_alike(self.first, card)
         self.stillborn = 0
         self.starting.discard(event.worker)
         self.idle.append(event.worker)
         for its in self.rows.values():
-            said = {key: event.card[key] for key in ("host", "pid", "device")}
+            said = {key: card[key] for key in ("host", "pid", "device")}
             its.event("worker", number=event.worker, **said)
-        if not (self.planned or self.starting):
-            self._plan()
-
-    def _plan(self) -> None:
-        """Note on what the numbers are made, which is not what the driver is on, and make the units."""
-        self.planned = True
-        environment = {**self.first["environment"], "workers": str(self.crew.size)}
-        for each, its in self.rows.items():
-            if overlap := its.begin(each, environment):
-                self.overlaps[each] = overlap
-        self._deal()
-
-    def _deal(self) -> None:
-        """Make the units of what is to be done: first of what is only asked again, if anything is."""
-        done = {each: its.done for each, its in self.rows.items()}
-        if self.overlaps:
-            done = {each: set(each.visits) for each in done}
-            done |= {each: set(overlap.done) for each, overlap in self.overlaps.items()}
-        chunks = units.chunks(done, self.first["chunk"])
-        self.queue.extend(map(Task, units.units(chunks, self.crew.size)))
-
-    def _overlapped(self) -> bool:
-        """Go on with what is to be made once all is asked again; tell whether there is any."""
-        for overlap in self.overlaps.values():
-            overlap.end()
-        if self.overlaps:
-            self.overlaps.clear()
-            self._deal()
-            self._staff()
-        return bool(self.queue or self.busy)
-
-    def _add(self, evaluation: Evaluation, record: Record) -> Iterator[Turn]:
-        """Keep a record, and yield it as it is kept; one that was asked again is compared alone."""
-        if overlap := self.overlaps.get(evaluation):
-            overlap.add(record)
-        else:
-            yield evaluation, self.rows[evaluation].add(record)
 
     def _came(self, event: Came) -> Iterator[Turn]:
-        for key, kind, details in event.events:
-            self.rows[self._by_key[key]].event(kind, **details)
-        for key, line in event.notes:
-            self.rows[self._by_key[key]].tell(line)
-        for key, record in event.records:
-            if self.busy[event.worker].came(key, record.visit):
-                yield from self._add(self._by_key[key], record)
-
-    def _finished(self, worker: int) -> Iterator[Turn]:
-        task = self.busy.pop(worker)
-        self.idle.append(worker)
-        if not task.over:
-            yield from self._again(task, "it did not return all rows of a unit")
+        for place, kind, details in event.events:
+            self.rows[self.evaluations[place]].event(kind, **details)
+        for place, line in event.notes:
+            self.rows[self.evaluations[place]].tell(line)
+        for place, record in event.records:
+            if self.busy[event.worker].came(place, record.visit):
+                evaluation = self.evaluations[place]
+                yield evaluation, self.keeping[evaluation].add(record)
 
     def _gone(self, worker: int, why: str) -> Iterator[Turn]:
-        """Bear that a worker is gone."""
+        """Bear that a worker is gone. Raises `ResourceError` if it is one of several that do not start."""
         self.died.append(why)
         for its in self.rows.values():
             its.event("worker died", number=worker, why=why)
-        if worker in self.starting:
-            self._not_started(worker, why)
+        if worker in self.busy:
+            yield from self._again(self.busy.pop(worker), why)
         elif worker in self.idle:
             self.idle.remove(worker)
         else:
-            yield from self._again(self.busy.pop(worker), why)
+            self.starting.discard(worker)
+            self.stillborn += 1
+            if self.stillborn == MANY:
+                raise ResourceError(
+                    f"{MANY} workers in a row died before they were ready, the last of them: {why}",
+                    "see what each has to work with: edit-harness cluster-check",
+                )
 
-    def _not_started(self, worker: int, why: str) -> None:
-        self.starting.discard(worker)
-        self.stillborn += 1
-        if self.stillborn == MANY:
-            raise ResourceError(
-                f"{MANY} workers in a row died before they were ready, the last of them: {why}",
-                "see what each has to work with: edit-harness cluster-check",
-            )
+    def _again(self, job: Job, why: str) -> Iterator[Turn]:
+        """Let what is left of a job run again: as it was, or taken apart; or give it up."""
+        if job.over:
+            return
+        job.deaths += 1
+        if job.deaths < TWICE:
+            self.queue.appendleft(job)
+        elif job.alone or any(e.regime.mode == "sequential" for e in self.evaluations):
+            yield from self._give_up(job, why)
+        else:
+            self.queue.extendleft(reversed(job.apart()))
 
-    def _again(self, task: Task, why: str) -> Iterator[Turn]:
-        """Let what is left of a task run again: as it was, or taken apart; or give it up."""
-        task.deaths += 1
-        if task.over:
-            return
-        if task.deaths < TWICE:
-            self.queue.appendleft(task)
-            return
-        first, *others = task.rest()
-        if task.alone or not first.apart:
-            yield from self._give_up([first, *others], why)
-            return
-        if others:
-            self.queue.appendleft(Task(others))
-        self.queue.extendleft(Task([step], alone=True) for step in reversed(first.alone()))
-
-    def _give_up(self, chunks: Sequence[Chunk], why: str) -> Iterator[Turn]:
+    def _give_up(self, job: Job, why: str) -> Iterator[Turn]:
         """Yield failures for what no worker survives. Raises `ResourceError` if it is too much."""
         message = f"{TWICE} workers died of it, the last of them: {why}"
-        wanted = units.joined([chunk.visits for chunk in chunks])
-        for key, visits in wanted.items():
-            evaluation = self._by_key[key]
-            for name, state in (visit for visit in evaluation.visits if visit in visits):
+        for place, left in job.left.items():
+            evaluation = self.evaluations[place]
+            for name, state in (visit for visit in evaluation.visits if visit in left):
                 case = evaluation.case(name)
                 record = failed(case, state, "device_error", message, evaluation.metrics)
-                yield from self._add(evaluation, record)
+                yield evaluation, self.keeping[evaluation].add(record)
         self.given_up += 1
         if self.given_up == MANY:
             raise ResourceError(
                 f"{MANY} cases took down each worker that ran them; the last time: {why}",
                 "see to the workers, or to the editor; then: --retry-failed",
             )
+
+
+def check_identity(wanted: Identity, found: Identity, host: str) -> None:
+    """Raise an error if what a worker has assembled is not the run that the driver has.
+
+    `DataError` for another model or other data, `PluginError` for other code, or other settings that
+    its code came to.
+    """
+    for change in identities(wanted, found)[:1]:
+        part, _, name = change.field.partition(".")
+        if part == "code":
+            raise PluginError(f"the worker on {host} has another {name}", INSTALL)
+        values = f"{short(change.second)}, not {short(change.first)}"
+        said = f"the worker on {host} has another {change.field}: {values}"
+        if part in ("model", "task", "together"):
+            raise DataError(said, "give every worker the same files")
+        raise PluginError(said, INSTALL)
+
+
+def check_alike(first: Mapping[str, Any], card: Mapping[str, Any]) -> None:
+    """Raise `DataError` for a worker with other software, or on a device of another kind, than the first."""
+    if apart := software(first["environment"], card["environment"]):
+        raise DataError(
+            f"the worker on {card['host']} has {'; '.join(apart)} as that on {first['host']}",
+            "use workers of one kind, with the same installed: their numbers differ in the last digits",
+        )

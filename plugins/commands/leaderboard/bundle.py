@@ -1,60 +1,125 @@
-"""The safe reader of a bundle: an archive, or a folder, to plain files of known names in a folder of ours.
+"""A bundle: read safely, from an archive to plain files of known names and strict JSON, and what is found in it.
 
-Nothing is parsed here but the archive itself, and nothing is trusted that its headers say. Members are
-read as streams, one after the other, and counted; there is no way to name another file than those on the
-list.
+A stranger wrote it. No header is trusted, no name or link is followed, and bytes are counted while they
+are read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
 import stat
 import zipfile
-import zlib
-from collections.abc import Callable, Iterable
-from contextlib import closing
-from itertools import islice
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import Any, Literal
 
-from .findings import Rejected, shown
-from .limits import MEMBERS, NAMES, Limits
+from edit_harness import durable
 
+MEMBERS = ("cases.jsonl", "manifest.json", "results.json", "samples.jsonl", "submission.json")
+SUMS = "SHA256SUMS"
+NAMES = frozenset({*MEMBERS, SUMS})
 PIECE = 1 << 16
 DATE = (1980, 1, 1, 0, 0, 0)
 """The date of all members, so that the same run gives the same bytes."""
-RUN = "lock"
-"""A file that the folder of a run has, and no bundle."""
-LITTER = {".DS_Store", "__MACOSX", "Thumbs.db", "desktop.ini"}
-"""What file managers leave behind."""
-BROKEN = (
-    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError,
-    OverflowError, LookupError, OSError,
-)  # fmt: skip
-"""What `zipfile` raises for archives that are damaged, or made to be."""
+Outcome = Literal["passed", "failed", "flag", "unchecked"]
+SHOWN = 160
+"""Characters of what a bundle says that are repeated."""
 
 
-def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
-    """Copy the members of a bundle into a folder, and return their SHA-256 by name.
+class Rejected(Exception):
+    """What speaks against a bundle, in one line."""
 
-    Raises `Rejected` for anything that is no bundle, before more than the limits are read or written.
-    """
-    try:
-        mode = bundle.stat().st_mode
-    except OSError as error:
-        raise Rejected(f"cannot be read: {error.strerror}") from None
-    if stat.S_ISDIR(mode):
-        return _from_folder(bundle, into, limits)
-    if not stat.S_ISREG(mode):
-        raise Rejected("neither a .zip nor a folder")
-    if (size := bundle.stat().st_size) > limits.compressed:
-        raise Rejected(f"{size:,} bytes, more than {limits.compressed:,}")
-    try:
-        with zipfile.ZipFile(bundle) as archive:
-            return _from_archive(archive, into, limits)
-    except BROKEN as error:
-        raise Rejected(f"no .zip that can be read: {shown(str(error))}") from None
+
+class CannotCheck(Exception):
+    """Why something of a bundle cannot be checked here."""
+
+
+class Flag(str):
+    """A remark on something odd that honest runs may have too: a human looks at it."""
+
+
+class Unchecked(str):
+    """A remark that says why something cannot be checked here."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check came to."""
+
+    check: str
+    """Its number, which begins with its level."""
+    name: str
+    outcome: Outcome
+    text: str = ""
+
+    @classmethod
+    def of(cls, number: str, name: str, remark: str) -> Finding:
+        """Return a check's remark as a finding; a plain text is a reason to reject the bundle."""
+        kinds: dict[type, Outcome] = {Flag: "flag", Unchecked: "unchecked"}
+        return cls(number, name, kinds.get(type(remark), "failed"), str(remark))
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that is found in a bundle."""
+
+    bundle: str
+    """Its path, as it was given."""
+    level: int
+    """The level that was asked for."""
+    findings: Sequence[Finding] = ()
+    digest: str = ""
+    """SHA-256 of its SHA256SUMS, which covers all its content; empty if it has none that can be read."""
+    replay: dict[str, Any] = field(default_factory=dict)
+    """What came of the cases that were run again; empty below level 4."""
+
+    def having(self, outcome: Outcome) -> list[Finding]:
+        """Return the findings of one kind."""
+        return [finding for finding in self.findings if finding.outcome == outcome]
+
+    @property
+    def reached(self) -> int:
+        """The highest level whose checks, and all below, have passed; -1 if none."""
+        short = [*self.having("failed"), *self.having("unchecked")]
+        return min([self.level, *(int(finding.check[0]) - 1 for finding in short)])
+
+    @property
+    def good(self) -> bool:
+        """Whether all that was asked for was checked, and nothing speaks against the bundle."""
+        return self.reached == self.level
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON-ready data."""
+        return {**asdict(self), "reached": self.reached, "good": self.good}
+
+
+def shown(text: object) -> str:
+    """Return what a bundle says in printable ASCII, cut short: it may be made for a terminal."""
+    plain = ascii(text)[1:-1] if isinstance(text, str) else ascii(text)
+    return plain if len(plain) <= SHOWN else f"{plain[:SHOWN]}..."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one bundle may take; sizes in bytes."""
+
+    compressed: int = 200_000_000
+    uncompressed: int = 2_000_000_000
+    """Counted while it is read: headers may lie."""
+    ratio: int = 200
+    """Of a member's size to what it takes in the archive."""
+    depth: int = 16
+    memory: int = 2 << 30
+    """Address space of the process that reads it."""
+    seconds: int = 120
+    """Processor time of that process."""
+
+
+LIMITS = Limits()
 
 
 def pack(members: dict[str, bytes], out: Path) -> None:
@@ -63,7 +128,7 @@ def pack(members: dict[str, bytes], out: Path) -> None:
     Raises `OSError`.
     """
     partial = out.with_name(f".{out.name}.{os.getpid()}")
-    whole = {**members, "SHA256SUMS": sums(members)}
+    whole = {**members, SUMS: sums(members)}
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in sorted(whole):
             info = zipfile.ZipInfo(name, DATE)
@@ -74,7 +139,7 @@ def pack(members: dict[str, bytes], out: Path) -> None:
 
 
 def sums(members: dict[str, bytes]) -> bytes:
-    """Return the file of checksums, in the one form that it may have."""
+    """Return the file of checksums of members."""
     return listed({name: digest(data) for name, data in members.items()})
 
 
@@ -84,128 +149,110 @@ def digest(data: bytes) -> str:
 
 
 def listed(digests: dict[str, str]) -> bytes:
-    """Return the file of checksums that says these, sorted by name."""
+    """Return the file of checksums, in the one form that it may have."""
     return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
 
 
-def _from_folder(folder: Path, into: Path, limits: Limits) -> dict[str, str]:
-    with os.scandir(folder) as entries:
-        found = sorted(entry.name for entry in islice(entries, limits.members + 1))
-    _check_names(found, limits)
-    budget = _Budget(limits)
-    digests = {}
-    for name in found:
-        try:
-            # No link is followed, and opening waits for nobody.
-            number = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError as error:
-            raise Rejected(f"{name} cannot be opened: {error.strerror}") from None
-        with closing(_Descriptor(number)) as file:
-            status = os.fstat(number)
-            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-                raise Rejected(f"{name} is no regular file of its own")
-            digests[name] = _copied(file.read, into / name, budget)
-    return digests
+def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
+    """Copy the members of a bundle into a folder, and return their SHA-256 by name.
+
+    Raises `Rejected` for anything that is no bundle, before more than the limits are read or written.
+    """
+    try:
+        status = bundle.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise Rejected("no file: `edit-harness submit RUN` makes a bundle, a .zip")
+        if status.st_size > limits.compressed:
+            raise Rejected(f"{status.st_size:,} bytes, more than {limits.compressed:,}")
+        with zipfile.ZipFile(bundle) as archive:
+            return _from_archive(archive, into, limits)
+    except Rejected:
+        raise
+    except (
+        Exception
+    ) as error:  # zipfile raises many of an archive that is damaged, or made to do harm
+        raise Rejected(f"no .zip that can be read: {shown(str(error))}") from None
 
 
 def _from_archive(archive: zipfile.ZipFile, into: Path, limits: Limits) -> dict[str, str]:
     infos = archive.infolist()
-    _check_names([info.orig_filename for info in infos], limits)
+    _check_names([info.orig_filename for info in infos])
+    digests, left = {}, limits.uncompressed
     for info in infos:
-        _check_member(info)
-    budget = _Budget(limits)
-    digests = {}
-    for info in infos:
-        with closing(archive.open(info)) as member:
-            read = _reader(member, info, limits.ratio)
-            digests[info.filename] = _copied(read, into / info.filename, budget)
-        if (size := (into / info.filename).stat().st_size) != info.file_size:
-            raise Rejected(
-                f"{info.filename} has {size:,} bytes, and not as many as its header says"
-            )
+        name = info.filename
+        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+            raise Rejected(f"{name} is no regular file")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise Rejected(f"{name} is compressed in another way than deflate")
+        with archive.open(info) as member:
+            most = min(left, limits.ratio * max(info.compress_size, 1))
+            digests[name], size = _copied(member.read, into / name, most)
+        if size != info.file_size:
+            raise Rejected(f"{name} has {size:,} bytes, and not as many as its header says")
+        left -= size
     return digests
 
 
-def _check_names(names: Iterable[str], limits: Limits) -> None:
+def _check_names(names: list[str]) -> None:
     """Raise `Rejected` unless every name is on the list, and none is there twice."""
-    names = list(names)
-    if len(names) > limits.members:
-        raise Rejected(f"more than {limits.members} members")
     if wrong := [name for name in names if name not in NAMES]:
-        raise Rejected(f"a member that no bundle has: {shown(wrong[0])}{_hint(names, wrong)}")
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise Rejected(f"two members have the name {twice[0]}")
-
-
-def _hint(names: list[str], wrong: list[str]) -> str:
-    """Return what has probably happened to somebody who meant no harm; empty if that is not known."""
-    if RUN in names:
-        return "; this is a run's folder: `edit-harness submit RUN` makes a bundle of it"
-    if any(LITTER & {*name.split("/")} for name in wrong):
-        return ", of a file manager; `edit-harness submit RUN` makes the archive without it"
-    if {name.rpartition("/")[2] for name in names} & {*MEMBERS}:
-        return "; pack the files themselves, without their folder, as `edit-harness submit` does"
-    return ""
-
-
-def _check_member(info: zipfile.ZipInfo) -> None:
-    kind = stat.S_IFMT(info.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG):
-        raise Rejected(f"{info.filename} is no regular file")
-    if info.flag_bits & 1:
-        raise Rejected(f"{info.filename} is encrypted")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise Rejected(
-            f"{info.filename} is compressed in another way than deflate, which `edit-harness submit` uses"
+            f"a member that no bundle has: {shown(wrong[0])}; `edit-harness submit RUN` makes a "
+            "bundle, of nothing but its files and without a folder around them"
         )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Rejected(f"two members have the name {twice}")
 
 
-def _reader(member: IO[bytes], info: zipfile.ZipInfo, ratio: int) -> Callable[[int], bytes]:
-    """Return what reads a member, and raises `Rejected` when it unpacks to more than the ratio allows."""
-    left = ratio * max(info.compress_size, 1)
-
-    def read(size: int) -> bytes:
-        nonlocal left
-        piece = member.read(size)
-        left -= len(piece)
-        if left < 0:
-            raise Rejected(f"{info.filename} unpacks to over {ratio} times its size")
-        return piece
-
-    return read
-
-
-class _Descriptor:
-    """An open file, of whatever kind, that is read piece by piece."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def read(self, size: int) -> bytes:
-        return os.read(self.number, size)
-
-    def close(self) -> None:
-        os.close(self.number)
-
-
-class _Budget:
-    """How many bytes all members may still have together."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.left = self.most = limits.uncompressed
-
-    def take(self, size: int) -> None:
-        self.left -= size
-        if self.left < 0:
-            raise Rejected(f"unpacks to more than {self.most:,} bytes")
-
-
-def _copied(read: Callable[[int], bytes], path: Path, budget: _Budget) -> str:
-    """Copy a stream to a new file, and return its SHA-256."""
-    digest = hashlib.sha256()
+def _copied(read: Callable[[int], bytes], path: Path, most: int) -> tuple[str, int]:
+    """Copy a stream to a new file; return its SHA-256 and size. Raises `Rejected` for more than ``most``."""
+    digest, size = hashlib.sha256(), 0
     with path.open("xb") as file:
         while piece := read(PIECE):
-            budget.take(len(piece))
+            size += len(piece)
+            if size > most:
+                raise Rejected(f"{path.name} unpacks to more than {most:,} bytes")
             digest.update(piece)
             file.write(piece)
-    return digest.hexdigest()
+    return digest.hexdigest(), size
+
+
+def loads(raw: bytes, limits: Limits) -> Any:
+    """Return a JSON value. Raises `Rejected` for what parsers read in two ways, and for no finite number.
+
+    It has to be ASCII, so that half of a surrogate pair is there as an escape only.
+    """
+    try:
+        value = durable.strict(raw.decode("ascii"))
+        _check(value, limits.depth)
+        if b"\\ud" in raw.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        raise Rejected(f"byte {error.start} is not ASCII: 0x{raw[error.start]:02x}") from None
+    except ValueError as error:
+        raise Rejected(f"no JSON: {shown(str(error))}") from None
+    return value
+
+
+def _check(value: Any, room: int) -> None:
+    """Raise `Rejected` for what is nested too deep, and for a number beyond floats."""
+    if isinstance(value, dict | list):
+        if not room:
+            raise Rejected("nested too deeply")
+        for item in value.values() if isinstance(value, dict) else value:
+            if not isinstance(item, str):
+                _check(item, room - 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise Rejected("a number is out of range")
+
+
+def document(path: Path, limits: Limits) -> dict[str, Any]:
+    """Return the object of a file. Raises `Rejected` with the file's name."""
+    try:
+        value = loads(path.read_bytes(), limits)
+    except Rejected as error:
+        raise Rejected(f"{path.name}: {error}") from None
+    if not isinstance(value, dict):
+        raise Rejected(f"{path.name}: no JSON object")
+    return value

@@ -1,31 +1,52 @@
-"""A bundle's content as checks see it: read when it is first asked for, within the limits."""
+"""The content of an unpacked bundle as checks see it: read when it is first asked for, within the limits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, convert
 
 from edit_harness.cases import Case, Choose, Visit
-from edit_harness.encoding import decode_case
-from edit_harness.folder.manifests import Identity, Manifest, decoded
+from edit_harness.folder import log
+from edit_harness.folder.manifests import Identity, Manifest, decoded, fingerprint
 from edit_harness.folder.records import Record, RunFolder
-from edit_harness.interfaces import Metric, Regime
+from edit_harness.interfaces import Metric
 from edit_harness.registry.components import make_metrics, source_of
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import control, plan
 from edit_harness.run.outcome import Run
 from edit_harness.run.plan import Step
-from edit_harness.run.spec import ModelRef, RunSpec
 
-from . import baselines, strict
-from .baselines import Baseline
-from .findings import Rejected
-from .limits import Limits
-from .rows import Rows
-from .stated import given
+from . import baseline, bundle
+from .baseline import Baseline
+from .bundle import LIMITS, CannotCheck, Limits, Rejected, shown
+
+LONGEST = 100
+"""Characters of what pages show as a name."""
+NO_BASELINE = (
+    "no baseline of this model, dtype and task's data is known here: --baseline FILE, which "
+    "`edit-harness leaderboard baseline -m MODEL -t TASK --out FILE` makes"
+)
+Name = Annotated[str, Meta(max_length=LONGEST)]
+Text = Annotated[str, Meta(max_length=1000)]
+Said = Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
+class Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a submitter says of a run."""
+
+    contact: Said
+    editor: Name
+    fingerprint: Text
+    licence: Said
+    model: Name
+    source: Text
+    tuned_on: Said
 
 
 @dataclass(eq=False)
@@ -35,66 +56,44 @@ class Evidence:
     bundle: Path
     folder: Path
     """Where its members are unpacked to."""
-    limits: Limits
     plugins: Plugins
     given: Sequence[Path] = ()
     """Baselines besides those that bundled models bring."""
     digests: dict[str, str] = field(default_factory=dict)
     """SHA-256 of its members, once it is unpacked."""
+    limits: Limits = LIMITS
 
-    def document(self, name: str) -> dict[str, Any]:
-        """Return the object of a member. Raises `Rejected`."""
-        return strict.document(self.folder / name, self.limits)
+    @property
+    def files(self) -> RunFolder:
+        """Its members as the folder of a run, whose reader checks digests. That raises `RunFolderError`."""
+        return RunFolder(self.folder)
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What the run was. Raises `Rejected` for what is no manifest."""
+        """What the run was."""
+        return self.files.planned()
+
+    @cached_property
+    def submission(self) -> Submission:
+        """What its submitter says of it. Raises `Rejected` for another form."""
         try:
-            return decoded(self.document("manifest.json"), Manifest)
+            return decoded(self.document("submission.json"), Submission)
         except ValueError as error:
-            raise Rejected(f"manifest.json: {error}") from None
+            raise Rejected(f"submission.json: {error}") from None
+
+    def document(self, name: str) -> dict[str, Any]:
+        """Return the object of a member. Raises `Rejected`."""
+        return bundle.document(self.folder / name, self.limits)
 
     @property
     def identity(self) -> Identity:
         """What its numbers depend on."""
         return self.manifest.identity
 
-    def spec(self, model: str) -> RunSpec:
-        """Return the run that it states, on the model of a name. Whether it can be made here is not known."""
-        editor, judge = self.identity.editor, self.manifest.judge
-        return RunSpec(
-            editor=editor.name,
-            editor_args=given(editor.fields),
-            task=self.identity.task.name,
-            model=ModelRef(name=model, dtype=self.identity.model.dtype),
-            metrics=self.manifest.metrics,
-            judge=judge.name if judge else "",
-            judge_args=given(judge.fields) if judge else {},
-            regime=self.regime,
-            seed=self.identity.seed,
-        )
-
-    @cached_property
-    def submission(self) -> dict[str, Any]:
-        """What its submitter says of it."""
-        return self.document("submission.json")
-
-    @cached_property
-    def results(self) -> dict[str, Any]:
-        """The numbers that it claims."""
-        return self.document("results.json")
-
     @cached_property
     def cases(self) -> list[Case]:
-        """Its cases. Raises `Rejected` for what is no case."""
-        found: list[Case] = []
-        for _, row in strict.objects(self.folder / "cases.jsonl", self.limits):
-            try:
-                found.append(decode_case(row))
-            except Exception as error:  # its fields are whatever a stranger wrote
-                why = " ".join(str(error).split())
-                raise Rejected(f"line {len(found) + 1} is no case: {why[:100]}") from None
-        return found
+        """Its cases."""
+        return list(self.files.cases())
 
     @cached_property
     def by_id(self) -> dict[str, Case]:
@@ -111,31 +110,45 @@ class Evidence:
         return self.by_id.get(record.case)
 
     @cached_property
-    def rows(self) -> Rows:
-        """All its rows."""
-        return Rows.read(self.folder / "samples.jsonl", self.limits)
+    def rows(self) -> list[Record | tuple[int, int]]:
+        """All its rows: records, and the spans of withdrawals. Raises `Rejected` for what is no row."""
+        found: list[Record | tuple[int, int]] = []
+        end, mark = log.End(), fingerprint(self.identity)[: log.MARK]
+        try:
+            for line in log.scan(self.files.samples, mark, end):
+                data = bundle.loads(line.data, self.limits)
+                if "withdraws" in data:
+                    found.append(convert(data["withdraws"], tuple[int, int]))
+                else:
+                    found.append(Record.of(data, strict=True))
+        except (Rejected, KeyError, TypeError, ValueError) as error:
+            why = " ".join(str(error).split())
+            raise Rejected(f"samples.jsonl: row {len(found)} is none: {shown(why)}") from None
+        if end.torn:
+            raise Rejected("samples.jsonl: the last row was changed or cut off")
+        return found
 
     @cached_property
-    def events(self) -> int:
-        """How many events the run noted; what they say counts for nothing."""
-        return sum(1 for _ in strict.objects(self.folder / "events.jsonl", self.limits))
+    def standing(self) -> list[tuple[int, Record]]:
+        """The records that were not withdrawn, each with the number of its row."""
+        gone: set[int] = set()
+        for number, row in enumerate(self.rows):
+            if isinstance(row, tuple):
+                gone.update(range(max(row[0], 0), min(row[1] + 1, number)))
+        rows = [(n, row) for n, row in enumerate(self.rows) if isinstance(row, Record)]
+        return [(number, row) for number, row in rows if number not in gone]
 
     @cached_property
     def everything(self) -> list[Record]:
-        """The records that count, in the order of the plan, as a finished run has them."""
+        """The records that count, the last of each visit, in the order of the plan."""
         order = {visit: number for number, visit in enumerate(self.visits)}
-        last = len(order)
-        return sorted(self.rows.records(), key=lambda record: order.get(record.visit, last))
+        last = {record.visit: record for _, record in self.standing}
+        return sorted(last.values(), key=lambda record: order.get(record.visit, len(order)))
 
     @cached_property
     def records(self) -> list[Record]:
         """Those that are of a case, and not of a control."""
         return [record for record in self.everything if not control.is_control(record.case)]
-
-    @property
-    def regime(self) -> Regime:
-        """How edits shared the model."""
-        return self.identity.regime
 
     @cached_property
     def visits(self) -> list[Visit]:
@@ -143,36 +156,29 @@ class Evidence:
         invalid = [(case.id, 0) for case in self.cases if case.problem]
         return invalid + [visit for step in self.steps(()) for visit in step.visits]
 
-    @property
-    def _planned(self) -> list[Case]:
-        return [case for case in self.cases if not case.problem]
-
     @cached_property
     def controls(self) -> set[Visit]:
         """The visits of controls: of those that were asked for, and of what watches many edits."""
-        watching = [] if self.regime.mode == "single" else [control.ID]
+        watching = [] if self.identity.regime.mode == "single" else [control.ID]
         stand_ins = [Case(name, (), ()) for name in (*self.identity.asked, *watching)]
         visits = {visit for step in self.steps(stand_ins) for visit in step.visits}
         return {visit for visit in visits if control.is_control(visit[0])}
 
     def steps(self, controls: Sequence[Case]) -> list[Step]:
         """Return the plan of such a run, with what edited models are asked besides."""
-        sampled = plan.sample(len(self._planned), self.identity.sample, self.identity.seed)
-        return list(plan.steps(self._planned, self.regime, controls, sampled))
+        planned = [case for case in self.cases if not case.problem]
+        sampled = plan.sample(len(planned), self.identity.sample, self.identity.seed)
+        return list(plan.steps(planned, self.identity.regime, controls, sampled))
 
     @cached_property
-    def baselines(self) -> list[Path]:
-        """The files of all baselines that are known here."""
+    def baseline(self) -> Baseline:
+        """What the unedited model answers to these cases. Raises `CannotCheck` if nobody knows."""
         models = self.plugins.of_kind("model")
-        brought = [
-            path for m in models for path in baselines.shipped(source_of(self.plugins, m.name))
-        ]
-        return [*self.given, *brought]
-
-    @cached_property
-    def baseline(self) -> Baseline | None:
-        """What the unedited model answers to these cases, if that is published."""
-        return baselines.find(self.baselines, baselines.place_of(self.identity))
+        brought = (baseline.shipped(source_of(self.plugins, model.name)) for model in models)
+        files = [*self.given, *chain(*brought)]
+        if found := baseline.find(files, baseline.place_of(self.identity)):
+            return found
+        raise CannotCheck(NO_BASELINE)
 
     @cached_property
     def metrics(self) -> dict[str, Metric]:
@@ -182,4 +188,4 @@ class Evidence:
     @cached_property
     def run(self) -> Run:
         """The run, whose numbers are computed here from its rows."""
-        return Run(RunFolder(self.folder), self.metrics, self.manifest, self.everything)
+        return Run(self.files, self.metrics, self.manifest, self.everything)

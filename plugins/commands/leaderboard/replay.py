@@ -1,93 +1,174 @@
-"""Level 4: some of a bundle's cases run again on this machine, drawn when their submitter could not know.
+"""Level 4: run some of a bundle's cases again on this machine, drawn when their submitter could not know.
 
 It is the only check that meets numbers which were made up so that all others hold. The editor's code runs
 here, with the rights of whoever runs it; the model is the verifier's, never one that a bundle names.
+A text of a bundle may be the name of a file, of a pipe or of another machine: the only texts that a plugin
+is given are its own, which are its defaults, its presets' values and the choices that it declares.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import zip_longest
-from typing import Any, cast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, replace
+from typing import Any, Literal, get_args, get_origin
 
-from edit_harness.cases import Answer, Case, Visit
-from edit_harness.encoding import decode_answer
-from edit_harness.folder.records import INVALID, Record
-from edit_harness.registry.components import source_of
-from edit_harness.registry.plugins import Plugins
-from edit_harness.run import assembly, control, effects, measure
+from msgspec import ValidationError, convert
+
+from edit_harness.cases import Answer, Case, Text, Visit
+from edit_harness.encoding import decode_answer, dumps
+from edit_harness.errors import HarnessError, PluginError
+from edit_harness.folder.manifests import EditorId
+from edit_harness.folder.records import INVALID, Record, cases_digest
+from edit_harness.hookspecs import DISTRIBUTION
+from edit_harness.interfaces import Judge
+from edit_harness.model.model import Model
+from edit_harness.registry import components, fields
+from edit_harness.registry.components import Named
+from edit_harness.registry.plugins import Component
+from edit_harness.run import assembly, control, measure, trial
 from edit_harness.run.plan import Step
-from edit_harness.run.spec import ModelRef
-from edit_harness.run.values import values
 
-from . import baselines, rebuilding
-from .agreement import distance, graded_alike, reconciled, same_value, tolerance_of
-from .checks import REPLAY
+from . import baseline
+from .bundle import SUMS, CannotCheck, Finding, Flag, Rejected, Unchecked, shown
 from .evidence import Evidence
-from .findings import Check, Finding, Flag, Remark, Unchecked, shown
-from .stated import foreign
+from .sandbox import REPLAY, Draw
 
+TOLERANCE = 10 * baseline.TOLERANCE
+"""How far two honest measurements of an edited model may be apart, in nats: an edit adds to what machines
+differ by."""
 SHARE = 0.95
-"""How many of the probes of each role, and of the values of each name, have to agree."""
+"""How many of the probes of each role have to agree."""
 INVALIDITY = "told as invalid"
-"""What the cases are called that the rows call invalid, or that are found so here."""
-ALTERED = (0.01, 0.05)
-"""Shares of altered cases of which it is said how likely one is drawn."""
+"""The role of cases that the rows call invalid, or that are found so here."""
 
 
 @dataclass
 class Tally:
-    """What the cases that were run again came to."""
+    """How what was run again compares with what is claimed."""
 
-    beacon: str
-    asked: int
-    """How many cases were to be drawn."""
-    drawn: Sequence[str]
-    of: int
-    more: Sequence[str] = ()
-    """Cases that were run again undrawn: the rows call them invalid."""
-    controls: Sequence[str] = ()
-    """Answers of controls that were drawn as cases are: their names, with the states of the model."""
+    judged: bool
+    """Whether texts are judged here, too."""
     groups: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
-    """Whether each probe agrees, by its role, and each value, by its name."""
+    """Whether each probe agrees, by its role; of a control, by its name."""
     others: set[str] = field(default_factory=set)
-    """The cases that have a probe or a value which does not."""
+    """The cases that have a probe which does not."""
     worst: float = 0.0
     """The largest difference of a number of an answer, in nats."""
 
-    def note(self, group: str, case: str, agrees: bool) -> None:
-        """Count a comparison of a case."""
+    def add(self, claimed: Record, again: Record, case: Case | None) -> None:
+        """Compare the answers of a record with those that were measured here."""
+        of = again.case if control.is_control(again.case) else ""
+        name = _label(again.visit) if of else again.case
+        same = claimed.status == again.status
+        if case is None or INVALID in (claimed.status, again.status):
+            self._note(of or INVALIDITY, name, same)
+            return
+        for side in ("before", "after"):
+            theirs, ours = getattr(claimed, side), getattr(again, side)
+            pairs = zip(map(decode_answer, theirs), map(decode_answer, ours), strict=False)
+            found = [distance(*pair, judged=self.judged) for pair in pairs]
+            if not same or len(theirs) != len(ours):
+                found = [math.inf] * len(case.probes)
+            for probe, off in zip(case.probes, found, strict=False):
+                self.worst = max(self.worst, off) if math.isfinite(off) else self.worst
+                role = of or probe.role
+                self._note(role if side == "after" else f"{role} before", name, off <= TOLERANCE)
+
+    def _note(self, group: str, case: str, agrees: bool) -> None:
         self.groups[group].append(agrees)
         if not agrees:
             self.others.add(case)
 
     @property
-    def detection(self) -> dict[str, float]:
-        """How likely a case is drawn that was altered, by the share of such cases in per cent."""
-        return {f"{100 * f:g}": 1 - (1 - f) ** len(self.drawn) for f in ALTERED}
+    def remarks(self) -> Iterator[str]:
+        """What to say of it: a role of which too few agree is a reason to reject."""
+        for name, found in self.groups.items():
+            if sum(found) < SHARE * len(found):
+                yield f"{shown(name)}: {sum(found)} of {len(found)} come out as submitted"
+        if others := sorted(self.others):
+            yield Flag(f"{len(others)} do not come out as submitted, such as {shown(others[0])!r}")
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON-ready data."""
-        return {
-            "beacon": self.beacon,
-            "asked": self.asked,
-            "drawn": list(self.drawn),
-            "more": list(self.more),
-            "controls": list(self.controls),
-            "cases": len(self.drawn),
-            "of": self.of,
-            "agree": len({*self.drawn} - self.others),
-            "others": sorted(self.others),
-            "groups": {name: [sum(found), len(found)] for name, found in self.groups.items()},
-            "worst": self.worst,
-            "detection": self.detection,
-        }
+
+def replayed(evidence: Evidence, draw: Draw) -> tuple[list[Finding], dict[str, Any]]:
+    """Run cases again, and return what that comes to, also as JSON-ready data."""
+    remarks: list[str] = []
+    tally: dict[str, Any] = {}
+    try:
+        remarks, tally = _again(evidence, draw)
+    except Rejected as error:
+        remarks.append(str(error))
+    except (CannotCheck, HarnessError) as error:
+        remarks.append(Unchecked("; ".join(str(error).split("\n"))))
+    except Exception as error:  # an editor may raise anything, and so may what a bundle leads to
+        remarks.append(Unchecked(f"it failed with {type(error).__name__}: {shown(str(error))}"))
+    findings = [Finding.of(*REPLAY, remark) for remark in remarks]
+    return findings or [Finding(*REPLAY, "passed")], tally
+
+
+def _bundled(evidence: Evidence) -> str:
+    """Return the name of the bundled model with the weights of the run. Raises `CannotCheck`."""
+    digest, plugins = evidence.identity.model.digest, evidence.plugins
+    for component in plugins.of_kind("model"):
+        files = baseline.shipped(components.source_of(plugins, component.name))
+        if any(baseline.header_of(file)["model"] == digest for file in files):
+            return component.name
+    raise CannotCheck("which model is it? name the one to replay with: --model NAME")
+
+
+def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
+    name, identity = draw.model or _bundled(evidence), evidence.identity
+    model = assembly.load(evidence.plugins, name, dtype=identity.model.dtype)
+    if model.digest != identity.model.digest:
+        raise CannotCheck(f"{name} has other weights than the run: --model NAME")
+    editor = made_editor(evidence, model)
+    lacking: list[str] = []
+    judge, controls = None, []
+    try:
+        judge = made_judge(evidence)
+    except CannotCheck as error:
+        lacking.append(Unchecked(str(error)))
+    tally = Tally(judged=not lacking)
+    try:
+        controls = made_controls(evidence, model)
+    except CannotCheck as error:
+        lacking.append(Unchecked(str(error)))
+    usable = [each.case for each in evidence.records if each.status != INVALID]
+    # Those that the rows alone call invalid are all run again.
+    doubted = {each.case for each in evidence.records if each.status == INVALID and tally.judged}
+    more = sorted(name for name in doubted if not evidence.by_id[name].problem)
+    visits = {_label(visit): visit for visit in evidence.controls if controls}
+    chosen, besides = (
+        drawn(draw.beacon, evidence.digests[SUMS], names, draw.number)
+        for names in (list(dict.fromkeys(usable)), list(visits))
+    )
+    wanted: set[str | Visit] = {*chosen, *more, *(visits[name] for name in besides)}
+    steps = thinned(evidence.steps(controls), wanted, evidence.identity.regime.mode)
+    claimed = {record.visit: record for record in evidence.everything}
+    for record in measure.run(model, editor.value, steps, {}, judge=judge):
+        tally.add(claimed[record.visit], record, evidence.case(record))
+    remarks = [*tally.remarks, *lacking]
+    package = editor.package
+    if package and (package.name, package.digest) not in identity.code:
+        other = f"the code of {package.name} is another here than in the run, by its digest"
+        remarks.append(Flag(other))
+    return remarks, {
+        "beacon": draw.beacon,
+        "asked": draw.number,
+        "drawn": chosen,
+        "more": more,
+        "controls": besides,
+        "cases": len(chosen),
+        "of": len({*usable}),
+        "agree": len({*chosen} - tally.others),
+        "others": sorted(tally.others),
+        "groups": {name: [sum(found), len(found)] for name, found in tally.groups.items()},
+        "worst": tally.worst,
+    }
 
 
 def drawn(beacon: str, digest: str, ids: Sequence[str], number: int) -> list[str]:
@@ -97,71 +178,6 @@ def drawn(beacon: str, digest: str, ids: Sequence[str], number: int) -> list[str
     """
     seed = hmac.new(beacon.encode(), digest.encode(), hashlib.sha256).digest()
     return sorted(ids, key=lambda i: (hmac.digest(seed, i.encode(), "sha256"), i))[:number]
-
-
-def replayed(
-    evidence: Evidence, plugins: Plugins, model: str, beacon: str, number: int
-) -> tuple[list[Finding], dict[str, Any]]:
-    """Run cases again, and return what that comes to. Raises `HarnessError` if the model cannot be loaded.
-
-    ``model`` is a name; empty for the bundled model that has the run's weights.
-    """
-    check = Check(REPLAY, "replay", lambda _: iter(()))
-    remarks, tally = _again(evidence, plugins, model, beacon, number)
-    findings = [Finding.of(check, remark) for remark in remarks]
-    return findings or [Finding(REPLAY, "replay", "passed")], tally.as_dict() if tally else {}
-
-
-def _again(
-    evidence: Evidence, plugins: Plugins, name: str, beacon: str, number: int
-) -> tuple[list[Remark], Tally | None]:
-    if not (name := name or _bundled(evidence, plugins)):
-        return [Unchecked("which model is it? name the one to replay with: --model NAME")], None
-    spec = evidence.spec(name)
-    model = assembly.load(plugins, name, **cast(ModelRef, spec.model).options)
-    if model.digest != evidence.identity.model.digest:
-        return [Unchecked(f"{name} has other weights than the run: --model NAME")], None
-    if other := foreign(plugins, evidence.identity.editor):
-        return [other], None
-    editor = rebuilding.editor(evidence, plugins, model, spec)
-    if isinstance(editor, Unchecked):
-        return [editor], None
-    judge = rebuilding.judge(evidence, plugins)
-    asked = rebuilding.controls(evidence, plugins, model)
-    lacking = [each for each in (judge, asked) if isinstance(each, Unchecked)]
-    judging = None if isinstance(judge, Unchecked) else judge
-    controls = [] if isinstance(asked, Unchecked) else asked
-    ids, doubted = _drawable(evidence)
-    visits = {_label(visit): visit for visit in evidence.controls if controls}
-    digest = evidence.digests["SHA256SUMS"]
-    chosen, besides = (drawn(beacon, digest, names, number) for names in (ids, [*visits]))
-    more = [] if isinstance(judge, Unchecked) else doubted
-    tally = Tally(beacon, number, chosen, len(ids), more, besides)
-    comparison = Comparison(evidence, tally, judged=not isinstance(judge, Unchecked))
-    wanted: set[str | Visit] = {*chosen, *more, *(visits[name] for name in besides)}
-    steps = thinned(evidence.steps(controls), wanted, evidence.regime.mode)
-    for record in measure.run(model, editor.value, steps, {}, judge=judging):
-        comparison.add(record)
-    code = rebuilding.other_code(evidence, editor)
-    return [*_said(tally), *lacking, *([code] if code else [])], tally
-
-
-def _drawable(evidence: Evidence) -> tuple[list[str], list[str]]:
-    """Return the ids that cases are drawn from, and those of cases that the rows alone call invalid."""
-    final = {record.case: record.status for record in evidence.records}
-    usable = [name for name, status in final.items() if status != INVALID]
-    doubted = [name for name, status in final.items() if status == INVALID]
-    return usable, [name for name in doubted if not evidence.by_id[name].problem]
-
-
-def _bundled(evidence: Evidence, plugins: Plugins) -> str:
-    """Return the name of the bundled model with the weights of the run; empty if there is none."""
-    digest = evidence.identity.model.digest
-    for component in plugins.of_kind("model"):
-        files = baselines.shipped(source_of(plugins, component.name))
-        if any(baselines.header_of(file)["model"] == digest for file in files):
-            return component.name
-    return ""
 
 
 def _label(visit: Visit) -> str:
@@ -183,88 +199,129 @@ def thinned(steps: Sequence[Step], wanted: Collection[str | Visit], mode: str) -
     return [step for step, own in zip(kept, edits, strict=True) if own or step.state in states]
 
 
-@dataclass
-class Comparison:
-    """Adds records that were made here to a tally, each beside that of the bundle."""
+def distance(claimed: Answer | None, again: Answer | None, *, judged: bool = True) -> float:
+    """Return how far two answers are apart, in nats; infinity for another text, token or verdict.
 
-    evidence: Evidence
-    tally: Tally
-    judged: bool
-    """Whether texts were judged here, too."""
-
-    @cached_property
-    def _claimed(self) -> dict[Visit, Record]:
-        return {record.visit: record for record in self.evidence.everything}
-
-    @property
-    def _tolerance(self) -> float:
-        return tolerance_of(self.evidence.identity.model.dtype)
-
-    def add(self, again: Record) -> None:
-        """Compare the answers of a record, and the values that follow from them."""
-        claimed = self._claimed[again.visit]
-        if control.is_control(again.case):
-            self._control(claimed, again)
-            return
-        if INVALID in (claimed.status, again.status):
-            self.tally.note(INVALIDITY, again.case, claimed.status == again.status)
-            return
-        sides = (self._side(claimed, again, "before"), self._side(claimed, again, "after"))
-        self._answers(claimed, again, sides[1])
-        self._values(claimed, again, (sides[0], sides[1]))
-
-    def _control(self, claimed: Record, again: Record) -> None:
-        """Compare what a control's documents came to: there are no metrics of it."""
-        label = _label(again.visit)
-        self.tally.note(f"{again.case}, status", label, claimed.status == again.status)
-        for side in effects.SIDES:
-            theirs, ours = getattr(claimed, side), getattr(again, side)
-            self.tally.note(f"{again.case}, {side}", label, len(theirs) == len(ours))
-            for pair in zip(theirs, ours, strict=False):
-                one, two = map(effects.graded, pair)
-                for name, agrees in graded_alike(one, two, self._tolerance):
-                    self.tally.note(f"{again.case}, {name} {side}", label, agrees)
-
-    def _side(self, claimed: Record, again: Record, name: str) -> list[Answer | None]:
-        """Return the answers of a side, as they were measured here, with what rounding decides as claimed."""
-        pairs = zip_longest(getattr(claimed, name), getattr(again, name))
-        found = [
-            reconciled(decode_answer(one), decode_answer(two), self._tolerance, judged=self.judged)
-            for one, two in pairs
+    Verdicts count if they were ``judged`` here; what they cost and how they are worded is no matter.
+    """
+    if isinstance(claimed, Text) and isinstance(again, Text):
+        verdicts = [
+            verdict and (verdict.status, verdict.score, verdict.reverted, verdict.ratings)
+            for verdict in (claimed.verdict, again.verdict)
         ]
-        return found[: len(getattr(again, name))]
-
-    def _answers(self, claimed: Record, again: Record, side: Sequence[Answer | None]) -> None:
-        probes = self.evidence.by_id[again.case].probes
-        whole = claimed.status == again.status and len(claimed.after) == len(side)
-        for number, probe in enumerate(probes):
-            off = math.inf
-            if whole:
-                off = distance(decode_answer(claimed.after[number]), side[number]) if side else 0.0
-            if math.isfinite(off):
-                self.tally.worst = max(self.tally.worst, off)
-            self.tally.note(probe.role, again.case, off <= self._tolerance)
-
-    def _values(self, claimed: Record, again: Record, sides: Any) -> None:
-        """Compare what the metrics make of the answers here with the values that are claimed."""
-        case = self.evidence.by_id[again.case]
-        ours = values(case, sides, self.evidence.metrics, again.status)
-        for metric, found in ours.items():
-            theirs = claimed.values.get(metric, {})
-            for name in sorted({*found, *theirs}):
-                pair = theirs.get(name), found.get(name)
-                good = None not in pair and same_value(*pair, self._tolerance)  # type: ignore[arg-type]
-                self.tally.note(f"{metric}, {name}", again.case, good)
+        same = claimed.text == again.text and (not judged or verdicts[0] == verdicts[1])
+        return 0.0 if same else math.inf
+    if claimed is None or again is None:
+        return 0.0 if claimed is again else math.inf
+    if any(getattr(claimed, n, 0) != getattr(again, n, 0) for n in ("argmax", "vocabulary")):
+        return math.inf
+    try:
+        return trial.distance(claimed, again)
+    except TypeError:  # None stands for a number that is not finite
+        return 0.0 if claimed == again else math.inf
 
 
-def _said(tally: Tally) -> Iterator[Remark]:
-    for name, found in tally.groups.items():
-        if sum(found) < SHARE * len(found):
-            yield f"{shown(name)}: {sum(found)} of {len(found)} come out as submitted"
-    if tally.others:
-        run = len(tally.drawn) + len(tally.more) + len(tally.controls)
-        what = "cases and controls" if tally.controls else "cases"
-        yield Flag(
-            f"{len(tally.others)} of {run} {what} do not come out as submitted, such as "
-            f"{shown(min(tally.others))!r}"
-        )
+def made_editor(evidence: Evidence, model: Model) -> Named:
+    """Return the editor as it was in the run.
+
+    Raises `CannotCheck`, and `Rejected` if it is bundled here in the run's version and has other fields.
+    """
+    said = evidence.identity.editor
+    found = _component(evidence, "editor", said)
+    if found.origin != said.version:
+        why = f"is here of {found.origin}, and was of {shown(said.version)}"
+        raise CannotCheck(f"editor {found.name} {why}")
+    own = fields.field_types(found.load()).keys()
+    if (other := sorted(own ^ said.fields.keys())) and found.distribution == DISTRIBUTION:
+        has, told = ("has", ", not stated") if other[0] in own else ("has no", "")
+        raise Rejected(f"editor {found.name} of {found.origin} {has} field {shown(other[0])}{told}")
+    args, seed = given(found, said), evidence.identity.seed
+    made, _ = assembly.make_editor(evidence.plugins, model, found.qualified, args, seed)
+    _check_same(
+        made, said, fields=fields.settings(made.value), provenance=components.provenance(made.value)
+    )
+    return made
+
+
+def made_judge(evidence: Evidence) -> Judge | None:
+    """Return what judges the texts again; None if there is nothing to judge. Raises `CannotCheck`."""
+    if not any(probe.key for case in evidence.cases for probe in case.probes):
+        return None
+    if not (said := evidence.manifest.judge):
+        raise CannotCheck("the verdicts on texts are nobody's that is named")
+    found = _component(evidence, "judge", said)
+    if found.distribution != DISTRIBUTION or found.load().practical:
+        why = "are not made again: it is no bundled rule"
+        raise CannotCheck(f"the verdicts of judge {found.name} {why}")
+    value: Judge = components.build_component(found, given(found, said), evidence.identity.seed)
+    made = Named(said.name, value.version, value, found.package)
+    _check_same(made, said, **components.described(made))
+    return value
+
+
+def made_controls(evidence: Evidence, model: Model) -> list[Case]:
+    """Return what edited models were asked besides. Raises `CannotCheck` for all but the text."""
+    asked = evidence.identity.controls
+    if other := [each.name for each in asked if each.id != control.ID]:
+        raise CannotCheck(f"control {shown(other[0])} is not put again to edited models")
+    if evidence.identity.regime.mode == "single" and not asked:
+        return []
+    case = control.control(model.source, model.tokens.leaves_room)
+    if asked and asked[0].asks != cases_digest([case]):
+        raise CannotCheck("control text asks something else here than in the run")
+    return [case]
+
+
+def _component(evidence: Evidence, kind: str, said: EditorId) -> Component:
+    try:
+        return evidence.plugins.find(kind, said.name)
+    except PluginError:
+        where = f"it is in {shown(said.version)}, to be installed, or given by --plugin FILE"
+        raise CannotCheck(f"{kind} {shown(said.name)} is not here: {where}") from None
+
+
+def _check_same(made: Named, said: EditorId, **ours: Any) -> None:
+    """Raise `CannotCheck` if something is made here otherwise than a run says."""
+    for part in ("version", "fields", "provenance"):
+        if part in ours and json.loads(dumps(ours[part])) != getattr(said, part):
+            raise CannotCheck(f"the {part} of {made.name} are others here than in the run")
+
+
+def given(found: Component, said: EditorId) -> dict[str, Any]:
+    """Return what a plugin is given of the settings that a bundle states. Raises `CannotCheck`."""
+    if why := strange(found.load(), said.fields):
+        raise CannotCheck(f"{found.kind} {found.name} is not made here: {why}")
+    # JSON has lists only.
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in said.fields.items()}
+
+
+def strange(factory: type, settings: Mapping[str, Any]) -> str:
+    """Return which setting may not be given to a plugin of a class, and why; empty if all may be."""
+    hints, usual = fields.field_types(factory), fields.defaults(factory)
+    presets = getattr(factory, "presets", {}).values()
+    for name, value in settings.items():
+        if name not in hints:
+            return f"it has no field {shown(name)}"
+        own = [usual[name], *(preset.values.get(name) for preset in presets)]
+        known = [dumps(each) for each in own if each is not MISSING]
+        if dumps(value) not in known and not _leads_nowhere(value, hints[name]):
+            return f"its {name} is {shown(value)}, which is none of its own values: nothing is opened for it"
+    return ""
+
+
+def _leads_nowhere(value: Any, hint: Any) -> bool:
+    """Tell whether a setting is of its field's type, and of numbers, truths and declared choices alone."""
+    try:
+        convert(value, hint)
+    except (ValidationError, TypeError):  # a TypeError is of a type that JSON does not have
+        return False
+    parts, choices = value if isinstance(value, list) else [value], list(_choices(hint))
+    return all(part in choices or not isinstance(part, str | dict | list) for part in parts)
+
+
+def _choices(hint: Any) -> Iterator[Any]:
+    for argument in get_args(hint):
+        if get_origin(hint) is Literal:
+            yield argument
+        else:
+            yield from _choices(argument)

@@ -8,108 +8,118 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
-from edit_harness import stats
 from edit_harness.cases import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.encoding import decode_answer
-from edit_harness.folder import records
 from edit_harness.folder.records import INVALID, OK, Record
 from edit_harness.interfaces import Measure
+from edit_harness.registry.blame import blamed, named
 from edit_harness.run.outcome import Run
 from edit_harness.run.report import HUNDREDTHS
+from edit_harness.run.values import LEAVE_OUT
 
-from .text import embedded
+from .templates import embedded
 
 DIGITS = 4
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
-
-
-Stored = Mapping[str, stats.Columns]
-"""The values of a run's records by metric, as columns."""
+GROUPS = range(2, 61)
+"""How many values a tag has that cases are worth being grouped by."""
 Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
 
 
-def stored(run: Run) -> Stored:
-    """Return the values of the final records, which all that a page says of cases is made of."""
-    return {name: records.columns(run.records, name) for name in run.metrics}
-
-
-def explored(run: Run, columns: Stored, budget: int) -> dict[str, Any]:
+def explored(run: Run, budget: int) -> dict[str, Any]:
     """Return the explorer's data of a run; its cases take ``budget`` bytes of JSON, or one case."""
-    table = measured(run, columns)
-    picked = list(_within(run, table, budget))
+    table = measured(run)
     return {
+        "label": run.label,
+        "groups": breakdowns(run),
         "measures": [_measure(name, run.measures[name]) for name in table],
         "summaries": [_measure(n, m) for n, m in run.measures.items() if n not in table],
-        "total": len(run.records),
-        "sequence": run.regime.mode == "sequential",
-        "cases": picked,
+        "cases": list(_within(run, table, budget)),
     }
 
 
-def measured(run: Run, columns: Stored) -> Table:
-    """Return the measures of cases; one that only a summary has, as a harmonic mean, is not there."""
+def breakdowns(run: Run) -> dict[str, list[dict[str, Any]]]:
+    """Return a run's numbers by groups of cases, by tag: each group's value, cases and measures.
+
+    A measure is a pair, before and after, in the unit that it is stored in. There is no interval:
+    groups may be of one case. Raises `PluginError` that names a metric that cannot sum up a group.
+    """
+    tags = [None if r.status == INVALID else run.by_id[r.case].tags for r in run.records]
     found = {}
-    for metric, made in run.metrics.items():
-        for name in made.measures:
-            if (after := columns[metric].get(f"post_{name}")) is not None:
-                before = columns[metric].get(f"pre_{name}", np.full_like(after, np.nan))
-                found[name] = before, after
+    for tag in dict.fromkeys(tag for own in tags for tag in own or ()):
+        values = [None if own is None else str(own.get(tag, "")) for own in tags]
+        groups = sorted({value for value in values if value is not None})
+        if len(groups) in GROUPS:
+            found[tag] = [_group(run, g, np.array([v == g for v in values])) for g in groups]
     return found
 
 
-def worst_first(run: Run, table: Table) -> list[list[int]]:
-    """Return orders of the records by number, worst first: the overall one, and one by each measure.
+def _group(run: Run, value: str, chosen: np.ndarray) -> dict[str, Any]:
+    pairs: dict[str, list[float | None]] = {}
+    rows = run.records.taken(chosen)
+    for name, metric in run.metrics.items():
+        columns = rows.columns(name)
+        with blamed(f"{named('metric', name, metric)} failed to sum up a group", metric, LEAVE_OUT,
+                    passing=()):  # fmt: skip
+            summary = metric.summarize(columns) if columns else {}
+        for key, measure in metric.measures.items():
+            if not measure.detail and f"post_{key}" in summary:
+                pairs[key] = [_short(summary.get(f"{side}_{key}")) for side in ("pre", "post")]
+    return {"value": value or "(none)", "n": len(rows), "pairs": pairs}
 
-    The overall order is by the mean share of cases that are better, over all measures of the
-    tables; failures come first, and what could not be used last.
+
+def measured(run: Run) -> Table:
+    """Return the measures of cases; one that only a summary has, as a harmonic mean, is not there."""
+    found = {}
+    for metric, made in run.metrics.items():
+        columns = run.records.columns(metric)
+        for name in made.measures:
+            if (after := columns.get(f"post_{name}")) is not None:
+                found[name] = columns.get(f"pre_{name}", np.full_like(after, np.nan)), after
+    return found
+
+
+def worst_first(run: Run, table: Table) -> list[int]:
+    """Return the records by number, worst first.
+
+    They are ordered by the mean share of cases that are better, over all measures of the tables;
+    failures come first, and what could not be used last.
     """
-    sides = {n: _badness(after, run.measures[n]) for n, (_, after) in table.items()}
-    main = [sides[n] for n in sides if not run.measures[n].detail and run.measures[n].better]
-    overall = _mean(main, len(run.records))
-    for i, record in enumerate(run.records):
-        if record.status != OK:
-            overall[i] = -np.inf if record.status == INVALID else np.inf
-    orders = [overall, *(side for n, side in sides.items() if run.measures[n].better)]
-    return [np.argsort(-np.nan_to_num(o, nan=-1.0), kind="stable").tolist() for o in orders]
+    count, statuses = len(run.records), np.array(run.records.statuses)
+    main = {n: m for n in table if (m := run.measures[n]).better and not m.detail}
+    sides = np.array([badness(table[n][1], m) for n, m in main.items()]).reshape(len(main), count)
+    there = (~np.isnan(sides)).sum(axis=0)
+    overall = np.asarray(np.nansum(sides, axis=0) / np.maximum(there, 1))
+    overall[statuses != OK] = np.inf
+    overall[statuses == INVALID] = -np.inf
+    order: list[int] = np.argsort(-overall, kind="stable").tolist()
+    return order
 
 
-def _badness(values: np.ndarray, measure: Measure) -> np.ndarray:
+def badness(values: np.ndarray, measure: Measure) -> np.ndarray:
     """Return the share of cases that are better, ties counted half; NaN where there is no value."""
-    rank = np.full(len(values), np.nan)
-    there = ~np.isnan(values)
-    towards = -values[there] if measure.better == "higher" else values[there]
-    _, which, counts = np.unique(towards, return_inverse=True, return_counts=True)
-    rank[there] = (np.cumsum(counts) - counts / 2)[which] / max(there.sum(), 1)
-    return rank
-
-
-def _mean(sides: Sequence[np.ndarray], count: int) -> np.ndarray:
-    """Return the mean of what is there for each case, 0 where nothing is."""
-    stacked = np.array(sides).reshape(len(sides), count)
-    present = (~np.isnan(stacked)).sum(axis=0)
-    return np.asarray(np.nansum(stacked, axis=0) / np.maximum(present, 1))
+    towards = -values if measure.better == "higher" else values
+    ranks = np.asarray(rankdata(towards, nan_policy="omit"))
+    return (ranks - 0.5) / max(int((~np.isnan(values)).sum()), 1)
 
 
 def _within(run: Run, table: Table, budget: int) -> Iterator[dict[str, Any]]:
-    """Yield the worst cases of each order in turn, until the budget is spent; at least one."""
-    orders = worst_first(run, table)
-    place = {i: at for at, i in enumerate(orders[0])}
-    wanted = dict.fromkeys(i for row in zip(*orders, strict=True) for i in row)
+    """Yield the worst cases until the budget is spent; at least one."""
     spent = 0
-    for i in wanted:
+    for place, i in enumerate(worst_first(run, table)):
         values = [[_short(column[i]) for column in pair] for pair in table.values()]
         record = run.records[i]
-        data = _case(run.by_id[record.case], record) | {"place": place[i], "values": values}
-        size = len(embedded(data)) + 1
-        if spent and spent + size > budget:
+        data = _case(run.by_id[record.case], record) | {"place": place, "values": values}
+        spent += len(embedded(data)) + 1
+        if place and spent > budget:
             return
-        spent += size
         yield data
 
 
@@ -132,8 +142,9 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     # A case that failed has no answer that counts after its edit, whatever is stored there.
     sides = record.before, record.after if record.status == OK else ()
-    before, after = (_decoded(side, len(case.probes)) for side in sides)
-    for probe, *pair in zip(case.probes, before, after, strict=True):
+    answers = [[decode_answer(answer) for answer in side] for side in sides]
+    for place, probe in enumerate(case.probes):
+        pair = [side[place] if place < len(side) else None for side in answers]
         tags = dict(probe.tags)
         about = {"prompt": probe.query.prompt, **({"tags": tags} if tags else {})}
         same = json.dumps(about, sort_keys=True)
@@ -141,12 +152,6 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
         for kind, said in _answered(probe, *pair):
             entry.setdefault(kind, []).append(said)
     return {role: list(probes.values()) for role, probes in found.items()}
-
-
-def _decoded(stored: Sequence[Any], count: int) -> list[Answer | None]:
-    """Return one side's answers; None for each that a failed case has not."""
-    answers = [decode_answer(answer) for answer in stored]
-    return [*answers, *[None] * (count - len(answers))][:count]
 
 
 def _answered(
@@ -175,9 +180,9 @@ def _choice(answer: Answer | None, candidate: int) -> list[Any] | None:
 def _text(answer: Answer | None) -> dict[str, Any] | None:
     if not isinstance(answer, Text):
         return None
-    said = {name: getattr(answer.verdict, name) for name in VERDICT} if answer.verdict else {}
-    kept = {k: v for k, v in said.items() if v not in ("", None) and v is not False}
-    return {"text": answer.text, **({"verdict": kept} if kept else {})}
+    verdict = answer.verdict
+    said = {name: getattr(verdict, name) for name in VERDICT} if verdict else None
+    return {"text": answer.text, "verdict": said}
 
 
 def _measure(name: str, measure: Measure) -> dict[str, Any]:

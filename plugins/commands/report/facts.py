@@ -8,13 +8,172 @@ from dataclasses import dataclass
 from typing import Any
 
 from edit_harness.folder.records import INVALID, OK
-from edit_harness.run import remarks as about
+from edit_harness.run import remarks
+from edit_harness.run.estimates import LEVEL
 from edit_harness.run.outcome import Run
 
 REASONS = 5
-"""Different messages of one status that are listed."""
-DIGEST = 16
-"""Hex digits of a digest that are shown."""
+"""Different messages of one status that a page lists."""
+SHORT, DIGEST = 8, 16
+"""Hex digits of a digest that tables and pages show."""
+TELLING = (
+    "Task", "Model", "Mode", "Judge", "Preset", "Fields", "Weights", "Tokenizer", "Seed", "Data",
+    "Shard",
+)  # fmt: skip
+"""What may tell runs of one editor apart, in the order in which `labels` tries it."""
+
+
+def facts(run: Run) -> dict[str, str]:
+    """Return what a run's numbers depend on, as texts, by the heads that tables give them."""
+    manifest, identity = run.manifest, run.manifest.identity
+    model, judge = identity.model, run.judge
+    return {
+        "Editor": run.label,
+        "Preset": manifest.preset.partition(" ")[0] or "none",
+        "Fields": _settings(identity.editor.fields),
+        "Task": identity.task.name,
+        "Version": identity.task.version,
+        "Data": identity.task.data[:SHORT],
+        "Model": manifest.model.name,
+        "Weights": model.digest[:SHORT],
+        "Tokenizer": model.tokenizer[:SHORT],
+        "Precision": model.dtype,
+        "Mode": str(run.regime),
+        "Judge": ", ".join([judge.name, *run.served]) if judge else "none",
+        "Seed": str(identity.seed),
+        "Shard": str(run.shard or "all"),
+        "Run": manifest.fingerprint[:SHORT],
+    }
+
+
+def _settings(fields: Mapping[str, Any]) -> str:
+    shown = {name: value for name, value in fields.items() if value not in ("", [], None)}
+    return " ".join(
+        f"{name}={'/'.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in shown.items()
+    )
+
+
+def carried(run: Run) -> dict[str, Any]:
+    """Return what every number of a run carries, as cells."""
+    own = {head.lower(): text for head, text in facts(run).items()}
+    return {**own, "cases": len(run.records), "failed": len(run.failures)}
+
+
+def provenance(run: Run) -> Iterator[tuple[str, list[str]]]:
+    """Yield what identifies a run, a heading with its lines; nothing of the machine's folders."""
+    identity, manifest = run.manifest.identity, run.manifest
+    digests = {"data": identity.task.data, "weights": identity.model.digest}
+    for head, text in facts(run).items():
+        yield head, [text]
+    yield "Where its data is from", [manifest.task.origin or "its own data"]
+    yield "Where its settings are from", [manifest.preset or "no preset"]
+    judge = run.judge.version if run.judge else ""
+    versions = {"editor": identity.editor.version, "model": manifest.model.revision, "judge": judge}
+    yield "Versions", _pairs(versions)
+    yield "Digests", _pairs({**digests, **identity.editor.provenance})
+    yield "Cases", [f"{len(run.planned):,} planned, {len(run.records):,} measured"]
+    for part in manifest.distributions:
+        digest = str(part.get("digest", ""))[:DIGEST]
+        yield "Code", [f"{part['name']} {part['version']}, sha256 {digest}"]
+    for segment in manifest.segments:
+        yield f"Machine from row {segment.first} on", _pairs(segment.environment)
+    yield "Fingerprint", [manifest.fingerprint[:DIGEST]]
+
+
+def _pairs(data: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {value}" for key, value in data.items() if value not in ("", [], (), None)]
+
+
+def labels(
+    runs: Sequence[Run], always: Sequence[str] = ("Editor",)
+) -> tuple[list[str], list[list[str]]]:
+    """Return the heads that tell runs apart, and what each run has there.
+
+    ``always`` are there in any case; the others where two runs differ that are equal in all those.
+    Of fields only those are shown in which runs of one editor differ.
+    """
+    told = [facts(run) for run in runs]
+    for run, own in zip(runs, told, strict=True):
+        own["Fields"] = _differing(run, [other for other in runs if other.label == run.label])
+    heads = list(always)
+    for head in TELLING:
+        found: dict[tuple[str, ...], set[str]] = {}
+        for own in told:
+            found.setdefault(tuple(own[each] for each in heads), set()).add(own[head])
+        if head not in heads and any(len(values) > 1 for values in found.values()):
+            heads.append(head)
+    if len({tuple(own[head] for head in heads) for own in told}) < len(told):
+        heads.append("Run")
+    return heads, [[own[head] for head in heads] for own in told]
+
+
+def _differing(run: Run, others: Sequence[Run]) -> str:
+    fields = [other.manifest.identity.editor.fields for other in others]
+    own = run.manifest.identity.editor.fields
+    return _settings({k: v for k, v in own.items() if any(f.get(k) != v for f in fields)})
+
+
+def caption(runs: Sequence[Run], *, data: bool = False) -> str:
+    """Say what all numbers of a table are of, where that is the same for all; with their data, if asked."""
+    told = [facts(run) for run in runs]
+    tasks = (
+        f"{own['Task']} {own['Version']}" + (f" (data {own['Data']})" if data else "")
+        for own in told
+    )
+    models = (f"{own['Model']} ({own['Weights']})" for own in told)
+    shards = [f"shard {run.shard}" if run.shard else "whole run" for run in runs]
+    parts = [
+        f"task {_common(tasks)}",
+        f"model {_common(models)}",
+        _common(own["Precision"] for own in told),
+        _common(own["Mode"] for own in told),
+        *([_common(shards)] if any(run.shard for run in runs) else []),
+    ]
+    kinds = {run.interval for run in runs} - {"student"}
+    return ", ".join([*parts, " ".join([f"{LEVEL:.0%}", *kinds, "intervals"])])
+
+
+def _common(texts: Iterator[str] | Sequence[str]) -> str:
+    return " and ".join(dict.fromkeys(texts))
+
+
+def caveats(run: Run) -> list[str]:
+    """Return what qualifies a run's numbers, a line each."""
+    preview = [str(run.manifest.preview)] if run.manifest.preview else []
+    return [
+        *filter(None, [failed(run), run.manifest.model.note]),
+        *preview,
+        *run.manifest.task.notes,
+        *(text for _, text in remarks.remarks(run)),
+    ]
+
+
+def shared_caveats(runs: Sequence[Run]) -> list[str]:
+    """Return the caveats of several runs, each with whose it is; what is so of all stands once."""
+    said: dict[str, list[str]] = {}
+    for run in runs:
+        for text in caveats(run):
+            said.setdefault(text, []).append(run.label)
+    return [
+        text if len(whose) == len(runs) else f"{', '.join(dict.fromkeys(whose))}: {text}"
+        for text, whose in said.items()
+    ]
+
+
+def failed(run: Run) -> str:
+    """Say how many cases have no valid answer, by status; empty if all have one."""
+    found = Counter(run.failures.statuses)
+    invalid = found.pop(INVALID, 0)
+    count = len(run.records)
+    parts = []
+    if found:
+        fate = "count as failures" if found.total() < count else "nothing was measured after"
+        by_status = ", ".join(f"{n} {status}" for status, n in sorted(found.items()))
+        parts.append(f"{found.total()} of {count} cases failed and {fate}: {by_status}")
+    if invalid:
+        parts.append(f"{invalid} of {count} cases could not be used and count nowhere")
+    return "; ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -28,70 +187,14 @@ class Status:
     reasons: Sequence[tuple[str, int]]
 
 
-def provenance(run: Run) -> Iterator[tuple[str, list[str]]]:
-    """Yield what identifies a run, a heading with its lines; nothing of the machine's folders."""
-    identity, manifest = run.manifest.identity, run.manifest
-    editor, task, model = identity.editor, identity.task, identity.model
-    yield "Editor", [f"{run.label}, {editor.version}"]
-    yield "Settings", _pairs(editor.fields) or ["none"]
-    yield "Where they come from", [manifest.preset or "no preset"]
-    if editor.provenance:
-        yield "Statistics", [f"{k} {str(v)[:DIGEST]}" for k, v in editor.provenance.items()]
-    yield "Task", [f"{task.name} {task.version}"]
-    yield "Data", [manifest.task.origin or "its own data", f"sha256 {task.data[:DIGEST]}"]
-    revision = manifest.model.revision
-    yield "Model", [manifest.model.name, *([f"revision {revision}"] if revision else [])]
-    yield "Weights", [f"sha256 {model.digest[:DIGEST]}", f"computed in {model.dtype}"]
-    yield "Regime", [str(run.regime)]
-    yield "Seed", [str(identity.seed)]
-    yield "Cases", [f"{len(run.planned):,} planned, {len(run.records):,} measured"]
-    if run.judge:
-        yield "Judge", [f"{run.judge.name} {run.judge.version}", *run.served]
-    yield "Code", [_code(part) for part in manifest.distributions]
-    for part in manifest.segments:
-        several = len(manifest.segments) > 1
-        rows = f" rows {part.first} to {part.last or 'the end'}" if several else ""
-        yield f"Machine{rows}", _pairs(part.environment)
-    yield "Fingerprint", [manifest.fingerprint[:DIGEST]]
-
-
-def _pairs(data: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {value}" for key, value in data.items() if value not in ("", [], ())]
-
-
-def _code(part: Mapping[str, Any]) -> str:
-    digest = str(part.get("digest", ""))[:DIGEST]
-    return f"{part['name']} {part['version']}, sha256 {digest}"
-
-
-def remarks(run: Run) -> Iterator[str]:
-    """Yield what qualifies the numbers, a sentence each."""
-    if note := run.manifest.model.note:
-        yield f"Model: {note}"
-    if preview := run.manifest.preview:
-        yield _sentence(str(preview))
-    yield from run.manifest.task.notes
-    if run.missing > 0:
-        yield f"Not finished: {run.missing:,} records are missing."
-    for _, text in about.remarks(run):
-        yield _sentence(text).replace("->", "→")
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
-
-
 def statuses(run: Run) -> list[Status]:
     """Return how the cases ended, ``ok`` first."""
-    counts = Counter(record.status for record in run.records)
-    names = sorted(counts, key=lambda name: (name != OK, -counts[name], name))
-    return [Status(name, counts[name], _counted(name), _reasons(run, name)) for name in names]
-
-
-def _counted(status: str) -> str:
-    if status == OK:
-        return "measured"
-    return "counted nowhere" if status == INVALID else "counted as failures"
+    counts = Counter(run.records.statuses)
+    fates = {OK: "measured", INVALID: "counted nowhere"}
+    return [
+        Status(name, count, fates.get(name, "counted as failures"), _reasons(run, name))
+        for name, count in sorted(counts.items(), key=lambda one: (one[0] != OK, -one[1], one[0]))
+    ]
 
 
 def _reasons(run: Run, status: str) -> list[tuple[str, int]]:

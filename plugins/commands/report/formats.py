@@ -1,7 +1,7 @@
 """A table as text: for the terminal, in Markdown, LaTeX (booktabs), HTML and CSV.
 
-What stands in a table is made elsewhere (`edit_harness_plugins.commands.report.layouts`). Texts may come from anybody, so
-that each format takes the meaning from its own signs.
+Other modules say what stands in a table. Texts may come from anybody, so each format escapes its
+own signs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Literal
 
 from rich.console import Console, Group, RenderableType
@@ -21,9 +20,9 @@ from rich.text import Text
 
 from edit_harness.run.report import render
 
+from .templates import FORMULA, page
+
 Mark = Literal["", "best", "second"]
-GUARDED = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet takes for the beginning of a formula."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
@@ -34,10 +33,10 @@ LATEX = {
 }  # fmt: skip
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
 HYPHENS = re.compile("-(?=-)")
-"""What would become a dash."""
+"""What LaTeX would set as a dash."""
 NEGATIVE = re.compile(r"(?<![\w.])-(?=[\d.])")
 WIDER, FITTING = r"\resizebox{\textwidth}{!}{%", 8
-"""How a table of more columns than that is set, so that it is as wide as the text."""
+"""How LaTeX sets a table of more columns than that, so that it is as wide as the text."""
 LABEL = 24
 """Characters of a column of names; longer ones go on below."""
 INDENT = 9
@@ -54,16 +53,13 @@ NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One number as it is shown, with what is said of it more softly, such as its interval."""
+    """One number as text, with what is shown more softly beside it, such as its interval."""
 
     text: str
     detail: str = ""
     mark: Mark = ""
-
-    @property
-    def plain(self) -> str:
-        """Both in one line."""
-        return " ".join(filter(None, (self.text, self.detail)))
+    style: str = ""
+    """Its colours in a terminal."""
 
 
 Row = tuple[Sequence[str], Sequence[Cell]]
@@ -81,6 +77,11 @@ class Grid:
     notes: Sequence[str] = ()
     data: Sequence[Mapping[str, Any]] = field(default=())
     """The same in full: a mapping for each number, texts and unrounded numbers."""
+
+
+def visible(text: str) -> str:
+    """Return a text in one line, without control characters."""
+    return CONTROL.sub(" ", text)
 
 
 def table(grids: Sequence[Grid]) -> str:
@@ -103,7 +104,7 @@ def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
 
 def labelled(label: str, text: str, width: int) -> Text:
     """Return a text behind its label, further lines under the first."""
-    parts = Text(_visible(text)).wrap(Console(width=width), width - INDENT)
+    parts = Text(visible(text)).wrap(Console(width=width), width - INDENT)
     lines = [f"{label if i == 0 else '':{INDENT}}{part.plain}" for i, part in enumerate(parts)]
     return Text("\n".join(line.rstrip() for line in lines))
 
@@ -128,83 +129,57 @@ def _parts(grid: Grid, width: int) -> Iterator[tuple[int, int]]:
 def _rich_part(grid: Grid, start: int, stop: int) -> Table:
     part = Table(box=None, pad_edge=False, header_style="bold")
     for head in grid.heads:
-        most = LABEL if grid.columns else None
-        part.add_column(_text(head), overflow="fold", max_width=most)
+        part.add_column(_text(head), overflow="fold", max_width=LABEL if grid.columns else None)
     for head in grid.columns[start:stop]:
         part.add_column(_text(head), justify="right", no_wrap=True)
     for names, cells in grid.rows:
-        part.add_row(*map(_text, names), *(_rich_cell(cell) for cell in cells[start:stop]))
+        part.add_row(*map(_text, names), *map(_rich_cell, cells[start:stop]))
     return part
 
 
 def _text(text: str, style: str = "") -> Text:
-    return Text(_visible(text), style=style)
+    return Text(visible(text), style=style)
 
 
 def _rich_cell(cell: Cell) -> Text:
-    text = _text(cell.text, STYLES[cell.mark])
-    return (
-        text.append(f"\n{cell.detail}", style="dim not bold not underline") if cell.detail else text
-    )
+    text = _text(cell.text, cell.style or STYLES[cell.mark])
+    soft = "dim not bold not underline"
+    return text.append(f"\n{cell.detail}", style=soft) if cell.detail else text
 
 
 def markdown(grids: Sequence[Grid]) -> str:
     """Return tables in Markdown: the best in bold, the second underlined by a tag that it allows."""
     marks = {"": "{}", "best": "**{}**", "second": "<u>{}</u>"}
-
-    def show(cell: Cell) -> str:
-        text = marks[cell.mark].format(_markdown(cell.text))
-        return " ".join(filter(None, (text, _markdown(cell.detail))))
-
     blocks = []
     for grid in grids:
         heads = [_markdown(head) for head in (*grid.heads, *grid.columns)]
         aligned = [":---"] * len(grid.heads) + ["---:"] * len(grid.columns)
-        rows = [[*map(_markdown, names), *map(show, cells)] for names, cells in grid.rows]
+        rows = _rows(grid, _markdown, marks, "{}")
         lines = [f"| {' | '.join(cells)} |" for cells in (heads, aligned, *rows)]
         notes = [f"- {_markdown(note)}" for note in grid.notes]
         blocks.append("\n".join([f"**{_markdown(grid.title)}**", "", *lines, "", *notes]).rstrip())
     return "\n\n".join(blocks) + "\n"
 
 
+def _rows(
+    grid: Grid, escape: Callable[[str], str], marks: Mapping[str, str], detail: str
+) -> list[list[str]]:
+    """Return rows as escaped texts; ``marks`` and ``detail`` are what stands around a cell's parts."""
+
+    def show(cell: Cell) -> str:
+        text = marks[cell.mark].format(escape(cell.text))
+        return f"{text} {detail.format(escape(cell.detail))}" if cell.detail else text
+
+    return [[*map(escape, names), *map(show, cells)] for names, cells in grid.rows]
+
+
 def _markdown(text: str) -> str:
-    return MARKDOWN.sub(r"\\\1", _visible(text))
+    return MARKDOWN.sub(r"\\\1", visible(text))
 
 
 def latex(grids: Sequence[Grid]) -> str:
     """Return tables in LaTeX, for a document that uses the package booktabs."""
-    marks = {"": "{}", "best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
-
-    def show(cell: Cell) -> str:
-        text = marks[cell.mark].format(_latex(_minus(cell.text)))
-        detail = _latex(_minus(cell.detail))
-        return f"{text} {{\\scriptsize {detail}}}" if detail else text
-
-    blocks = []
-    for grid in grids:
-        heads = " & ".join(map(_latex, (*grid.heads, *grid.columns)))
-        rows = [" & ".join([*map(_latex, names), *map(show, cells)]) for names, cells in grid.rows]
-        wide = len(grid.heads) + len(grid.columns) > FITTING
-        caption = " ".join(map(_latex, (f"{grid.title}.", *map(_sentence, grid.notes))))
-        blocks.append(
-            "\n".join(
-                [
-                    r"\begin{table}",
-                    r"\centering",
-                    rf"\caption{{{caption}}}",
-                    *([WIDER] if wide else []),
-                    rf"\begin{{tabular}}{{{_aligned(grid)}{'r' * len(grid.columns)}}}",
-                    r"\toprule",
-                    rf"{heads} \\",
-                    r"\midrule",
-                    *(rf"{row} \\" for row in rows),
-                    r"\bottomrule",
-                    r"\end{tabular}" + ("}" if wide else ""),
-                    r"\end{table}",
-                ]
-            )
-        )
-    body = "\n\n".join(blocks)
+    body = "\n\n".join(map(_latex_table, grids))
     needs = ["% \\usepackage{booktabs}"]
     if WIDER in body:
         needs.append("% \\usepackage{graphicx}")
@@ -213,58 +188,48 @@ def latex(grids: Sequence[Grid]) -> str:
     return "\n".join([*needs, body]) + "\n"
 
 
-def _aligned(grid: Grid) -> str:
-    """Return how names are set: in one line, or as a paragraph where they are long."""
-    sizes = [
-        max((len(names[i]) for names, _ in grid.rows), default=0) for i in range(len(grid.heads))
+def _latex_table(grid: Grid) -> str:
+    marks = {"": "{}", "best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
+    heads = " & ".join(map(_latex, (*grid.heads, *grid.columns)))
+    rows = _rows(grid, _latex, marks, r"{{\scriptsize {}}}")
+    wide = len(grid.heads) + len(grid.columns) > FITTING
+    sentences = [f"{grid.title}.", *(n if n.endswith(".") else f"{n}." for n in grid.notes)]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{' '.join(map(_latex, sentences))}}}",
+        *([WIDER] if wide else []),
+        rf"\begin{{tabular}}{{{_aligned(grid)}{'r' * len(grid.columns)}}}",
+        r"\toprule",
+        rf"{heads} \\",
+        r"\midrule",
+        *(rf"{' & '.join(row)} \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}" + ("}" if wide else ""),
+        r"\end{table}",
     ]
+    return "\n".join(lines)
+
+
+def _aligned(grid: Grid) -> str:
+    """Return how LaTeX sets names: in one line, or as a paragraph where they are long."""
+    sizes = [max((len(n[i]) for n, _ in grid.rows), default=0) for i in range(len(grid.heads))]
     return "".join("l" if size <= LABEL else r"p{0.5\linewidth}" for size in sizes)
 
 
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."
-
-
 def _latex(text: str) -> str:
-    plain = "".join(LATEX.get(sign, sign) for sign in HYPHENS.sub("-\x00", _visible(text)))
-    return plain.replace("\x00", "{}")
-
-
-def _minus(text: str) -> str:
-    """Return a number with signs for what is negative instead of hyphens."""
-    return NEGATIVE.sub("−", text)
+    """Return a text for LaTeX; what is negative has a minus sign instead of a hyphen."""
+    text = HYPHENS.sub("-\x00", NEGATIVE.sub("−", visible(text)))
+    return "".join(LATEX.get(sign, sign) for sign in text).replace("\x00", "{}")
 
 
 def html(grids: Sequence[Grid]) -> str:
     """Return tables as a fragment of HTML, to stand in somebody's page."""
-    marks = {"": "{}", "best": "<strong>{}</strong>", "second": "<u>{}</u>"}
-
-    def show(cell: Cell) -> str:
-        detail = f" <small>{_html(cell.detail)}</small>" if cell.detail else ""
-        return f"<td>{marks[cell.mark].format(_html(cell.text))}{detail}</td>"
-
-    blocks = []
-    for grid in grids:
-        heads = "".join(f'<th scope="col">{_html(h)}</th>' for h in (*grid.heads, *grid.columns))
-        rows = [
-            "".join([*(f'<th scope="row">{_html(name)}</th>' for name in names), *map(show, cells)])
-            for names, cells in grid.rows
-        ]
-        notes = "".join(f"<li>{_html(note)}</li>\n" for note in grid.notes)
-        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-        blocks.append(
-            f"<table>\n<caption>{_html(grid.title)}</caption>\n<thead><tr>{heads}</tr></thead>\n"
-            f"<tbody>\n{body}\n</tbody>\n</table>\n" + (f"<ul>\n{notes}</ul>\n" if notes else "")
-        )
-    return "\n".join(blocks)
-
-
-def _html(text: str) -> str:
-    return escape(_visible(text))
+    return page("grids.jinja", grids=grids, visible=visible)
 
 
 def comma(grids: Sequence[Grid]) -> str:
-    """Return the numbers of tables in full, a line for each; texts that begin as a formula are guarded."""
+    """Return the numbers of tables in full, a line for each; no text begins as a formula."""
     rows = [row for grid in grids for row in grid.data]
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
@@ -276,16 +241,9 @@ def comma(grids: Sequence[Grid]) -> str:
 
 
 def _guarded(value: Any) -> Any:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if isinstance(value, float) and math.isnan(value):
         return ""
-    if not isinstance(value, str):
-        return value
-    return f"'{value}" if value.startswith(GUARDED) else value
-
-
-def _visible(text: str) -> str:
-    """Return a text in one line, without characters that only steer."""
-    return CONTROL.sub(" ", text)
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 FORMATS: Mapping[str, Callable[[Sequence[Grid]], str]] = {

@@ -10,26 +10,21 @@ from __future__ import annotations
 import math
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-from rich.cells import cell_len, set_cell_size
 from rich.console import Group, RenderableType
-from rich.style import Style
-from rich.text import Text
 
 from edit_harness.errors import ResourceError
 from edit_harness.escapes import one_line, printable
-from edit_harness.terminal import plain
 
 from . import figures, templates
+from .formats import Cell, Grid, rich
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PALE, DARK = (246, 249, 252), (8, 60, 110)
 """The ends of the scale, as red, green and blue."""
@@ -37,11 +32,7 @@ TURN = 0.66
 """How dark a cell is whose number turns from black to white; either has a contrast of 4.5 or so there."""
 STEPS = 20
 """Shades on a page."""
-GLYPHS = " ·░▒▓█"
-"""Shades without colour, where numbers have no room."""
 MISSING = "–"
-LABEL = 18
-"""The most columns of a terminal that a row's name takes from the numbers."""
 TICKS = 5
 """Columns from one name to the next where not every name has room."""
 WRAPPED = 55
@@ -97,72 +88,22 @@ class HeatMap:
 
 
 def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
-    """Return a map for a terminal of some columns: its numbers, or shades where they are too many.
+    """Return a map for a terminal of some columns: every number on its shade.
 
-    Where not even the shades have room, the map is cut, and its parts stand below each other.
+    Where not all columns have room, the others stand below, with the rows' names repeated.
     """
-    whole = _widest([heat.y, *heat.rows])
-    side = min(whole, LABEL, width // 3)
-    number = 1 + _widest([heat.text(v) for row in heat.values for v in row])
-    cell = max(number, 1 + _widest(heat.columns))
-    if side <= (room := width - cell * len(heat.columns)):
-        lines = list(_numbers(heat, min(whole, room), cell))
-        key = heat.key
-    else:
-        least, most = map(heat.text, heat.scale)
-        room = max(width - side - 1 - number, 1)
-        starts = range(0, len(heat.columns), room)
-        lines = [line for at in starts for line in _shades(heat, side, slice(at, at + room))]
-        key = f"blank {least}, {GLYPHS[-1]} {most}; at the end of each row its largest number"
-    notes = [f"{one_line(heat.x)} from left to right; {key}", *([heat.note] if heat.note else [])]
-    return Group(plain(heat.title, "bold"), *lines, *(plain(note, "dim") for note in notes))
+    rows = [
+        ([one_line(name)], [Cell(heat.text(v), style=_style(heat.shade(v))) for v in values])
+        for name, values in zip(heat.rows, heat.values, strict=True)
+    ]
+    notes = [f"{one_line(heat.x)} from left to right; {heat.key}", *filter(None, [heat.note])]
+    columns = [one_line(name) for name in heat.columns]
+    grid = Grid(printable(heat.title), [one_line(heat.y)], columns, rows, notes)
+    return Group(*rich([grid], width))
 
 
-def _numbers(heat: HeatMap, side: int, cell: int) -> Iterator[Text]:
-    """Yield a line of the columns' names and one for each row, every number on its shade."""
-    heads = (set_cell_size("", cell - cell_len(one_line(n))) + one_line(n) for n in heat.columns)
-    yield _labelled(heat.y, side).append("".join(heads), "dim")
-    for name, values in zip(heat.rows, heat.values, strict=True):
-        line = _labelled(name, side)
-        for value in values:
-            line.append(f"{heat.text(value):>{cell}}", _style(heat.shade(value)))
-        yield line
-
-
-def _shades(heat: HeatMap, side: int, part: slice) -> Iterator[Text]:
-    """Yield the same of some columns, a character for each, and the largest number of each row."""
-    names = [one_line(name) for name in heat.columns[part]]
-    ruler = ""
-    for i in range(0, len(names), TICKS):
-        if not ruler or len(ruler) < i:
-            ruler = f"{ruler:{i}}{names[i]}"
-    yield _labelled(heat.y, side).append(f" {ruler[: len(names)]}", "dim")
-    for name, values in zip(heat.rows, heat.values, strict=True):
-        shades = [heat.shade(value) for value in values[part]]
-        there = [v for v in values[part] if v is not None and math.isfinite(v)]
-        line = _labelled(name, side).append(" " + "".join(map(_glyph, shades)))
-        yield line.append(f" {heat.text(max(there, default=None))}", "dim")
-
-
-def _widest(texts: Sequence[str]) -> int:
-    """Return how many columns of a terminal the widest text takes."""
-    return max((cell_len(one_line(text)) for text in texts), default=0)
-
-
-def _labelled(name: str, side: int) -> Text:
-    """Return the beginning of a row: its name, cut where it is too long."""
-    shown = one_line(name)
-    if cell_len(shown) > side:
-        shown = set_cell_size(shown, side - 1) + "…"
-    return Text(set_cell_size(shown, side))
-
-
-def _glyph(shade: float | None) -> str:
-    return MISSING if shade is None else GLYPHS[round(shade * (len(GLYPHS) - 1))]
-
-
-def _style(shade: float | None) -> Style:
-    return Style() if shade is None else Style(color=_ink(shade), bgcolor=_colour(shade))
+def _style(shade: float | None) -> str:
+    return "" if shade is None else f"{_ink(shade)} on {_colour(shade)}"
 
 
 def _colour(shade: float) -> str:
@@ -183,30 +124,8 @@ def page(maps: Sequence[HeatMap], title: str, lines: Sequence[str] = ()) -> str:
         f".heat .s{i} {{ background: {_colour(shade)}; color: {_ink(shade)}; }}"
         for i, shade in enumerate(shades)
     )
-    style = "\n".join([templates.asset(templates.STYLE), *rules])
-    return templates.page(
-        "heat.jinja",
-        title=title,
-        policy=Markup(templates.inline_policy(style, "")),
-        style=Markup(style),
-        lines=lines,
-        maps=[_paged(heat) for heat in maps],
-    )
-
-
-def _paged(heat: HeatMap) -> dict[str, Any]:
-    """Return what the template shows of a map."""
-    shades = [[(heat.text(value), heat.shade(value)) for value in row] for row in heat.values]
-    cells = [[(t, None if s is None else round(s * STEPS)) for t, s in row] for row in shades]
-    return {
-        "title": heat.title,
-        "x": heat.x,
-        "y": heat.y,
-        "columns": heat.columns,
-        "lines": list(zip(heat.rows, cells, strict=True)),
-        "key": heat.key,
-        "note": heat.note,
-    }
+    inlined = templates.inlined("\n".join([templates.asset(templates.STYLE), *rules]))
+    return templates.page("heat.jinja", title=title, lines=lines, maps=maps, steps=STEPS, **inlined)
 
 
 def image(maps: Sequence[HeatMap], path: Path) -> None:
@@ -216,28 +135,23 @@ def image(maps: Sequence[HeatMap], path: Path) -> None:
     """
     figures.check()
     import matplotlib
+    from matplotlib.figure import Figure
 
+    heights = [0.3 * len(heat.rows) + 1.6 for heat in maps]
+    width = 2.5 + 0.42 * max((len(heat.columns) for heat in maps), default=1)
     # A token may have a character that the font lacks; a box stands for it.
     with matplotlib.rc_context(figures.STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
+        figure = Figure(figsize=(max(width, 5.0), sum(heights)), layout="constrained")
+        axes = figure.subplots(len(maps), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
+        for ax, heat in zip(axes.flat, maps, strict=True):
+            _panel(ax, heat)
         try:
-            _drawn(maps).savefig(path, format="png", dpi=figures.DOTS, metadata={"Software": None})
+            figure.savefig(path, format="png", dpi=figures.DOTS, metadata={"Software": None})
         except OSError as error:
             raise ResourceError(
                 f"{path} cannot be written: {error.strerror}", "name another file: --png FILE"
             ) from None
-
-
-def _drawn(maps: Sequence[HeatMap]) -> Figure:
-    from matplotlib.figure import Figure as New
-
-    heights = [0.3 * len(heat.rows) + 1.6 for heat in maps]
-    width = 2.5 + 0.42 * max((len(heat.columns) for heat in maps), default=1)
-    figure = New(figsize=(max(width, 5.0), sum(heights)), layout="constrained")
-    axes = figure.subplots(len(maps), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
-    for ax, heat in zip(axes.flat, maps, strict=True):
-        _panel(ax, heat)
-    return figure
 
 
 def _panel(ax: Axes, heat: HeatMap) -> None:

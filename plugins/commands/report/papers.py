@@ -1,8 +1,8 @@
 """The tables that papers print, as data: what their rows, their columns and their numbers are.
 
 Models and editors are always rows, so that one shape holds for any number of both; what else a paper
-has as rows splits them. How a table is filled from runs stands in `edit_harness_plugins.commands.report.layouts`. A task or
-a measure that no run has is no error here: its table is left out.
+has as rows splits them. `typesetting` fills them from runs. A task or a measure that no run has is no
+error here: its table is left out.
 """
 
 from __future__ import annotations
@@ -42,18 +42,10 @@ class Printed:
     """The tag of cases, or ``groups``, over which falls are counted."""
     value: Value = "after"
     """The number itself, its change by the edit, or in how many of the tests it falls."""
-    starred: bool = False
-    """Whether numbers are changes, of which those other than 0 are starred: p < 0.05, uncorrected."""
-
-    @property
-    def ranked(self) -> bool:
-        """Whether one number is better than another: a confidence that changed is not, either way."""
-        return not (self.starred and self.value == "change")
-
-    @property
-    def unedited(self) -> bool:
-        """Whether there is a row of the unedited model."""
-        return self.value == "after" and not self.starred
+    ranked: bool = True
+    """Whether one number is better than another: a confidence that changed is not, either way."""
+    unedited: bool = True
+    """Whether a table of numbers after the edit has a row of the unedited model."""
 
 
 def named(value: str) -> str:
@@ -72,7 +64,7 @@ def _people(numbers: str, kind: str, shows: str) -> Printed:
     """Return a table of Seesaw-CF by groups of people."""
     return Printed(
         f"{SEESAW}, Tables {numbers}", f"D_d by edited property and {shows}", {"seesaw-cf": SEESAW},
-        {"": "D"}, split="edited", groups=(kind,), value="change", starred=True,
+        {"": "D"}, split="edited", groups=(kind,), value="change", ranked=False,
     )  # fmt: skip
 
 
@@ -100,7 +92,7 @@ PRINTED = (
     ),
     Printed(
         f"{SEESAW}, Table 6", "flaws by edited property, mean over cases",
-        {"seesaw-cf": SEESAW}, {flaw: flaw for flaw in FLAWS}, split="edited", starred=True,
+        {"seesaw-cf": SEESAW}, {flaw: flaw for flaw in FLAWS}, split="edited", unedited=False,
     ),
     Printed(
         f"{SEESAW}, Table 8", "groups of people in which D falls, p < 0.05, by edited property",

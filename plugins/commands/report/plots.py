@@ -1,83 +1,95 @@
-"""Plots as SVG elements: no script, no style of their own, colours from the page's classes.
+"""The plots of pages: matplotlib's SVG as a part of the page, in the colours of its style sheet.
 
-Every plot has a title and a description in words; what it shows stands in a table too.
+A page lets no style in but its own, so each style of matplotlib becomes attributes, and each colour
+a variable of the style sheet, which knows light and dark. What a plot shows stands in a table too.
 """
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
 from edit_harness.interfaces import Measure
-from edit_harness.run import report
-from edit_harness.run.report import DIRECTION, HUNDREDTHS, Line
+from edit_harness.run.report import HUNDREDTHS, Line, Point, show
 from edit_harness.stats import Estimate
 
-from .boards import Plane, Point
-from .text import clipped, visible
+from .boards import Board
+from .figures import axis, times_of
+from .layouts import directed
+from .templates import clipped, visible
 
-WIDTH = 540
-ROW = 30
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+EFFICACY = ("efficacy",)
+SPECIFICITY = ("neighborhood-plus", "neighborhood", "relation-specificity", "attribute")
+"""Roles of probes of what an edit is to change and what it is not, the hardest first."""
+WIDTH, ROW = 540, 30
 NAME = 24
 """Characters of a name in a plot."""
 LETTER = 9.5
-"""Pixels of a letter, on a narrow screen, where letters are enlarged."""
-SERIES = 6
-"""Colours there are; the classes ``s0``, ``s1`` and so on."""
-CURVES = 6
+"""Pixels of a letter on a narrow screen, where the style sheet enlarges letters."""
+COLOURS = ("#0000a0", "#0000a1", "#0000a2", "#0000a3", "#0000a4", "#0000a5")
+INK, QUIET, LINE, PAPER = "#0000b0", "#0000b1", "#0000b2", "#0000b3"
+VARIABLES = {colour: f"var(--s{i})" for i, colour in enumerate(COLOURS)} | {
+    INK: "var(--ink)", QUIET: "var(--quiet)", LINE: "var(--line)", PAPER: "var(--paper)",
+}  # fmt: skip
+"""The style sheet's colours by those that stand for them while matplotlib draws."""
+STYLE: Any = {
+    "svg.fonttype": "none", "svg.hashsalt": "edit-harness", "text.parse_math": False,
+    "font.size": 13, "text.color": INK, "axes.labelcolor": QUIET, "axes.labelsize": 12,
+    "axes.grid": True, "grid.color": LINE, "grid.linewidth": 1, "axes.axisbelow": True,
+    "axes.facecolor": "none", "figure.facecolor": "none",
+    "xtick.color": QUIET, "ytick.color": QUIET, "xtick.labelsize": 12, "ytick.labelsize": 12,
+    "xtick.major.size": 0, "ytick.major.size": 0, "xtick.major.pad": 6, "ytick.major.pad": 6,
+    **{f"axes.spines.{side}": False for side in ("left", "right", "top", "bottom")},
+}  # fmt: skip
+UNDATED = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
-@dataclass(frozen=True)
-class Scale:
-    """A linear scale from values to pixels, with round ticks."""
+def _plot(
+    draw: Callable[[Axes], None], title: str, height: int, left: float, right: float
+) -> Markup:
+    """Return what is drawn as an element; the axes leave room to the left and to the right."""
+    import matplotlib
+    from matplotlib.figure import Figure
 
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """Return where a value stands, kept within the scale."""
-        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
-        return round(self.start + share * (self.end - self.start), 2)
-
-    @property
-    def ticks(self) -> list[float]:
-        """Three to eight round values within."""
-        raw = (self.high - self.low) / 7
-        power = 10.0 ** math.floor(math.log10(raw))
-        step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
-        first = math.ceil(self.low / step - 1e-9)
-        return [i * step for i in range(first, math.floor(self.high / step + 1e-9) + 1)]
+    file = io.StringIO()
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # The page's font may have the characters that matplotlib's lacks.
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
+        room = 1 - (left + right) / WIDTH, 1 - 64 / height
+        draw(figure.add_axes((left / WIDTH, 40 / height, *room)))
+        figure.savefig(file, format="svg", metadata=UNDATED)
+    svg = " ".join(file.getvalue().split())
+    body = re.sub("<[^<>]*>", _tag, svg[svg.index("<g ") : svg.rindex("</g>") + 4])
+    head = f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'
+    return Markup(f"{head}<title>{escape(visible(clipped(title, 400)))}</title>{body}</svg>")
 
 
-def _label(text: str) -> Markup:
-    return escape(visible(clipped(text, NAME)))
+def _tag(found: re.Match[str]) -> str:
+    """Return a tag with attributes for its style; without clips, and with no id but of markers."""
+    tag = re.sub(r' (?:id="[\w.]+_\d+"|clip-path="[^"]*")', "", found[0])
+    return re.sub(r' style="([^"]*)"', _attributes, tag)
 
 
-def _times(measure: Measure) -> int:
-    return 100 if measure.unit in HUNDREDTHS else 1
+def _attributes(style: re.Match[str]) -> str:
+    pairs = (pair.partition(": ") for pair in style[1].split("; "))
+    kept = (
+        (name, VARIABLES.get(value, value)) for name, _, value in pairs if name != "font-family"
+    )
+    return "".join(f' {name}="{value}"' for name, value in kept)
 
 
-def _svg(height: float, title: str, body: Sequence[str]) -> Markup:
-    head = f'<svg viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" role="img">'
-    named = f"<title>{escape(visible(clipped(title, 400)))}</title>"
-    return Markup(f"{head}{named}{''.join(body)}</svg>")
-
-
-def _text(x: float, y: float, text: str | Markup, kind: str = "", anchor: str = "start") -> str:
-    return f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{text}</text>'
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" class="{kind}"/>'
-
-
-def _dot(x: float, y: float, kind: str, radius: float = 5) -> str:
-    return f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" class="{kind}"/>'
+def _name(text: str) -> str:
+    return visible(clipped(text, NAME)).replace("\n", " ")
 
 
 def _extent(measure: Measure, values: Sequence[float], whole: bool) -> tuple[float, float]:
@@ -87,192 +99,140 @@ def _extent(measure: Measure, values: Sequence[float], whole: bool) -> tuple[flo
         return (-100.0 if low < 0 else 0.0), 100.0
     least_room = 5.0 if measure.unit in HUNDREDTHS else max(abs(high) * 0.1, 0.01)
     room = max((high - low) * 0.12, least_room)
-    least, most = (x * _times(measure) for x in measure.limits)
+    least, most = (limit * times_of(measure) for limit in measure.limits)
     return max(low - room, least), min(high + room, most)
+
+
+def _ends(estimate: Estimate | None, measure: Measure) -> list[float]:
+    """Return a value and the ends of its interval, in the unit that is shown; empty if not finite.
+
+    Without an interval the ends are the value.
+    """
+    if estimate is None or not math.isfinite(estimate.value):
+        return []
+    ends = [estimate.value, estimate.low, estimate.high]
+    ends = ends if all(map(math.isfinite, ends)) else ends[:1] * 3
+    return [times_of(measure) * end for end in ends]
 
 
 def dumbbells(rows: Sequence[Line]) -> list[Markup]:
     """Return plots of measures before and after, with intervals: one for each unit."""
-    drawn = [row for row in rows if row.after and math.isfinite(row.after.value)]
+    drawn = [row for row in rows if _ends(row.after, row.measure)]
     units = dict.fromkeys(row.measure.unit for row in drawn)
     return [_dumbbell([row for row in drawn if row.measure.unit == unit], unit) for unit in units]
 
 
 def _dumbbell(rows: Sequence[Line], unit: str) -> Markup:
-    values = [v for row in rows for v in _spread(row.after, row) + _spread(row.before, row)]
-    low, high = _extent(rows[0].measure, [*values, 0.0], whole=True)
-    names = max(min(len(row.name), NAME) for row in rows)
-    scale = Scale(low, high if high > low else low + 1, 30 + LETTER * names, WIDTH - 74)
-    bottom = 14 + ROW * len(rows)
-    body = list(_axis_below(scale, 10, bottom, unit))
-    for i, row in enumerate(rows):
-        body += _bell(row, scale, 10 + ROW * (i + 0.5))
-    return _svg(bottom + 34, f"Before and after the edit, {unit or 'as measured'}", body)
+    sides = [(_ends(r.before, r.measure)[:1], _ends(r.after, r.measure)) for r in rows]
+    values = [0.0, *(value for before, after in sides for value in (*before, *after))]
+    names = [directed(_name(row.name), row.measure.better) for row in rows]
+
+    def draw(ax: Axes) -> None:
+        ax.set(xlim=_extent(rows[0].measure, values, whole=True), ylim=(len(rows) - 0.5, -0.5))
+        ax.set_yticks(range(len(rows)), names, color=INK, fontsize=13)
+        ax.yaxis.grid(False)
+        ax.axvline(0, color=QUIET, linewidth=1)
+        ax.set_xlabel(unit)
+        for y, (row, (before, (value, low, high))) in enumerate(zip(rows, sides, strict=True)):
+            ax.hlines(y, low, high, color=COLOURS[0], linewidth=7, alpha=0.28)
+            for was in before:
+                ax.hlines(y, was, value, color=QUIET, linewidth=1.25, alpha=0.6)
+                ax.plot(was, y, "o", markersize=9, mfc=PAPER, mec=QUIET, mew=1.75)
+            ax.plot(value, y, "o", color=COLOURS[0], markersize=10)
+            ax.annotate(show(row.after, row), (1, y), (70, 0), ("axes fraction", "data"),
+                        "offset points", va="center", ha="right", weight="bold")  # fmt: skip
+
+    left = 20 + LETTER * max(map(len, names))
+    title = f"Before and after the edit, {unit or 'as measured'}"
+    return _plot(draw, title, 64 + ROW * len(rows), left, 74)
 
 
-def _spread(estimate: Estimate | None, row: Line) -> list[float]:
-    """Return a value and the ends of its interval, in the unit that is shown; empty if infinite."""
-    return _ends(estimate, row.measure) if estimate else []
+def scatter(board: Board) -> Markup | None:
+    """Return runs by efficacy and specificity, with their intervals; None if none has both."""
+    x, y = (_measured(board, roles) for roles in (EFFICACY, SPECIFICITY))
+    placed = [
+        (row, across, up)
+        for row in board.rows
+        if x in row.lines and y in row.lines
+        if (across := _ends(row.lines[x].after, board.columns[x]))
+        and (up := _ends(row.lines[y].after, board.columns[y]))
+    ]
+    if not placed:
+        return None
+    names = [axis(name, board.columns[name]) for name in (x, y)]
+    models = list(dict.fromkeys(row.model for row, *_ in placed))
+
+    def draw(ax: Axes) -> None:
+        xs, ys = ([end for _, *ends in placed for end in ends[i]] for i in (0, 1))
+        ax.set_xlim(_extent(board.columns[x], xs, whole=False))
+        ax.set_ylim(_extent(board.columns[y], ys, whole=False))
+        ax.set(xlabel=names[0], ylabel=names[1])
+        taken: list[tuple[float, float]] = []
+        for row, across, up in placed:
+            colour = COLOURS[models.index(row.model) % len(COLOURS)]
+            _cross(ax, across, up, colour, 1.0 if row.entrant.trusted else 0.35)
+            label = row.entrant.run.label + (f" · {row.model}" if len(models) > 1 else "")
+            _beside(ax, across[0], up[0], label, taken)
+
+    return _plot(draw, f"{names[1]} against {names[0]}", 360, 60, 70)
 
 
-def _ends(estimate: Estimate, measure: Measure) -> list[float]:
-    if not math.isfinite(estimate.value):
-        return []
-    ends = (estimate.value, estimate.low, estimate.high)
-    return [_times(measure) * v for v in ends if math.isfinite(v)]
-
-
-def _axis_below(scale: Scale, top: float, bottom: float, name: str) -> Iterator[str]:
-    for tick in scale.ticks:
-        yield _line(scale(tick), top, scale(tick), bottom, "zero" if tick == 0 else "grid")
-        yield _text(scale(tick), bottom + 14, f"{tick:g}", "tick", "middle")
-    yield _text((scale.start + scale.end) / 2, bottom + 30, escape(name), "axis", "middle")
-
-
-def _bell(row: Line, scale: Scale, y: float) -> Iterator[str]:
-    before, after = _spread(row.before, row), _spread(row.after, row)
-    yield _text(0, y + 4, f"{_label(row.name)} {DIRECTION[row.measure.better]}", "name")
-    if before:
-        yield _line(scale(before[0]), y, scale(after[0]), y, "link")
-    if len(after) == 3:
-        yield _line(scale(after[1]), y, scale(after[2]), y, "interval s0")
-    if before:
-        yield _dot(scale(before[0]), y, "before")
-    yield _dot(scale(after[0]), y, "after s0")
-    yield _text(WIDTH - 4, y + 4, escape(report.show(row.after, row)), "value", "end")
-
-
-def scatter(plane: Plane) -> Markup:
-    """Return efficacy against specificity: a point for each run, a cross for its intervals.
-
-    One run alone is joined to where it came from, the unedited model.
-    """
-    height, alone = 360, len(plane.points) == 1
-    spans = []
-    for at, (_, measure) in enumerate((plane.x, plane.y)):
-        estimates = [e[at] for p in plane.points for e in _estimates(p, alone)]
-        ends = [end for estimate in estimates for end in _ends(estimate, measure)]
-        spans.append(_extent(measure, ends or [0.0], whole=False))
-    x, y = Scale(*spans[0], 56, WIDTH - 70), Scale(*spans[1], height - 52, 16)
-    body = [*_axis_below(x, 16, height - 52, _axis_name(plane.x)), *_axis_left(y, x, plane.y)]
-    models = list(dict.fromkeys(point.model for point in plane.points))
-    for i, model in enumerate(models):
-        body += _front([p for p in plane.points if p.model == model], x, y, plane, i % SERIES)
-    if alone and (before := plane.points[0].before):
-        body += _origin(before, plane.points[0], x, y, plane)
-    body += _marks(plane, x, y, models)
-    title = f"{_axis_name(plane.y)} against {_axis_name(plane.x)}"
-    return _svg(height, title, body)
-
-
-def _estimates(point: Point, alone: bool) -> list[tuple[Estimate, Estimate]]:
-    return [(point.x, point.y), *([point.before] if alone and point.before else [])]
-
-
-def _origin(
-    before: tuple[Estimate, Estimate], point: Point, x: Scale, y: Scale, plane: Plane
-) -> Iterator[str]:
-    """Yield the unedited model's point, and what joins it to that after the edits."""
-    px, py = x(_times(plane.x[1]) * before[0].value), y(_times(plane.y[1]) * before[1].value)
-    yield _line(px, py, *_at(point, x, y, plane), "link")
-    yield _dot(px, py, "before")
-    yield _text(px + 9, py + 18, "before", "tick halo")
-
-
-def _axis_name(axis: tuple[str, Measure]) -> str:
-    name, measure = axis
-    return f"{name} {measure.unit} {DIRECTION[measure.better]}".replace("  ", " ").strip()
-
-
-def _axis_left(y: Scale, x: Scale, axis: tuple[str, Measure]) -> Iterator[str]:
-    for tick in y.ticks:
-        yield _line(x.start, y(tick), x.end, y(tick), "grid")
-        yield _text(x.start - 8, y(tick) + 4, f"{tick:g}", "tick", "end")
-    middle = (y.start + y.end) / 2
-    name = escape(_axis_name(axis))
-    yield (
-        f'<text x="14" y="{middle:g}" class="axis" text-anchor="middle" '
-        f'transform="rotate(-90 14 {middle:g})">{name}</text>'
+def _measured(board: Board, roles: Sequence[str]) -> str:
+    """Return the first measure that is of probes of one of the roles alone; empty if none is."""
+    found = (
+        n for role in roles for n, m in board.columns.items() if m.better and m.probes == (role,)
     )
+    return next(found, "")
 
 
-def _front(points: Sequence[Point], x: Scale, y: Scale, plane: Plane, series: int) -> Iterator[str]:
-    """Yield the line through a model's runs that no other run of it beats, if there are several."""
-    placed = sorted(_at(point, x, y, plane) for point in points if point.front)
-    if len(placed) > 1:
-        path = " ".join(f"{px:g},{py:g}" for px, py in placed)
-        yield f'<polyline points="{path}" class="front s{series}"/>'
+def _cross(ax: Axes, x: Sequence[float], y: Sequence[float], colour: str, alpha: float) -> None:
+    """Draw a point with its intervals across and up."""
+    ax.hlines(y[0], x[1], x[2], color=colour, linewidth=1.5, alpha=0.55 * alpha)
+    ax.vlines(x[0], y[1], y[2], color=colour, linewidth=1.5, alpha=0.55 * alpha)
+    ax.plot(x[0], y[0], "o", color=colour, markersize=9, alpha=alpha)
 
 
-def _at(point: Point, x: Scale, y: Scale, plane: Plane) -> tuple[float, float]:
-    return x(_times(plane.x[1]) * point.x.value), y(_times(plane.y[1]) * point.y.value)
+def _beside(
+    ax: Axes, x: float, y: float, label: str, taken: list[tuple[float, float]], colour: str = INK
+) -> None:
+    """Write a label beside a point, moved down until it is clear of those that are there."""
+    px, py = ax.transData.transform((x, y))
+    right = px < WIDTH - 160 or colour != INK
+    across, up = (9 if right else -9), 7
+    while any(abs(px + across - tx) < 110 and abs(py + up - ty) < 16 for tx, ty in taken):
+        up -= 16
+    taken.append((px + across, py + up))
+    ax.annotate(_name(label), (x, y), (across, up), textcoords="offset points", color=colour,
+                ha="left" if right else "right")  # fmt: skip
 
 
-def _marks(plane: Plane, x: Scale, y: Scale, models: Sequence[str]) -> Iterator[str]:
-    taken: list[tuple[float, float]] = []
-    for point in plane.points:
-        px, py = _at(point, x, y, plane)
-        series = f"s{models.index(point.model) % SERIES}{'' if point.entrant.trusted else ' faint'}"
-        across, up = _ends(point.x, plane.x[1]), _ends(point.y, plane.y[1])
-        said = f"{point.entrant.run.label} on {point.model}: {across[0]:.3g}, {up[0]:.3g}"
-        yield f"<g><title>{escape(visible(clipped(said, 200)))}</title>"
-        if len(across) == 3:
-            yield _line(x(across[1]), py, x(across[2]), py, f"cross {series}")
-        if len(up) == 3:
-            yield _line(px, y(up[1]), px, y(up[2]), f"cross {series}")
-        yield _dot(px, py, f"after {series}", 5.5 if point.front else 4)
-        yield "</g>"
-        label = point.entrant.run.label + (f" · {point.model}" if len(models) > 1 else "")
-        yield _beside(px, py, label, taken)
-
-
-def _beside(px: float, py: float, label: str, taken: list[tuple[float, float]]) -> str:
-    """Return a point's label, moved down until it is clear of those that are there."""
-    right = px < WIDTH - 160
-    x, y = (px + 9 if right else px - 9), py - 7
-    while any(abs(x - tx) < 110 and abs(y - ty) < 13 for tx, ty in taken):
-        y += 13
-    taken.append((x, y))
-    return _text(x, y, _label(label), "name halo", "start" if right else "end")
-
-
-def curves(points: Sequence[report.Point], rows: Sequence[Line]) -> Markup | None:
+def curves(points: Sequence[Point], rows: Sequence[Line]) -> Markup | None:
     """Return measures of shares along a sequence; None where it has fewer than two points."""
     kept = [row for row in rows if row.measure.unit == "%" and not row.measure.detail]
-    kept = [row for row in kept if all(f"post_{row.name}" in p.estimates for p in points)][:CURVES]
-    if len(points) < 2 or not kept:
+    kept = [row for row in kept if all(f"post_{row.name}" in p.estimates for p in points)]
+    found = [
+        [
+            (p.state, ends)
+            for p in points
+            if (ends := _ends(p.estimates[f"post_{r.name}"], r.measure))
+        ]
+        for r in kept[: len(COLOURS)]
+    ]
+    if len(points) < 2 or not any(found):
         return None
-    values = [v for r in kept for p in points for v in _spread(p.estimates[f"post_{r.name}"], r)]
-    x = Scale(0, points[-1].state, 44, WIDTH - 90)
-    y = Scale(*_extent(kept[0].measure, [*values, 0.0], whole=True), 268, 14)
-    body = list(_axis_below(x, 14, 268, "edits so far"))
-    for tick in y.ticks:
-        body += [_line(x.start, y(tick), x.end, y(tick), "grid"),
-                 _text(x.start - 6, y(tick) + 4, f"{tick:g}", "tick", "end")]  # fmt: skip
-    taken: list[tuple[float, float]] = []
-    for i, row in enumerate(kept):
-        body += _curve(points, row, x, y, i, taken)
-    return _svg(310, "Along the sequence, %", body)
+    values = [0.0, *(end for curve in found for _, ends in curve for end in ends)]
 
+    def draw(ax: Axes) -> None:
+        ax.set_xlim(0, points[-1].state)
+        ax.set_ylim(_extent(kept[0].measure, values, whole=True))
+        ax.set_xlabel("edits so far")
+        ax.locator_params(axis="x", integer=True)
+        taken: list[tuple[float, float]] = []
+        for colour, row, curve in zip(COLOURS, kept, found, strict=False):
+            ax.plot([state for state, _ in curve], [ends[0] for _, ends in curve], color=colour)
+            for state, ends in curve:
+                _cross(ax, [state] * 3, ends, colour, 1.0)
+            if curve:
+                _beside(ax, curve[-1][0], curve[-1][1][0], row.name, taken, colour)
 
-def _curve(
-    points: Sequence[report.Point],
-    row: Line,
-    x: Scale,
-    y: Scale,
-    series: int,
-    taken: list[tuple[float, float]],
-) -> Iterator[str]:
-    at = [(p.state, _spread(p.estimates[f"post_{row.name}"], row)) for p in points]
-    there = [(x(state), ends) for state, ends in at if ends]
-    for px, ends in there:
-        if len(ends) == 3:
-            yield _line(px, y(ends[1]), px, y(ends[2]), f"cross s{series}")
-        yield _dot(px, y(ends[0]), f"after s{series}", 3.5)
-    path = " ".join(f"{px:g},{y(ends[0]):g}" for px, ends in there)
-    yield f'<polyline points="{path}" class="curve s{series}"/>'
-    if there:
-        px, ends = there[-1]
-        yield _beside(px, y(ends[0]) + 11, row.name, taken).replace(
-            '"name halo"', f'"name s{series}"'
-        )
+    return _plot(draw, "Along the sequence, %", 310, 46, 90)

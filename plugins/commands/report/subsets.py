@@ -43,12 +43,12 @@ class Subsets:
     """A run, and the numbers of its parts."""
 
     run: Run
-    _known: dict[str, Columns] = field(default_factory=dict, init=False)
+    _known: dict[str, tuple[Table, Columns]] = field(default_factory=dict, init=False)
 
     @property
-    def unedited(self) -> bool:
-        """Whether no edit changed any answer: see `Run.unedited`."""
-        return self.run.unedited
+    def task(self) -> str:
+        """The name of the run's task."""
+        return self.run.manifest.identity.task.name
 
     @cached_property
     def cases(self) -> frozenset[str]:
@@ -57,13 +57,12 @@ class Subsets:
 
     def values(self, tag: str) -> list[str]:
         """Return the values that cases have for a tag."""
-        found = {case.tags.get(tag, "") for case in self.run.cases}
-        return sorted(found - {""})
+        return sorted({case.tags.get(tag, "") for case in self.run.cases} - {""})
 
     def groups(self, measure: str, kind: str) -> list[str]:
         """Return the groups of a kind that a measure has values of, such as ``race=Black``."""
         start = f"post_{measure} {kind}="
-        columns = self._columns(measure)
+        _, columns = self._values(measure)
         return sorted(name.partition(" ")[2] for name in columns if name.startswith(start))
 
     def measure(self, name: str) -> Measure | None:
@@ -80,13 +79,13 @@ class Subsets:
 
     def change(self, measure: str, part: Part = WHOLE) -> Estimate | None:
         """Return after less before, over the cases that have both; None if none has."""
-        before, after = self._sides(measure, part)
+        before, after = (self._column(when, measure, part) for when in ("pre", "post"))
         return self._mean(f"post_{measure}", measure, after - before, change=True)
 
     def test(self, measure: str, part: Part = WHOLE) -> TTest:
-        """Return the paired t-test of the change over cases, or of a value that has no before."""
-        before, after = self._sides(measure, part)
-        return paired(np.zeros(len(after)) if np.isnan(before).all() else before, after)
+        """Return the paired t-test of the change over cases."""
+        before, after = (self._column(when, measure, part) for when in ("pre", "post"))
+        return paired(before, after)
 
     def falls(self, measure: str, parts: Sequence[Part]) -> tuple[int, int]:
         """Return in how many parts a mean falls by its test, uncorrected, and how many were tested."""
@@ -99,36 +98,24 @@ class Subsets:
         if part == WHOLE:
             found = self.run.estimates.get(name)
             return found if found and not np.isnan(found.value) else None
-        return self._mean(name, measure, self._column(name, measure, part))
+        return self._mean(name, measure, self._column(when, measure, part))
 
-    def _sides(self, measure: str, part: Part) -> tuple[np.ndarray, np.ndarray]:
-        before, after = (
-            self._column(f"{when}_{measure}", measure, part) for when in ("pre", "post")
-        )
-        return before, after
-
-    def _column(self, name: str, measure: str, part: Part) -> np.ndarray:
+    def _column(self, when: str, measure: str, part: Part) -> np.ndarray:
         """Return the values of cases, NaN where a case has none or is not of the part."""
-        columns = self._columns(measure)
-        values = columns.get(f"{name} {part.group}" if part.group else name)
-        rows = self._rows(measure)
-        if values is None:
-            return np.full(len(rows), np.nan)
+        rows, columns = self._values(measure)
+        name = f"{when}_{measure} {part.group}".strip()
+        values = columns.get(name, np.full(len(rows), np.nan))
         if not part.tag:
             return values
-        belongs = [self.run.by_id[r.case].tags.get(part.tag) == part.value for r in rows]
+        belongs = [self.run.by_id[case].tags.get(part.tag) == part.value for case in rows.cases]
         return np.where(belongs, values, np.nan)
 
-    def _metric(self, measure: str) -> str:
-        return next((n for n, m in self.run.metrics.items() if measure in m.measures), "")
-
-    def _rows(self, measure: str) -> Table:
-        return valued(self.run.records, self._metric(measure))
-
-    def _columns(self, measure: str) -> Columns:
-        name = self._metric(measure)
+    def _values(self, measure: str) -> tuple[Table, Columns]:
+        """Return the records that a measure's metric has values of, and these as columns."""
+        name = next((n for n, m in self.run.metrics.items() if measure in m.measures), "")
         if name not in self._known:
-            self._known[name] = measured(self._rows(measure), name)
+            rows = valued(self.run.records, name)
+            self._known[name] = rows, measured(rows, name)
         return self._known[name]
 
     def _mean(
@@ -138,7 +125,7 @@ class Subsets:
         present = ~np.isnan(values)
         if not present.any():
             return None
-        states = np.array([record.state for record in self._rows(measure)])[present]
+        states = self._values(measure)[0].states[present]
         shared = self.run.regime.mode == "batch" and len(set(states.tolist())) > 1
         found = self.run.intervals(
             {name: values[present]},

@@ -1,16 +1,25 @@
-"""From templates to pages: escaping for every text, and a policy that lets nothing else in."""
+"""Templates of pages: other people's texts made fit to be shown, and a policy that lets nothing else in.
+
+Jinja escapes markup. Here is what escaping does not see: characters that no eye sees or that turn
+the text around them, texts without end, and addresses that are no links.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unicodedata import category
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-from .text import clipped, host, visible
+from edit_harness.run import report
 
 FOLDER = Path(__file__).with_name("assets")
 STYLE = "style.css"
@@ -18,6 +27,65 @@ SCRIPTS = ("tables.js", "explorer.js")
 REST = "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
 SHARED = f"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; {REST}"
 """The policy of pages that have their script and style in files beside them."""
+LONGEST = 4000
+"""Characters of one text that a page shows."""
+BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that count as letters or symbols and leave nothing on the screen."""
+IN_SCRIPT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that a spreadsheet would compute."""
+
+
+def visible(text: str) -> str:
+    """Return a text with escapes for what is not seen or moves what is: controls, bidi, zero-width."""
+    if text.isprintable() and BLANK.isdisjoint(text):
+        return text
+    return "".join(c if _seen(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def _seen(character: str) -> bool:
+    if character in BLANK:
+        return False
+    return character.isprintable() or character in "\n\t" or category(character) == "Zs"
+
+
+def clipped(text: str, most: int = LONGEST) -> str:
+    """Return the beginning of a text, and how much more there is of it."""
+    return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters)"
+
+
+def shown(data: Any) -> Any:
+    """Return JSON-ready data with every text in it visible and of bounded length."""
+    if isinstance(data, str):
+        return visible(clipped(data))
+    if isinstance(data, Mapping):
+        return {visible(clipped(str(key))): shown(value) for key, value in data.items()}
+    return [shown(value) for value in data] if isinstance(data, list | tuple) else data
+
+
+def embedded(data: Any) -> Markup:
+    """Return data as JSON that can stand in a ``script`` element; numbers must be finite."""
+    text = json.dumps(shown(data), separators=(",", ":"), allow_nan=False)
+    return Markup(text.translate(IN_SCRIPT))
+
+
+def host(address: str) -> str:
+    """Return the host of an address that a page may link to, which is https; else an empty text."""
+    if not address.isascii() or not address.isprintable() or set(address) & set(" \"'<>\\`{}|^"):
+        return ""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return ""
+    plain = parts.scheme == "https" and parts.username is None and parts.hostname
+    return f"{parts.hostname}{port}" if plain else ""
+
+
+def guarded(cell: str) -> str:
+    """Return a text as a cell of CSV that no spreadsheet takes for a formula."""
+    text = visible(cell)
+    return f"'{text}" if cell.startswith(FORMULA) or text.startswith(FORMULA) else text
 
 
 def _finalize(value: Any) -> Any:
@@ -35,6 +103,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {name: getattr(report, name) for name in ("show", "interval", "count")}
+    environment.globals |= {"arrows": report.DIRECTION}
     environment.tests["link"] = lambda text: bool(host(str(text)))
     environment.filters["host"] = host
     return environment
@@ -51,9 +121,13 @@ def asset(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def inline_policy(style: str, script: str) -> str:
-    """Return the policy of a page that has one style and one script in itself, by their digests."""
-    return f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; {REST}"
+def inlined(style: str, script: str = "") -> dict[str, Any]:
+    """Return what a template needs for a page that has one style and one script in itself.
+
+    Its policy names both by their digests.
+    """
+    policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; {REST}"
+    return {"policy": Markup(policy), "style": Markup(style), "script": Markup(script)}
 
 
 def _digest(text: str) -> str:

@@ -1,1 +1,33 @@
-"""Commands that read run folders: case, score, compare, diff, report, repair."""
+"""Commands that read run folders: case, score, compare, diff, report, repair; and how they show what they find."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from edit_harness.terminal import Terminal
+
+if TYPE_CHECKING:
+    from ..report.formats import Grid
+
+out = Terminal()
+
+
+def show(data: Any, *parts: str | tuple[str, str] | Grid, as_json: bool) -> None:
+    """Print tables, texts, and texts behind labels; or the same in full as JSON, in which no number is NaN."""
+    # Here, since they bring numpy along.
+    from edit_harness.encoding import finite
+
+    from ..report.formats import Grid, labelled, rich
+
+    if as_json:
+        out.out(json.dumps(finite(data), indent=1))
+        return
+    for part in parts:
+        if isinstance(part, Grid):
+            for each in rich([part], out.width):
+                out.print(each)
+        elif isinstance(part, str):
+            out.print(part)
+        else:
+            out.print(labelled(*part, out.width))

@@ -1,8 +1,7 @@
-"""Two runs case by case: which cases can be compared, and by how much they came out otherwise.
+"""Two runs case by case: which cases can be compared, and how the measures of these differ.
 
 A pair is a case that both runs measured, with the same content, and of which the unedited model, if
-it is the same one, said the same. What the tests are stands in `edit_harness.significance`; the
-command is `edit_harness_plugins.commands.results.comparing`.
+it is the same one, said the same. The tests are those of `edit_harness.significance`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from edit_harness import stats
 from edit_harness.folder.records import Record
 from edit_harness.folder.tables import Table
-from edit_harness.interfaces import Measure, Metric
+from edit_harness.interfaces import Measure
 from edit_harness.run.effects import Versus, versus
 from edit_harness.run.estimates import LEVEL, difference, limits_of, measured, usable
 from edit_harness.run.outcome import Run
@@ -75,13 +74,6 @@ class Contrast:
     """Whether all units differ by one number, which may be 0."""
 
     @property
-    def odds_ratio(self) -> float | None:
-        """Gained over lost cases; infinite if none was lost, None if none changed."""
-        if not self.gained and not self.lost:
-            return None
-        return (self.gained or 0) / self.lost if self.lost else float("inf")
-
-    @property
     def differs(self) -> bool:
         """Whether the runs differ: by the corrected p."""
         return self.adjusted is not None and self.adjusted <= ALPHA
@@ -89,22 +81,21 @@ class Contrast:
 
 @dataclass(eq=False)
 class Pairing:
-    """Two runs, and the cases of which they can be compared."""
+    """Two runs, and the cases of which they can be compared, by the metrics of the first."""
 
     first: Run
     second: Run
-    metrics: Mapping[str, Metric]
 
     @cached_property
     def records(self) -> list[tuple[Record, Record]]:
         """The pairs, in the order of the first run."""
-        return [pair for pair, why in self._sorted if not why]
+        return [pair for pair, why in self._shared if not why]
 
     @cached_property
     def left_out(self) -> Counter[str]:
         """How many cases are not compared, by the reason."""
-        found = Counter(why for _, why in self._sorted if why)
-        one, two = ({r.case for r in usable(run.records)} for run in self._runs)
+        found = Counter(why for _, why in self._shared if why)
+        one, two = ({r.case for r in usable(run.records)} for run in (self.first, self.second))
         for label, alone in (("A", one - two), ("B", two - one)):
             if alone:
                 found[f"measured in {label} alone"] = len(alone)
@@ -113,30 +104,29 @@ class Pairing:
     @cached_property
     def versus(self) -> list[Versus]:
         """How much more the controls changed in B, of edits of the same cases of the same model."""
-        one, two = self._runs
-        alike = (
-            self.same_model and one.regime == two.regime and list(one.planned) == list(two.planned)
-        )
+        one, two = self.first, self.second
+        if not self.same_model or one.regime != two.regime or one.planned != two.planned:
+            return []
         last = one.regime.mode == "sequential"
+        both = [name for name in one.seen if name in two.seen]
         return [
             each
-            for name, seen in one.seen.items()
-            if alike and name in two.seen
-            for each in versus(name, seen, two.seen[name], last=last, level=LEVEL)
+            for name in both
+            for each in versus(name, one.seen[name], two.seen[name], last=last, level=LEVEL)
         ]
 
     @property
-    def _runs(self) -> tuple[Run, Run]:
-        return self.first, self.second
+    def same_folder(self) -> bool:
+        """Whether both are one run folder."""
+        return self.first.folder.path.resolve() == self.second.folder.path.resolve()
 
     @cached_property
     def same_model(self) -> bool:
         """Whether both edited the same weights, in the same precision."""
-        one, two = (run.manifest.identity.model for run in self._runs)
-        return bool(one == two)
+        return bool(self.first.manifest.identity.model == self.second.manifest.identity.model)
 
     @cached_property
-    def _sorted(self) -> list[tuple[tuple[Record, Record], str]]:
+    def _shared(self) -> list[tuple[tuple[Record, Record], str]]:
         """The cases that both measured, with why they are left out."""
         others = {record.case: record for record in usable(self.second.records)}
         both = [(r, others[r.case]) for r in usable(self.first.records) if r.case in others]
@@ -145,13 +135,10 @@ class Pairing:
     def _why_not(self, one: Record, two: Record) -> str:
         if self.first.by_id[one.case] != self.second.by_id[two.case]:
             return "of another content"
-        return "" if not self.same_model or self._alike(one, two) else "unlike before the edit"
-
-    def _alike(self, one: Record, two: Record) -> bool:
-        """Tell whether the unedited model gave the same probabilities, where both asked it."""
         tolerance = TOLERANCES.get(self.first.manifest.identity.model.dtype, 0.0)
         pairs = zip(one.before, two.before, strict=False)
-        return all(_distance(a, b) <= tolerance for a, b in pairs)
+        alike = all(_distance(a, b) <= tolerance for a, b in pairs)
+        return "" if alike or not self.same_model else "unlike before the edit"
 
     @cached_property
     def clusters(self) -> np.ndarray | None:
@@ -159,27 +146,24 @@ class Pairing:
 
         Cases of one batch share an edit, so that only batches of both runs are independent.
         """
+        sides = zip((self.first, self.second), zip(*self.records, strict=True), strict=True)
         labels = [
             [record.state if run.regime.mode == "batch" else i for i, record in enumerate(side)]
-            for run, side in zip(self._runs, zip(*self.records, strict=True), strict=True)
+            for run, side in sides
         ]
         found = _joined(*labels)
         return found if 1 < len(set(found.tolist())) < len(found) else None
 
     @property
-    def same_folder(self) -> bool:
-        """Whether both are one run folder."""
-        return self.first.folder.path.resolve() == self.second.folder.path.resolve()
-
-    @property
     def contrasts(self) -> list[Contrast]:
         """What came out of every measure that both runs have."""
-        found = [each for name in self.metrics for each in self._contrasted(name)]
+        found = [each for name in self.first.metrics for each in self._contrasted(name)]
         ps = benjamini_hochberg([each.p for each in found])
         return [replace(one, adjusted=p) for one, p in zip(found, ps, strict=True)]
 
     def _contrasted(self, name: str) -> Iterator[Contrast]:
-        metric, columns, labels = self.metrics[name], *self._columns(name)
+        metric = self.first.metrics[name]
+        columns, labels = self._columns(name)
         if not columns:
             return
         sides = [
@@ -196,12 +180,8 @@ class Pairing:
                 continue
             plain = Contrast(measure, means, first, second, changes[key])
             found = _tested(plain, changes[key].value + moves[key])
-            one, two = (columns.get(f"{side}{key}") for side in SIDES)
-            if one is None or two is None or not _are_means(plain, one, two):
-                test = found.test.replace(T_TEST, JACKKNIFE)
-                yield replace(found, test=test, effect=None)
-            else:
-                yield _of_means(found, one, two, clustered=labels is not None)
+            values = [columns.get(side + key) for side in SIDES]
+            yield _of_cases(found, *values, clustered=labels is not None)
 
     def _columns(self, name: str) -> tuple[Columns, np.ndarray | None]:
         """Return a metric's columns of both sides, NaN where either has none, and their clusters."""
@@ -223,7 +203,7 @@ def _distance(one: Any, two: Any) -> float:
     sides = [each.get("logprobs") if isinstance(each, Mapping) else None for each in (one, two)]
     flat = [[p for row in side or () for p in row] for side in sides]
     if len(flat[0]) != len(flat[1]):
-        return float("inf")
+        return math.inf
     pairs = zip(*flat, strict=True)
     return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
 
@@ -255,31 +235,29 @@ def _tested(plain: Contrast, x: np.ndarray) -> Contrast:
     return replace(plain, test=T_TEST, p=found.p)
 
 
-def _of_means(found: Contrast, one: np.ndarray, two: np.ndarray, *, clustered: bool) -> Contrast:
-    """Return a contrast of means over cases: of single answers with McNemar's test."""
+def _of_cases(
+    found: Contrast, one: np.ndarray | None, two: np.ndarray | None, *, clustered: bool
+) -> Contrast:
+    """Return a contrast as its values over cases have it: of single answers it is by McNemar's test."""
+    if (
+        one is None
+        or two is None
+        or not (
+            np.isclose(np.nanmean(one), found.first) and np.isclose(np.nanmean(two), found.second)
+        )
+    ):  # no mean over cases, but of all checks, say
+        return replace(found, test=found.test.replace(T_TEST, JACKKNIFE), effect=None)
     pairs = mcnemar(one, two)
     found = replace(found, difference=replace(found.difference, n=pairs.n))
-    if clustered or not (_are_answers(one) and _are_answers(two)):
+    values = np.concatenate([one, two])
+    if clustered or not set(values[~np.isnan(values)].tolist()) <= {0.0, 1.0}:
         return found
-    return replace(
-        found, test=MCNEMAR, p=pairs.p, gained=pairs.gained, lost=pairs.lost, effect=None,
-        detectable=_possible(detectable_share(pairs, ALPHA, POWER), found.measure),
-    )  # fmt: skip
+    least = _possible(detectable_share(pairs, ALPHA, POWER), found.measure)
+    found = replace(found, test=MCNEMAR, p=pairs.p, effect=None, detectable=least)
+    return replace(found, gained=pairs.gained, lost=pairs.lost)
 
 
 def _possible(least: float | None, measure: Measure) -> float | None:
     """Return a difference if a measure can differ by so much."""
     low, high = measure.limits
     return None if least is None or least > high - low else least
-
-
-def _are_means(plain: Contrast, one: np.ndarray, two: np.ndarray) -> bool:
-    """Tell whether a measure is the mean of its values over cases, and not of all checks, say."""
-    return bool(
-        np.isclose(np.nanmean(one), plain.first) and np.isclose(np.nanmean(two), plain.second)
-    )
-
-
-def _are_answers(values: np.ndarray) -> bool:
-    """Tell whether all values are right (1) or wrong (0)."""
-    return set(values[~np.isnan(values)].tolist()) <= {0.0, 1.0}

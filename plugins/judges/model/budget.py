@@ -1,79 +1,58 @@
-"""What a judge may spend, in tokens and in dollars, counted while many threads spend it."""
+"""What a judge may spend, in tokens and in dollars, counted while many requests are under way."""
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .dialogue import Unanswered
 
 MILLION = 1_000_000
+Cost: TypeAlias = tuple[int, int]
+"""Tokens of prompts and of what is answered."""
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Tokens of a prompt and of what is answered."""
-
-    prompt: int
-    answer: int
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.prompt + other.prompt, self.answer + other.answer)
-
-    def __sub__(self, other: Cost) -> Cost:
-        return Cost(self.prompt - other.prompt, self.answer - other.answer)
-
-    def usd(self, price_in: float, price_out: float) -> float:
-        """Return the price, at dollars per million tokens of either kind."""
-        return (self.prompt * price_in + self.answer * price_out) / MILLION
-
-
-class Spent(Exception):
-    """The budget does not allow what was asked for."""
-
-
+@dataclass
 class Budget:
     """Tokens and dollars that may be spent; 0 is no limit.
 
-    What a request may take at most is held back while it is under way, so that no number of threads
-    spends more than there is. A request that finds no room waits until others give back what they
-    did not need.
+    What a request may take at most is held back while it is under way, so that no number of them
+    spends more than there is.
     """
 
-    def __init__(self, tokens: int, usd: float, price_in: float, price_out: float) -> None:
-        self.most = tokens or math.inf, usd or math.inf
-        self.prices = price_in, price_out
-        self.spent = self._held = Cost(0, 0)
-        self._changed = threading.Condition()
+    tokens: int
+    usd: float
+    prices: tuple[float, float]
+    """Dollars for a million tokens of prompts, and of answers."""
+    spent: Cost = (0, 0)
+    held: list[Cost] = field(default_factory=list)
 
-    @contextmanager
-    def holding(self, most: Cost) -> Iterator[Callable[[Cost], None]]:
-        """Hold back what a request may take, and give what takes down what it took.
+    def price(self, cost: Cost) -> float:
+        """Return dollars."""
+        return (cost[0] * self.prices[0] + cost[1] * self.prices[1]) / MILLION
 
-        Without that, as when it fails, nothing is spent. Raises `Spent` if there would be no room
-        even with nothing held back.
+    async def hold(self, most: Cost) -> None:
+        """Hold back what a request may take, once others have given back what they do not need.
+
+        Raises `Unanswered` if there would be no room even with nothing held back.
         """
-        took = Cost(0, 0)
+        while not self._allows(most, *self.held):
+            if not self._allows(most):
+                raise Unanswered("the budget is spent: raise budget_tokens or budget_usd")
+            await asyncio.sleep(0.01)
+        self.held.append(most)
 
-        def settle(cost: Cost) -> None:
-            nonlocal took
-            took = cost
+    def settle(self, most: Cost, took: Cost) -> None:
+        """Give back what was held, and take down what was spent."""
+        self.held.remove(most)
+        self.spent = _sum(self.spent, took)
 
-        with self._changed:
-            while not self._allows(self.spent + self._held + most):
-                if not self._allows(self.spent + most):
-                    raise Spent
-                self._changed.wait()
-            self._held += most
-        try:
-            yield settle
-        finally:
-            with self._changed:
-                self._held -= most
-                self.spent += took
-                self._changed.notify_all()
+    def _allows(self, *costs: Cost) -> bool:
+        cost = _sum(self.spent, *costs)
+        within = not self.tokens or sum(cost) <= self.tokens
+        return within and (not self.usd or self.price(cost) <= self.usd)
 
-    def _allows(self, cost: Cost) -> bool:
-        tokens, usd = self.most
-        return cost.prompt + cost.answer <= tokens and cost.usd(*self.prices) <= usd
+
+def _sum(*costs: Cost) -> Cost:
+    return sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)

@@ -1,6 +1,6 @@
 """A judge that is a model on this machine, asked by the harness's own generation.
 
-The same questions are asked and answers read in the same way as of a server (see `chat`); there is
+The same questions are asked and answers read in the same way as of a server (see `prompts`); there is
 nothing to wait for and nothing to pay. Torch is imported when the model is first needed.
 """
 
@@ -17,8 +17,8 @@ from edit_harness.registry.components import source_of
 from edit_harness.registry.fields import Count, Share
 from edit_harness.registry.plugins import Plugins
 
-from . import chat
-from .dialogue import Said, Unfit, dialogue, in_step
+from .dialogue import Answer, Unfit, judged
+from .prompts import KINDS, check_key
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -45,7 +45,7 @@ class HF(Judge):
 
     version: ClassVar[str] = "1"
     citation: ClassVar[str] = "Zheng et al., 2023 (language models as judges)"
-    kinds: ClassVar[Mapping[str, str]] = chat.KINDS
+    kinds: ClassVar[Mapping[str, str]] = KINDS
     practical: ClassVar[Sequence[str]] = ("device",)
 
     @property
@@ -68,30 +68,27 @@ class HF(Judge):
         `provenance` raises.
         """
         for reply in replies:
-            chat.check(reply.key)
-        talks = [dialogue(reply, self.seed, self.twice) for reply in replies]
-        return in_step(talks, self._answers) if talks else []
+            check_key(reply.key)
+        return judged(replies, self.seed, self.twice, self._answers)
 
-    def _answers(self, prompts: Sequence[str]) -> list[Said | Unfit]:
+    def _answers(self, prompts: Sequence[str]) -> list[Answer | Unfit]:
         """Return the model's answer to each prompt, or that it is too long for the model."""
         from edit_harness.edits import UNEDITED
 
-        found: list[Said | Unfit] = []
-        fit = {prompt for prompt in prompts if self._length(prompt)}
-        asked = [(UNEDITED, Generate(p, self.max_new_tokens)) for p in prompts if p in fit]
-        answers = iter(self._loaded.answer(asked) if asked else [])
-        for prompt in prompts:
-            if prompt in fit:
-                answer = next(answers)
-                assert isinstance(answer, Text)
-                found.append(self._said(prompt, answer.text))
-            else:
-                found.append(Unfit("the question is too long for the model"))
-        return found
+        fit = [prompt for prompt in prompts if self._length(prompt)]
+        asked = [(UNEDITED, Generate(prompt, self.max_new_tokens)) for prompt in fit]
+        texts = dict(zip(fit, self._loaded.answer(asked) if asked else [], strict=True))
+        return [
+            self._answer(prompt, texts[prompt])
+            if prompt in texts
+            else Unfit("the question is too long for the model")
+            for prompt in prompts
+        ]
 
-    def _said(self, prompt: str, text: str) -> Said:
-        tokens = self._length(prompt) + len(self._loaded.tokens.tokenizer(text)["input_ids"])
-        return Said(text, self._loaded.name, {"tokens": tokens})
+    def _answer(self, prompt: str, said: Any) -> Answer:
+        assert isinstance(said, Text)
+        tokens = self._length(prompt) + len(self._loaded.tokens.tokenizer(said.text)["input_ids"])
+        return Answer(said.text, self._loaded.name, {"tokens": tokens})
 
     def _length(self, prompt: str) -> int:
         """Return the tokens of a prompt in its template, 0 if they do not fit the model."""

@@ -12,11 +12,18 @@ from typing import TypeAlias
 
 from sympy import Expr, Integer, Pow, Rational
 
-from .unread import Unread
-
 LARGEST_POWER = 20
 MOST_BITS = 4_096
 """Of a number that is a power; ``9**9**9`` has more."""
+
+
+class Unread(Exception):
+    """A reply, or a part of it, that cannot be read, and why in a few words."""
+
+    def __init__(self, why: str, hopeless: bool = False) -> None:
+        super().__init__(why)
+        self.hopeless = hopeless
+        """Whether a limit is exceeded, so that nothing else need be tried."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +38,16 @@ Value: TypeAlias = Expr | Many
 
 def one(value: Value, kind: type[Expr] | None = None) -> Expr:
     """Return an expression; several are put together by ``kind``, `Add` or `Mul`."""
-    if isinstance(value, Many):
-        if kind is None:
-            raise Unread("several quantities where one was expected")
-        return kind(*value.items)
-    return value
+    if not isinstance(value, Many):
+        return value
+    if kind is None:
+        raise Unread("several quantities where one was expected")
+    return kind(*value.items)
 
 
 def each(value: Value, change: Callable[[Expr], Expr]) -> Value:
     """Return the value with every expression of it changed."""
-    if isinstance(value, Many):
-        return Many(tuple(change(item) for item in value.items))
-    return change(value)
+    return Many(tuple(map(change, value.items))) if isinstance(value, Many) else change(value)
 
 
 def scaled(factor: Expr, value: Value) -> Value:

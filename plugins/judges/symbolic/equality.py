@@ -114,8 +114,8 @@ def inexact(key: Expr) -> bool:
 
 
 def _irrational(key: Expr) -> bool:
-    roots = (p for p in key.atoms(sympy.Pow) if p.is_number and not p.is_Rational)
-    return bool(key.has(sympy.pi)) or any(True for _ in roots)
+    roots = [p for p in key.atoms(sympy.Pow) if p.is_number and not p.is_Rational]
+    return bool(roots or key.has(sympy.pi))
 
 
 def _terminates(number: Expr) -> bool:
@@ -179,24 +179,17 @@ def _fixed(reply: Expr, rule: Rule, letters: Mapping[str, str]) -> dict[Symbol, 
             fixed[s] = swapped
         elif s.name in GREEK and len(angles) == 1:
             fixed[s] = angles[0]
-        elif (told := _told(s, rule)) is not None:
-            fixed[s] = told
+        else:
+            # A letter in terms of others: d for 2r, r for d/2, l for a slant height.
+            told = rule.quantities.table.get(TOLD.get(s.name, ()), [])
+            fixed |= {s: told[0]} if len(told) == 1 else {}
     return fixed
-
-
-def _told(s: Symbol, rule: Rule) -> Expr | None:
-    """Return a letter in terms of others: d for 2r, r for d/2, l for a slant height."""
-    named = rule.quantities.table.get(TOLD.get(s.name, ()), [])
-    return named[0] if len(named) == 1 else None
 
 
 def _support(option: Mapping[Symbol, Symbol], rule: Rule) -> int:
     """Return how many letters stand for what they usually do."""
-    return sum(
-        bool(SUGGESTS.get(s.name[0].lower(), frozenset()) & _nouns(target, rule))
-        for s, target in option.items()
-    )
-
-
-def _nouns(target: Symbol, rule: Rule) -> set[str]:
-    return {singular(word) for word in rule.variables[target.name].lower().split()}
+    count = 0
+    for s, target in option.items():
+        nouns = {singular(word) for word in rule.variables[target.name].lower().split()}
+        count += bool(SUGGESTS.get(s.name[0].lower(), frozenset()) & nouns)
+    return count

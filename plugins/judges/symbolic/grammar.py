@@ -2,8 +2,8 @@
 
 An operator-precedence parser (Pratt, "Top down operator precedence", 1973) whose operands are also
 noun phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code, and what is too
-deep or too long is refused while it is read. It doesn't know what is being asked; where in a
-reply the expression stands is the business of `edit_harness_plugins.judges.symbolic.reading`.
+deep or too long is refused while it is read. Where in a reply the expression stands is found in
+`reading`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TypeAlias
 import sympy
 from sympy import Add, Expr, Integer, Mul, Rational
 
-from .algebra import CHANGES, OPERATIONS, Many, Value, divided, each, one, power, scaled
+from .algebra import CHANGES, OPERATIONS, Many, Unread, Value, divided, each, one, power, scaled
+from .nouns import Nouns
 from .quantities import Quantities, symbol
-from .unread import Unread
-from .words import CONNECTING, FILLERS, FUNCTIONS, MULTIPLES, NUMBERS, PARTS, SHAPES, Cursor, Token
+from .words import FUNCTIONS, MULTIPLES, NUMBERS, PARTS, SIGNS, Token
 
 DEEPEST, MOST_NODES = 40, 400
 
@@ -25,48 +25,28 @@ DEEPEST, MOST_NODES = 40, 400
 LOOSEST, ADDING, MULTIPLYING, ITEM, BESIDE, COUNTED, POWER = 1, 10, 20, 28, 30, 40, 50
 
 
-SIGNS = {
-    "+": "+", "-": "-", "*": "*", "/": "/",
-    "plus": "+", "added to": "+", "increased by": "+", "together with": "+",
-    "minus": "-", "less": "-", "decreased by": "-", "reduced by": "-",
-    "times": "*", "multiplied by": "*", "multiplied with": "*",
-    "over": "/", "divided by": "/",
-}  # fmt: skip
-"""Signs and the words for them."""
 SEQUELS = {
     "add": "+", "adding": "+", "added": "+", "multiply": "*", "multiplying": "*", "multiplied": "*",
     "divide": "/", "dividing": "/", "divided": "/",
 }  # fmt: skip
+TOGETHER = (("sum", "added", Add), ("product", "multiplied", Mul))
 ORDINALS = {"second": 2, "third": 3, "fourth": 4}
-ADJECTIVES = frozenset({
-    "right", "isosceles", "equilateral", "regular", "square", "circular", "triangular",
-})  # fmt: skip
-NO_NOUNS = CONNECTING | set(FUNCTIONS) | set(CHANGES) | {words.split()[0] for words in SIGNS}
-"""Words that a letter, and no article, stands before."""
-BETWEEN = FILLERS | {"a", "an", "all", "of"}
-"""Words that may stand between "area of" and the noun."""
-
 
 Phrase: TypeAlias = "Callable[[Parser], Value]"
 """Reads a noun phrase whose first word the parser has just stepped over."""
 
 
-class Parser(Cursor):
+class Parser(Nouns):
     """Reads one expression from the beginning of a list of tokens."""
 
     def __init__(
         self, tokens: Sequence[Token], quantities: Quantities, phrases: Mapping[str, Phrase]
     ) -> None:
-        super().__init__(tokens)
-        self.quantities, self.phrases = quantities, phrases
-        self.rough = False
-        """Whether a number was read that may be a rounded one."""
-        self.named: tuple[Expr, ...] = ()
-        """What the last noun named, for "their sum"."""
+        super().__init__(tokens, quantities)
+        self.phrases = phrases
         self.in_angle = False
         """Whether what is read is an angle, whose degrees count."""
         self._factor: Expr | None = None
-        self._all = False
         self._depth = self._lists = self._nodes = 0
 
     # Expressions
@@ -85,7 +65,7 @@ class Parser(Cursor):
         except Unread:
             found, self._depth = [first], 0
         self.take("are")
-        for word, kind in (("added", Add), ("multiplied", Mul)):
+        for _, word, kind in TOGETHER:
             if self.take(word, "together"):
                 return kind(*found)
         self.at = mark
@@ -130,67 +110,6 @@ class Parser(Cursor):
             return self.radical()
         raise Unread(f"{token.text!r} where an expression was expected" if token else "nothing")
 
-    def skip_fillers(self) -> None:
-        """Step over articles and the like, and over "of"; "their sum" begins with a pronoun."""
-        while self.peek().text in FILLERS | {"of", "all"} or self._at_article():
-            self._all = self._all or self.peek().text == "all"
-            self.at += 1
-
-    def _at_article(self) -> bool:
-        """Tell "a third" from "a times h"."""
-        following = self.peek(1)
-        return (
-            self.peek().text in ("a", "an")
-            and following.kind == "word"
-            and following.text not in NO_NOUNS
-        )
-
-    def _number(self, text: str) -> Expr:
-        """Return an exact number: a decimal, a whole one, a fraction, or 7 1/2."""
-        whole = self._digits(text)
-        if not text.isdecimal():
-            return whole
-        if fraction := self._fraction_after():
-            return whole + fraction
-        if self._stroke_between_digits():
-            below = Integer(self.peek(1).text)
-            self.at += 2
-            self.rough = self.rough or (whole, below) == (22, 7)
-            return divided(whole, below)
-        return whole
-
-    def _digits(self, text: str) -> Expr:
-        """Return the number that the digits write, whole or decimal."""
-        if text.isdecimal():
-            return Integer(text)
-        self.rough = self.rough or len(text.partition(".")[2]) > 1
-        return Rational(text)
-
-    def _stroke_between_digits(self) -> bool:
-        """Tell whether a fraction of two numbers is written, such as 1/2 in 1/2xy."""
-        previous = self.peek(-2).text if self.at > 1 else ""
-        below = self.peek(1)
-        return (
-            self.peek().text == "/"
-            and below.kind == "number"
-            and below.text.isdecimal()
-            and self.peek(2).text != "^"
-            and previous not in ("^", "/")
-        )
-
-    def _fraction_after(self) -> Expr | None:
-        """Return the fraction of a mixed number, if one follows the whole."""
-        above, stroke, below = (self.peek(ahead) for ahead in range(3))
-        mixed = (
-            (above.kind, stroke.text, below.kind) == ("number", "/", "number")
-            and (above.text + below.text).isdecimal()
-            and int(above.text) < int(below.text)
-        )
-        if not mixed:
-            return None
-        self.at += 3
-        return Rational(int(above.text), int(below.text))
-
     def _counted(self, number: Expr) -> Value:
         """Return a number together with what it counts: "four thirds of X", "its two sides"."""
         part = PARTS.get(self.peek().text)
@@ -210,20 +129,6 @@ class Parser(Cursor):
         self.at = mark
         return number
 
-    def at_number(self) -> bool:
-        """Tell whether a number comes next that counts nothing: not that of "two sides"."""
-        token = self.peek()
-        counted = self.quantities.find([self.peek(1).text, self.peek(2).text])[0]
-        return token.kind == "number" or (token.text in NUMBERS and not counted)
-
-    def bare_number(self) -> Expr:
-        """Return the number that comes next, without what it multiplies."""
-        token = self.peek()
-        self.at += 1
-        return (
-            Integer(self._spelled(token.text)) if token.kind == "word" else self._number(token.text)
-        )
-
     def _share(self, share: Expr) -> Value:
         """Return a share of what follows, or the share itself if nothing does."""
         if self.take_any("times", "*"):
@@ -237,8 +142,7 @@ class Parser(Cursor):
     def _at_operand(self) -> bool:
         token = self.peek()
         if token.kind == "word":
-            words = [self.peek(ahead).text for ahead in range(3)]
-            return token.text in self.phrases or bool(self.quantities.find(words)[0])
+            return token.text in self.phrases or self._names(0, 3)
         return token.kind in ("number", "name") or bool(token and token.text in "(√")
 
     # What follows an operand
@@ -260,12 +164,10 @@ class Parser(Cursor):
 
     def _changed(self, left: Value, least: int) -> Value | None:
         """Return "X squared", "X doubled", "X added together", "the squared sides' sum"."""
-        for word, kind in (("sum", Add), ("product", Mul)):
-            if isinstance(left, Many) and least <= BESIDE and self.take(word):
-                return one(left, kind)
-        for word, kind in (("added", Add), ("multiplied", Mul)):
-            if isinstance(left, Many) and self.take(word, "together"):
-                return one(left, kind)
+        if isinstance(left, Many):
+            for word, together, kind in TOGETHER:
+                if (least <= BESIDE and self.take(word)) or self.take(together, "together"):
+                    return one(left, kind)
         if word := self.take_any(*CHANGES):
             return each(left, CHANGES[word])
         if exponent := self._spelled_power():
@@ -293,14 +195,8 @@ class Parser(Cursor):
         if token.kind == "name" or token.text in ("(", "[", "√", *FUNCTIONS):
             return not (token.text == "a" and self._at_article())
         if token.kind == "word" and isinstance(left, Expr) and not left.free_symbols:
-            return bool(self.quantities.find([token.text, self.peek(1).text])[0])
+            return self._names(0, 2)
         return False
-
-    def _at_cross(self) -> bool:
-        """Tell the sign in "base x height" from a letter: before a noun, and not behind a letter."""
-        here = self.peek().text in ("x", "X") and self.peek().spaced
-        words = [self.peek(ahead).text for ahead in (1, 2, 3)]
-        return here and self.peek(-1).kind != "name" and bool(self.quantities.find(words)[0])
 
     def _at_ratio(self) -> bool:
         """Tell the colon of "x : y", spaced alike on both sides, from that of "the formula: x"."""
@@ -378,7 +274,7 @@ class Parser(Cursor):
         word = self.peek().text
         if word in NUMBERS:
             self.at += 1
-            return self._counted(Integer(self._spelled(word)))
+            return self._counted(self._spelled(word))
         if (named := self._quantity()) is not None:
             return named
         self.at += 1
@@ -390,125 +286,11 @@ class Parser(Cursor):
             return self.phrases[word](self)
         raise Unread(f"the word {word!r}")
 
-    def _spelled(self, word: str) -> int:
-        """Return a number in words, such as twenty four."""
-        value = NUMBERS[word]
-        if value >= 20 and 0 < NUMBERS.get(self.peek().text, 0) < 10:
-            value += NUMBERS[self.peek().text]
-            self.at += 1
-        return value
-
-    def _quantity(self, count: int = 0) -> Value | None:
-        """Return the quantity that is named here, of which there are said to be ``count``."""
-        mark = self.at
-        if self.take_any("length", "lengths", "measure", "measures") and self.take("of"):
-            self.skip_fillers()
-            if self.peek().text in NUMBERS:
-                count = NUMBERS[self.peek().text]
-                self.at += 1
-            self.skip_fillers()
-            if (inner := self._quantity(count)) is not None:
-                return inner
-        self.at = mark
-        if self.take("other"):
-            if self.peek().text in NUMBERS:
-                count = NUMBERS[self.peek().text]
-                self.at += 1
-            elif count < 2:
-                return self._other()
-        every = bool(self.take_any("each", "every"))
-        words = [self.peek(ahead).text for ahead in range(3)]
-        length, name, counted = self._of_something()
-        if not length:
-            length, name = self.quantities.find(words)
-        if not length:
-            self.at = mark
-            return None
-        count = counted or count
-        self.at += length
-        last = words[0 if length > len(words) else length - 1]
-        plural = every or count > 1 or (last.endswith("s") and last != "radius")
-        self._skip_letter(self.quantities.table[name])
-        self._skip_owner()
-        return self._grouped(self.quantities.table[name], count, plural)
-
-    def _of_something(self) -> tuple[int, tuple[str, ...], int]:
-        """Find "area of the base" under the name that it has the other way round.
-
-        Returns how many words it has, its name, and how many there are said to be.
-        """
-        skipped, count = 2, 0
-        if self.peek(1).text != "of":
-            return 0, (), 0
-        while (text := self.peek(skipped).text) in BETWEEN or text in NUMBERS:
-            count = NUMBERS.get(text, count)
-            skipped += 1
-        words = [self.peek().text, self.peek(skipped).text]
-        length, name = self.quantities.find(words)
-        return (skipped + 1, name, count) if length == 2 else (0, (), 0)
-
-    def _skip_letter(self, group: Sequence[Expr]) -> None:
-        """Step over the letter in "the radius r" or "the length (l)", which is no factor."""
-        bracket, letter, end = (self.peek(ahead) for ahead in range(3))
-        if (bracket.text, letter.kind, end.text) == ("(", "name", ")"):
-            self.at += 3
-        elif bracket.kind == "name" and not self._at_cross():
-            self.at += list(group) == [symbol(bracket.text)]
-
     def _skip_owner(self) -> None:
-        """Step over "of the triangle", "in radians", "between them", "given by X and Y"."""
-        mark = self.at
-        if self.take("of"):
-            while (
-                self.peek().text in FILLERS or self.peek().text in ADJECTIVES or self._at_article()
-            ):
-                self.at += 1
-            if not self.take_any(*SHAPES):
-                self.at = mark
-        for words in ("in radians", "between them", "between the sides", "between the two sides"):
-            self.take(*words.split())
+        """Step over "given by X and Y" too."""
+        super()._skip_owner()
         if self.take("given", "by"):
             self.items()
-
-    def _grouped(self, group: Sequence[Expr], count: int, plural: bool) -> Value:
-        """Return one of a group, several of it, or one quantity several times."""
-        self.named = tuple(group)
-        four, self._all = self._all and self._two_of_four(group), False
-        if not plural or count == 1:
-            return self._lettered(group)
-        if self.quantities.around and not count and not four and self._two_of_four(group):
-            raise Unread("it may mean two of its sides or all four")
-        count = count or 4 * four
-        if len(group) == 1 and not count:
-            return group[0]
-        if count > len(group) and count % len(group) == 0:
-            return Many(tuple(item for item in group for _ in range(count // len(group))))
-        return Many(tuple(group[: count or len(group)]))
-
-    def _two_of_four(self, group: Sequence[Expr]) -> bool:
-        """Tell whether these are the sides of a shape that has four, of which two are equal."""
-        return len(group) == 2 and group == self.quantities.table.get(("side",))
-
-    def _lettered(self, group: Sequence[Expr]) -> Expr:
-        """Return one of a group, the one that a letter or a number tells: "side a", "base 2"."""
-        token = self.peek()
-        if len(group) > 1 and token.kind == "name" and token.text != "pi":
-            self.at += 1
-            return symbol(token.text)
-        if token.kind == "number" and token.text in map(str, range(1, len(group) + 1)):
-            self.at += 1
-            return group[int(token.text) - 1]
-        return group[0]
-
-    def _other(self) -> Expr:
-        """Return the second of the two quantities of one kind."""
-        pair = self.quantities.pair()
-        if not pair:
-            raise Unread("there is no other one")
-        length, _ = self.quantities.find([self.peek(ahead).text for ahead in range(2)])
-        self.at += length
-        self._skip_owner()
-        return pair[1]
 
     def items(self, least: int = ITEM, whole: bool = False) -> list[Expr]:
         """Return what stands in a list: "A, B and C".

@@ -1,20 +1,19 @@
 """Noun phrases and instructions: what the words "sum", "half the", "multiplying" open.
 
 Each is read by a function that finds the parser behind the opening word. The parser itself stands in
-`edit_harness_plugins.judges.symbolic.grammar` and knows these by the table `PHRASES` alone.
+`grammar` and knows these by the table `PHRASES` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import sympy
 from sympy import Add, Expr, Integer, Mul, Rational
 
-from .algebra import CHANGES, Many, Value, divided, each, one, power
+from .algebra import CHANGES, Many, Unread, Value, divided, each, one, power
 from .grammar import BESIDE, COUNTED, ITEM, LOOSEST, MULTIPLYING, POWER, Parser, Phrase
 from .quantities import Quantities
-from .unread import Unread
 from .words import Token
 
 
@@ -41,6 +40,20 @@ def _product(parser: Parser) -> Expr:
     return Mul(*_several(parser))
 
 
+def _pronoun(parser: Parser, kind: type[Expr]) -> Expr:
+    """Return "their sum": of what was named last."""
+    if len(parser.named) < 2 or parser.peek(-2).text not in ("their", "its"):
+        raise Unread("a sum or a product of something unsaid")
+    return kind(*parser.named)
+
+
+def _several(parser: Parser, least: int = ITEM) -> list[Expr]:
+    found = parser.items(least)
+    if len(found) < 2:
+        raise Unread("a sum or a product of one quantity")
+    return found
+
+
 def _average(parser: Parser) -> Expr:
     bracket = parser.take("(")
     if not bracket:
@@ -51,18 +64,6 @@ def _average(parser: Parser) -> Expr:
     return Add(*found) / len(found)
 
 
-def _products(parser: Parser) -> Value:
-    """Return "the products of A and B, C and D, and E and F"."""
-    parser.expect("of")
-    found: list[Expr] = []
-    while not found or parser.take(","):
-        parser.take("and")
-        first = parser.expression(ITEM)
-        parser.expect("and")
-        found.append(one(first) * one(parser.expression(ITEM)))
-    return Many(tuple(found))
-
-
 def _geometric(parser: Parser) -> Expr:
     parser.expect("mean")
     parser.expect("of")
@@ -70,39 +71,25 @@ def _geometric(parser: Parser) -> Expr:
     return power(Mul(*found), Rational(1, len(found)))
 
 
-def _several(parser: Parser, least: int = ITEM) -> list[Expr]:
-    found = parser.items(least)
-    if len(found) < 2:
-        raise Unread("a sum or a product of one quantity")
-    return found
-
-
-def _pronoun(parser: Parser, kind: type[Expr]) -> Expr:
-    """Return "their sum": of what was named last."""
-    if len(parser.named) < 2 or parser.peek(-2).text not in ("their", "its"):
-        raise Unread("a sum or a product of something unsaid")
-    return kind(*parser.named)
-
-
-def _their(parser: Parser) -> Value:
-    return parser.expression(COUNTED)
-
-
-def _result(parser: Parser) -> Value:
-    """Return "the result of X"."""
+def _products(parser: Parser) -> Value:
+    """Return "the products of A and B, C and D, and E and F"."""
     parser.expect("of")
-    return parser.expression(LOOSEST)
+    found: list[Expr] = []
+    while not found or parser.take(","):
+        parser.take("and")
+        first = one(parser.expression(ITEM))
+        parser.expect("and")
+        found.append(first * one(parser.expression(ITEM)))
+    return Many(tuple(found))
 
 
 def _difference(parser: Parser) -> Value:
-    several = parser.peek(-1).text == "differences"
-    named = parser.named
+    several, named = parser.peek(-1).text == "differences", parser.named
     if several and parser.take("with"):
         parts = parser.items()
         if len(named) != 1:
             raise Unread("differences of something unsaid")
-        whole = named[0]
-        return Many(tuple(whole - part for part in parts))
+        return Many(tuple(named[0] - part for part in parts))
     parser.expect("of", "between", "in")
     found = parser.items()
     if several and len(found) > 2:
@@ -126,15 +113,24 @@ def _square(parser: Parser) -> Value:
     """Return "square root of X", whose X goes on to the end unless it is a number, or "square of"."""
     if parser.take_any("root", "roots"):
         return _root(parser)
-    several = parser.peek(-1).text == "squares"
+    return _of_each(parser, "squares", "squared")
+
+
+def _cube(parser: Parser) -> Value:
+    if parser.take("root"):
+        parser.expect("of")
+        return power(one(parser.expression(COUNTED)), Rational(1, 3))
+    return _of_each(parser, "cubes", "cubed")
+
+
+def _of_each(parser: Parser, plural: str, change: str) -> Value:
+    """Return what a change is of: "the squares of A and B" are those of both."""
+    several = parser.peek(-1).text == plural
     parser.expect("of")
-    return each(_whole_list(parser) if several else parser.expression(COUNTED), CHANGES["squared"])
-
-
-def _whole_list(parser: Parser) -> Value:
-    """Return all that a plural is of: "the squares of A and B" are those of both."""
+    if not several:
+        return each(parser.expression(COUNTED), CHANGES[change])
     found = parser.items(COUNTED, whole=True)
-    return found[0] if len(found) == 1 else Many(tuple(found))
+    return each(found[0] if len(found) == 1 else Many(tuple(found)), CHANGES[change])
 
 
 def _root(parser: Parser) -> Value:
@@ -142,44 +138,30 @@ def _root(parser: Parser) -> Value:
     parser.skip_fillers()
     if parser.at_number():
         value: Value = parser.bare_number()
-    elif parser.peek().text == "(":
-        value = parser.expression(POWER)
     else:
-        value = parser.expression(LOOSEST + 1)
+        value = parser.expression(POWER if parser.peek().text == "(" else LOOSEST + 1)
     return each(value, lambda inside: power(inside, Rational(1, 2)))
-
-
-def _cube(parser: Parser) -> Value:
-    if parser.take("root"):
-        parser.expect("of")
-        return power(one(parser.expression(COUNTED)), Rational(1, 3))
-    several = parser.peek(-1).text == "cubes"
-    parser.expect("of")
-    return each(_whole_list(parser) if several else parser.expression(COUNTED), CHANGES["cubed"])
-
-
-def _changed(name: str) -> Phrase:
-    def read(parser: Parser) -> Value:
-        return each(parser.expression(COUNTED), CHANGES[name])
-
-    return read
-
-
-def _function(name: str) -> Phrase:
-    def read(parser: Parser) -> Value:
-        exponent = one(parser.expression(POWER + 1)) if parser.take("^") else Integer(1)
-        parser.take("of")
-        outer, parser.in_angle = parser.in_angle, True
-        argument = one(parser.expression(BESIDE + 1))
-        parser.in_angle = outer
-        return power(getattr(sympy, name)(argument), exponent)
-
-    return read
 
 
 def _sqrt(parser: Parser) -> Value:
     parser.take("of")
     return parser.radical()
+
+
+def _changed(name: str) -> Phrase:
+    return lambda parser: each(parser.expression(COUNTED), CHANGES[name])
+
+
+def _function(outer: Callable[[Expr], Expr]) -> Phrase:
+    def read(parser: Parser) -> Value:
+        exponent = one(parser.expression(POWER + 1)) if parser.take("^") else Integer(1)
+        parser.take("of")
+        before, parser.in_angle = parser.in_angle, True
+        argument = one(parser.expression(BESIDE + 1))
+        parser.in_angle = before
+        return power(outer(argument), exponent)
+
+    return read
 
 
 def _extreme(kind: type[Expr]) -> Phrase:
@@ -200,8 +182,25 @@ def _extreme(kind: type[Expr]) -> Phrase:
     return read
 
 
+def _their(parser: Parser) -> Value:
+    return parser.expression(COUNTED)
+
+
+def _result(parser: Parser) -> Value:
+    """Return "the result of X"."""
+    parser.expect("of")
+    return parser.expression(LOOSEST)
+
+
 def _add(parser: Parser) -> Expr:
     return Add(*_together(parser, "to"))
+
+
+def _multiply(parser: Parser) -> Expr:
+    found = _together(parser, "by")
+    if len(found) < 2:
+        raise Unread("a product of one quantity")
+    return Mul(*found)
 
 
 def _together(parser: Parser, word: str) -> list[Expr]:
@@ -214,25 +213,18 @@ def _together(parser: Parser, word: str) -> list[Expr]:
     return found
 
 
-def _subtract(parser: Parser) -> Expr:
-    what = one(parser.expression(ITEM))
-    parser.expect("from")
-    return one(parser.expression(ITEM)) - what
+def _of_two(word: str, apply: Callable[[Expr, Expr], Expr]) -> Phrase:
+    """Return a reader of "subtracting X from Y" and "dividing X by Y"."""
+
+    def read(parser: Parser) -> Value:
+        first = one(parser.expression(ITEM))
+        parser.expect(word)
+        return apply(first, one(parser.expression(ITEM)))
+
+    return read
 
 
-def _multiply(parser: Parser) -> Expr:
-    found = _together(parser, "by")
-    if len(found) < 2:
-        raise Unread("a product of one quantity")
-    return Mul(*found)
-
-
-def _divide(parser: Parser) -> Expr:
-    what = one(parser.expression(ITEM))
-    parser.expect("by")
-    return divided(what, one(parser.expression(ITEM)))
-
-
+SUBTRACT, DIVIDE = _of_two("from", lambda what, whole: whole - what), _of_two("by", divided)
 PHRASES: Mapping[str, Phrase] = {
     "sum": _sum, "total": _sum, "product": _product, "products": _products,
     "average": _average, "mean": _average, "geometric": _geometric,
@@ -243,16 +235,16 @@ PHRASES: Mapping[str, Phrase] = {
     "squaring": _changed("squared"), "cubing": _changed("cubed"),
     "doubling": _changed("doubled"), "halving": _changed("halved"), "tripling": _changed("tripled"),
     "sqrt": _sqrt,
-    "sin": _function("sin"), "sine": _function("sin"),
-    "cos": _function("cos"), "cosine": _function("cos"),
-    "tan": _function("tan"), "tangent": _function("tan"),
+    "sin": _function(sympy.sin), "sine": _function(sympy.sin),
+    "cos": _function(sympy.cos), "cosine": _function(sympy.cos),
+    "tan": _function(sympy.tan), "tangent": _function(sympy.tan),
     "min": _extreme(sympy.Min), "smallest": _extreme(sympy.Min), "minimum": _extreme(sympy.Min),
     "shortest": _extreme(sympy.Min), "least": _extreme(sympy.Min),
     "max": _extreme(sympy.Max), "largest": _extreme(sympy.Max), "maximum": _extreme(sympy.Max),
     "their": _their, "result": _result,
     "add": _add, "adding": _add, "summing": _add,
-    "subtract": _subtract, "subtracting": _subtract,
+    "subtract": SUBTRACT, "subtracting": SUBTRACT,
     "multiply": _multiply, "multiplying": _multiply,
-    "divide": _divide, "dividing": _divide,
+    "divide": DIVIDE, "dividing": DIVIDE,
 }  # fmt: skip
 """What the words that open a phrase are read by."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from .unread import Unread
+from .algebra import Unread
 
 SUPERSCRIPTS, SUBSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹", "₀₁₂₃₄₅₆₇₈₉"
 DIGITS = str.maketrans(SUPERSCRIPTS + SUBSCRIPTS, 2 * "0123456789")

@@ -97,9 +97,9 @@ class Quantities:
         """Name the parts of groups, such as length and width of two sides, and the whole."""
         sides, legs = self.table.get(("side",), []), self.table.get(("leg",), [])
         if any("other" in text for text in variables.values()) and len(sides) == 2:
-            for side, names in zip(sides, (("length",), ("width", "breadth")), strict=True):
-                for name in names:
-                    self._name(name, [side])
+            self._name("length", sides[:1])
+            self._name("width", sides[1:])
+            self._name("breadth", sides[1:])
         if len(legs) == 2:
             self._name("base", legs[:1])
             self._name("height", legs[1:])
@@ -114,19 +114,18 @@ class Quantities:
         if len(box) >= 2:
             self._name("dimension", box)
             self._name("side", box)
+        faces: list[Expr] = []
         if len(box) == 3:
             length, width, height = box
-            self._name_faces([length * width, length * height, width * height] * 2)
-            for name in ("base area", "area base"):
-                self._name(name, [length * width])
+            faces = [length * width, length * height, width * height] * 2
+            self._both_ways("base", "area", length * width)
         if len(variables) == len(sides) == 1:
             # Of the shapes with one side length, it is the cube that has faces.
-            self._name_faces([sides[0] ** 2] * 6)
-
-    def _name_faces(self, areas: Sequence[Expr]) -> None:
-        """Name the faces of a solid, which stand for their areas."""
-        for name in ("face", "area face"):
-            self._name(name, areas)
+            faces = [sides[0] ** 2] * 6
+        if faces:
+            # They stand for their areas.
+            self._name("face", faces)
+            self._name("area face", faces)
 
     def _add_theorems(self) -> None:
         radius, height = self._one("radius"), self._one("height")
@@ -135,8 +134,7 @@ class Quantities:
             self._name("diameter", [2 * radius])
             if height is not None:
                 self._name("slant height", [sqrt(radius**2 + height**2)])
-                self._name("base area", [pi * radius**2])
-                self._name("area base", [pi * radius**2])
+                self._both_ways("base", "area", pi * radius**2)
                 self._name("circumference", [2 * pi * radius])
                 self._name("circumference base", [2 * pi * radius])
             if angle is not None:
@@ -147,6 +145,10 @@ class Quantities:
         equal, base = self._one("equal side"), self._one("base")
         if equal is not None and base is not None:
             self._name("height", [sqrt(equal**2 - (base / 2) ** 2)])
+
+    def _both_ways(self, one: str, other: str, value: Expr) -> None:
+        self._name(f"{one} {other}", [value])
+        self._name(f"{other} {one}", [value])
 
     def _one(self, name: str) -> Expr | None:
         """Return the expression of a quantity that there is one of."""

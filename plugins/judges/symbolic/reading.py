@@ -7,19 +7,18 @@ question behind it. The first equation of a formula counts, and the last one of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sympy import Expr
 
-from .algebra import CHANGES
-from .grammar import SIGNS, Parser
+from .algebra import CHANGES, Unread
+from .grammar import Parser
 from .phrases import parser as parser_of
 from .plain import plain
 from .quantities import Quantities, symbol
 from .rule import Rule
-from .unread import Unread
-from .words import CONNECTING, LONGEST, UNITS, Token, tokens
+from .words import CONNECTING, LONGEST, SIGNS, UNITS, tokens
 
 LONGEST_SOLUTION = 8_000
 ASIDE = re.compile(
@@ -91,20 +90,30 @@ def _without_equation(line: str, rule: Rule) -> Reading:
     problem, subject = Unread("nothing is said"), None
     for at, tail in enumerate(_beginnings(line)):
         try:
-            parser = _parser(tail, rule)
-            value = parser.parse()
-            _check_tail(parser)
-            reading = Reading(value, None, parser.rough)
-            if parser.peek().text not in ("is", "equals"):
-                return reading
-            subject = subject or reading
+            reading, following = _expression(tail, rule)
         except Unread as error:
             if error.hopeless:
                 raise
             problem = problem if at else error
+            continue
+        if following not in ("is", "equals"):
+            return reading
+        subject = subject or reading
     if subject:
         return subject
     raise problem
+
+
+def _expression(text: str, rule: Rule, equation: bool = False) -> tuple[Reading, str]:
+    """Return the expression at the beginning of a text, and the word behind it.
+
+    In a formula, degrees can only be those of an angle.
+    """
+    parser = parser_of(tokens(text, tuple(rule.variables)), rule.quantities)
+    parser.in_angle = True
+    value = parser.parse()
+    _check_tail(parser, equation)
+    return Reading(value, None, parser.rough), parser.peek().text
 
 
 def _first_line(text: str) -> str:
@@ -128,13 +137,6 @@ def _completed(line: str, prompt: str) -> str:
     """Return the line with the left side of the equation that the prompt began."""
     found = re.search(r"([A-Za-z]\w*(?:\s*(?:\^|\*\*)\s*2|²)?)\s*=\s*$", prompt)
     return f"{plain(found[1])} = {line}" if found else line
-
-
-def _parser(text: str, rule: Rule) -> Parser:
-    """Return a parser for a formula, in which degrees can only be those of an angle."""
-    made = parser_of(tokens(text, tuple(rule.variables)), rule.quantities)
-    made.in_angle = True
-    return made
 
 
 def _equations(line: str, rule: Rule) -> Reading | None:
@@ -167,12 +169,10 @@ def _defines(side: str, rule: Rule) -> bool:
 
 def _side(text: str, other: str, rule: Rule) -> Reading:
     """Return what a side of an equation says."""
-    parser = _parser(text, rule)
-    value = parser.parse()
-    _check_tail(parser, equation=True)
+    reading, _ = _expression(text, rule, equation=True)
     stated = bool(re.search(rf"(?<![A-Za-z]){re.escape(rule.lhs)}(?![A-Za-z])", other))
     squared = bool(SQUARE_OF.search(other))
-    return Reading(value, squared if squared or stated else None, parser.rough)
+    return replace(reading, squared=squared if squared or stated else None)
 
 
 def _beginnings(line: str) -> Iterator[str]:
@@ -184,7 +184,7 @@ def _beginnings(line: str) -> Iterator[str]:
             yield line[found.end() :]
 
 
-def _check_tail(parser: Parser, equation: bool = False) -> None:
+def _check_tail(parser: Parser, equation: bool) -> None:
     """Raise `Unread` if what follows the expression may belong to it.
 
     Behind an equation, "and" leads on to another one; behind words, it may go on with the same.
@@ -233,12 +233,11 @@ def _sentences(text: str) -> list[str]:
 
 def _last_value(text: str) -> Reading:
     """Return the value in a box, behind "answer", or of the last equation."""
-    boxes = [found.start() for found in BOXED.finditer(text)]
-    if boxes and (reading := _value(_sentences(text[boxes[-1] :])[0])):
-        return reading
-    answers = [found.end() for found in ANSWER.finditer(text)]
-    if answers and (reading := _value(_sentences(f"= {text[answers[-1] :]}")[0])):
-        return reading
+    starts = [found.start() for found in BOXED.finditer(text)][-1:]
+    starts += [found.end() for found in ANSWER.finditer(text)][-1:]
+    for start in starts:
+        if reading := _value(_sentences(f"= {text[start:]}")[0]):
+            return reading
     sentences = _sentences(text)[::-1]
     for wanted in (True, False):
         for sentence in sentences:
@@ -276,11 +275,7 @@ def _number_at_beginning(text: str) -> Reading | None:
         return None
     if value.free_symbols or not value.is_finite:
         return None
-    read = parser.tokens[: parser.at]
-    return Reading(value, rough=parser.rough, decimals=_decimals(read))
-
-
-def _decimals(read: Sequence[Token]) -> int | None:
-    """Return how many decimals a single number is written with, if it is a decimal."""
-    digits = [token.text for token in read if token.kind == "number"]
-    return len(digits[0].partition(".")[2]) if len(digits) == 1 and "." in digits[0] else None
+    digits = [token.text for token in parser.tokens[: parser.at] if token.kind == "number"]
+    decimal = len(digits) == 1 and "." in digits[0]
+    decimals = len(digits[0].partition(".")[2]) if decimal else None
+    return Reading(value, rough=parser.rough, decimals=decimals)

@@ -6,18 +6,16 @@ an error, never a verdict.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sympy import Expr, Symbol
 
-from .algebra import power
+from .algebra import Unread, power
 from .phrases import parser as parser_of
 from .quantities import Quantities, symbol
-from .unread import Unread
-from .words import Token, tokens
+from .words import tokens
 
 CALLS = ("sqrt", "sin", "cos", "tan", "min", "max")
 
@@ -66,8 +64,8 @@ class Rule:
 
 
 def _bound(text: str, names: Collection[str]) -> Expr:
-    left, sign, right = (
-        re.split(r"([<>])", text, maxsplit=1) if re.search("[<>]", text) else ("",) * 3
+    left, sign, right = next(
+        (text.partition(sign) for sign in "<>" if sign in text), (text, "", "")
     )
     if not sign:
         raise BadKey(f"the constraint {text!r} is no inequality")
@@ -83,7 +81,9 @@ def read_key(text: str, names: Collection[str]) -> Expr:
     try:
         found = tokens(text, names)
         for token in found:
-            _check(token, names)
+            known = {"name": (*names, "pi"), "word": CALLS}.get(token.kind, (token.text,))
+            if token.text not in known:
+                raise Unread(f"{token.text!r} is no symbol of it")
         parser = parser_of(found, Quantities())
         expression = parser.parse()
     except (Unread, TypeError, ValueError) as error:
@@ -91,15 +91,6 @@ def read_key(text: str, names: Collection[str]) -> Expr:
     if parser.peek():
         raise BadKey(f"the formula {text!r} cannot be read from {parser.peek().text!r} on")
     return expression
-
-
-def _check(token: Token, names: Collection[str]) -> None:
-    """Raise `Unread` for a symbol or a function that a key cannot have."""
-    known = token.text in (*names, "pi") if token.kind == "name" else True
-    if token.kind == "word":
-        known = token.text in CALLS
-    if not known:
-        raise Unread(f"{token.text!r} is no symbol of it")
 
 
 def as_square(expression: Expr) -> Expr:

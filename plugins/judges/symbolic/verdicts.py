@@ -1,12 +1,12 @@
 """One reply and one key: the verdict.
 
-Runs in the process that `edit_harness_plugins.judges.symbolic.child` is, and imports no torch.
+Runs in the process that `edit_harness_plugins.judges.symbolic.pool` starts, and imports no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from typing import Any, Literal
 
@@ -14,14 +14,28 @@ from sympy import Expr
 
 from edit_harness import Verdict
 
+from .algebra import Unread
 from .equality import ROUNDED_PI, agree, inexact, number_distance, points, proven, renamings
-from .latex import read_latex
 from .reading import Reading, read_formula, read_number
-from .rule import Rule, as_square, read_key
-from .unread import Unread
+from .rule import BadKey, Rule, as_square, read_key
 
 MOST_SHOWN = 200
 Match = Literal["equal", "numeric", "renamed", "rounded", ""]
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a verdict, or what is wrong with the key, as JSON."""
+    try:
+        return asdict(verdict(**request))
+    except BadKey as error:
+        return {"bad key": str(error)}
+    except MemoryError:
+        note = "not read: too large"
+    except RecursionError:
+        note = "not read: too deep"
+    except Exception as error:
+        note = f"not compared: {type(error).__name__}"
+    return asdict(Verdict("undecided", 0.0, note=note))
 
 
 def verdict(
@@ -47,16 +61,8 @@ def _formula(right: str, old: str, about: Mapping[str, Any], text: str, prompt: 
 
 
 def read(text: str, rule: Rule, prompt: str) -> Reading:
-    """Return what a reply says, squared if the rule is of a square and the reply is not.
-
-    Where the own grammar fails at LaTeX, math-verify's is asked.
-    """
-    try:
-        reading = read_formula(text, rule, prompt)
-    except Unread as error:
-        if error.hopeless or "\\" not in text:
-            raise
-        reading = Reading(read_latex(text))
+    """Return what a reply says, squared if the rule is of a square and the reply is not."""
+    reading = read_formula(text, rule, prompt)
     if rule.squared and reading.squared is False:
         return replace(reading, value=as_square(reading.value), squared=True)
     return reading

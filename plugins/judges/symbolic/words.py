@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .unread import Unread
+from .algebra import Unread
 
 LONGEST = 2_000
 MOST_DIGITS = 30
@@ -24,6 +24,14 @@ PARTS = {
     "sixteenth": 16, "sixteenths": 16,
 }  # fmt: skip
 MULTIPLES = {"twice": 2, "double": 2, "triple": 3, "thrice": 3, "quadruple": 4}
+SIGNS = {
+    "+": "+", "-": "-", "*": "*", "/": "/",
+    "plus": "+", "added to": "+", "increased by": "+", "together with": "+",
+    "minus": "-", "less": "-", "decreased by": "-", "reduced by": "-",
+    "times": "*", "multiplied by": "*", "multiplied with": "*",
+    "over": "/", "divided by": "/",
+}  # fmt: skip
+"""Signs and the words for them."""
 FUNCTIONS = ("sqrt", "sin", "cos", "tan", "min", "max", "sine", "cosine", "tangent")
 GREEK = (
     "alpha", "beta", "gamma", "delta", "theta", "phi", "psi", "omega", "rho", "sigma", "lambda",
@@ -106,18 +114,15 @@ def tokens(text: str, names: Collection[str], units: bool = False) -> list[Token
     for match in TOKEN.finditer(text):
         spaced = match.start() == 0 or text[match.start() - 1].isspace()
         if match["number"]:
-            found.append(Token("number", _checked(match["number"].replace(",", "")), spaced))
+            digits = match["number"].replace(",", "")
+            if len(digits) > MOST_DIGITS:
+                raise Unread(f"a number of more than {MOST_DIGITS} digits", hopeless=True)
+            found.append(Token("number", digits, spaced))
         elif match["run"]:
             found.extend(_run(match["run"], names, units, spaced))
         else:
             found.append(Token("op", match[0].replace("**", "^"), spaced))
     return found
-
-
-def _checked(digits: str) -> str:
-    if len(digits) > MOST_DIGITS:
-        raise Unread(f"a number of more than {MOST_DIGITS} digits", hopeless=True)
-    return digits
 
 
 def _run(run: str, names: Collection[str], units: bool, spaced: bool) -> list[Token]:
@@ -130,7 +135,8 @@ def _run(run: str, names: Collection[str], units: bool, spaced: bool) -> list[To
     if units and lower in UNITS:
         return [Token("word", lower, spaced)]
     if "_" in run or any(c.isdigit() for c in run):
-        return [Token("name", _subscripted(run), spaced)]
+        # Of b1 and b_1 the second is the symbol.
+        return [Token("name", run if "_" in run else f"{run[0]}_{run[1:]}", spaced)]
     if len(run) == 1:
         return [Token("name", run, spaced)]
     if lower in NUMBERS or lower in FUNCTIONS or lower in UNITS or lower in CONNECTING:
@@ -144,11 +150,6 @@ def _run(run: str, names: Collection[str], units: bool, spaced: bool) -> list[To
         function = Token("word", around[2], spaced if not parts else False)
         return [*parts, function, *_apart([*around[3]], False)]
     return [Token("word", lower, spaced)]
-
-
-def _subscripted(run: str) -> str:
-    """Return ``b1`` and ``b_1`` in one way."""
-    return run if "_" in run else f"{run[0]}_{run[1:]}"
 
 
 def _apart(letters: list[str], spaced: bool) -> list[Token]:

@@ -1,239 +1,217 @@
-"""How packs and what came of them are shown: a list, a table for each model, and the same as data."""
+"""The reproduction report: printed numbers beside those of runs, and which of them came out again.
+
+A tolerance comes from both intervals, ours and the printed one, as of two independent samples, and
+from the rounding of what was printed. One that is so wide that it would let most of a table pass says
+nothing, and is no pass.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from rich.console import RenderableType
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist
+from typing import Literal
 
 from edit_harness.run.estimates import LEVEL
+from edit_harness.run.outcome import Run
 from edit_harness.stats import Estimate
-from edit_harness.wording import counted
-from edit_harness_plugins.commands.report.formats import Cell, Grid, labelled, rich
-from edit_harness_plugins.commands.report.papers import named
+from edit_harness_plugins.commands.report import typesetting
+from edit_harness_plugins.commands.report.subsets import Subsets
+from edit_harness_plugins.commands.results.pairing import Contrast, Pairing
 
 from .packs import Contents, Expected
-from .replication import Compared, Ordered, Replication, place, shown
-from .tolerances import APART, OUTSIDE, UNTOLD, WITHIN
 
-SHORT = {WITHIN: "within", OUTSIDE: "OUTSIDE", UNTOLD: "too few", APART: "–"}
-ORDERS = {WITHIN: "kept", OUTSIDE: "REVERSED", UNTOLD: "too few", APART: "–"}
-MEANING = {
-    "values": f"our {LEVEL:.0%} interval and the printed one, as of independent samples, and rounding",
-    "orderings": f"tests of the difference over cases, p < {1 - LEVEL:.2g}, not corrected",
-    "figures": "a fixed tolerance around figures of the same cases",
-}
-TOO_FEW = {
-    "values": "the tolerance would let much of what is printed pass, or n is too small",
-    "orderings": "the difference of ours may be chance",
-}
-Found = Sequence[Compared | Ordered]
+Verdict = Literal["within", "outside", "too few cases to tell", "not comparable"]
+WITHIN: Verdict = "within"
+OUTSIDE: Verdict = "outside"
+UNTOLD: Verdict = "too few cases to tell"
+APART: Verdict = "not comparable"
+LEAST = 20
+"""Cases below which a comparison with a printed number is not to be trusted."""
+TELLING = 4
+"""A tolerance of more than the spread of a column's printed numbers by this says nothing."""
+FEWER = "with --limit fewer edits share the model, which is another experiment"
 
 
-def listed(packs: Sequence[Contents], width: int) -> Iterator[RenderableType]:
-    """Yield what packs there are, and what each cannot match."""
-    for pack in packs:
-        data = described(pack)
-        yield labelled("pack", f"{pack.name}   {data['table']}", width)
-        for label in ("paper", "models", "editors", "tasks", "compares", "needs", "hours"):
-            said = data[label]
-            text = ", ".join(said) if isinstance(said, list) else said
-            if text:
-                yield labelled("" if label == "compares" else label, text, width)
-        for i, line in enumerate(pack.differs):
-            yield labelled("" if i else "differs", line, width)
-        yield ""
+@dataclass(frozen=True)
+class Ruling:
+    """What is said of one number."""
+
+    verdict: Verdict
+    why: str = ""
+    tolerance: float = math.nan
 
 
-def described(pack: Contents) -> dict[str, Any]:
-    """Return what is to be known of a pack before it is run, JSON-ready."""
-    doubtful = sum(bool(cell.doubts) for cell in pack.cells)
-    apart = sum(bool(cell.apart) for cell in pack.cells)
-    size = counted(len(pack.cells), "number")
-    size += f", {apart} of them not comparable" * bool(apart)
-    size += f", {doubtful} in doubt" * bool(doubtful)
-    return {
-        "name": pack.name,
-        "table": f"{pack.table.name}: {pack.table.shows}",
-        "paper": pack.paper,
-        "models": [wanted.name for wanted in pack.models.values()],
-        "editors": list(pack.editors),
-        "tasks": list(dict.fromkeys(leg.task for leg in pack.legs)),
-        "compares": f"{size}; {pack.compares}, by {MEANING[pack.compares]}",
-        "needs": pack.needs,
-        "hours": pack.hours,
-        "differs": list(pack.differs),
-    }
+@dataclass(frozen=True)
+class Compared:
+    """A printed number and ours, in the unit that was printed; or two that were printed in an order.
+
+    Of two, ``cell`` was printed above ``below``, and within means that the order is kept.
+    """
+
+    cell: Expected
+    ours: Estimate | None
+    ruling: Ruling
+    below: Expected | None = None
+    below_ours: Estimate | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Within, outside, or why neither can be said."""
+        return self.ruling.verdict
 
 
-def outcome(replication: Replication, found: Found, width: int) -> Iterator[RenderableType]:
-    """Yield the tables, what is outside, and what qualifies it all."""
-    contents = replication.contents
-    for model in contents.models:
-        here = [each for each in found if each.cell.model == model]
-        grid = _orders(contents, model, here) if _ordered(here) else _values(contents, model, here)
-        yield from rich([grid], width)
-    for label, text in remarks(replication, found):
-        yield labelled(label, text, width)
+class Reproduction:
+    """A pack, and the runs that were made for it, by model and editor as its table calls them.
+
+    ``limit`` is how many cases were run of a table that is of more.
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        runs: Mapping[tuple[str, str], Sequence[Run]],
+        limit: int | None = None,
+    ) -> None:
+        self.contents, self.runs, self.limit = contents, runs, limit
+        every = {run: Subsets(run) for own in runs.values() for run in own}
+        self._found = {cell: self._number(cell, every) for cell in contents.asked}
+        self._contrasts: dict[tuple[Run, Run], dict[str, Contrast]] = {}
+
+    def compared(self) -> list[Compared]:
+        """Return each printed number with ours, in the order of the pack; or each two in an order."""
+        if self.contents.compares == "orderings":
+            return list(self._orders())
+        found = ((cell, *self._found[cell]) for cell in self.contents.asked)
+        return [Compared(cell, ours, self._ruling(cell, run, ours)) for cell, run, ours in found]
+
+    def _number(
+        self, cell: Expected, every: Mapping[Run, Subsets]
+    ) -> tuple[Run | None, Estimate | None]:
+        """Return the run that has the number of a cell, and the number as printed; that of most cases."""
+        table, unit, before = self.contents.table, self.contents.unit, self._before(cell)
+        found: list[tuple[Run | None, Estimate]] = []
+        for (model, editor), runs in self.runs.items():
+            for run in runs if model == cell.model and (before or editor == cell.editor) else ():
+                ours = typesetting.estimate(table, every[run], cell.row, cell.column, before=before)
+                if ours:
+                    ends = ours.value / unit, ours.low / unit, ours.high / unit
+                    found.append((run, Estimate(*ends, ours.n)))
+        return max(found, key=lambda each: each[1].n, default=(None, None))
+
+    def _before(self, cell: Expected) -> bool:
+        """Tell whether a number is of the model before any edit."""
+        return cell.editor not in self.contents.editors
+
+    def _ruling(self, cell: Expected, run: Run | None, ours: Estimate | None) -> Ruling:
+        if why := cell.apart or self._apart(cell, run):
+            return Ruling(APART, why)
+        assert ours is not None  # a number that is missing is told apart
+        if self.contents.compares == "figures":
+            return of_figure(ours, cell)
+        row = [c.value for c in self.contents.cells if (c.row, c.column) == (cell.row, cell.column)]
+        allowed = tolerance(ours, cell, self.contents.level)
+        return of_value(ours, cell.value, allowed, coarsest(row, cell.rounding))
+
+    def _apart(self, cell: Expected, run: Run | None) -> str:
+        """Say why a number has none of ours beside it that could be compared; nothing if it has."""
+        if run is None:
+            editors = [e for m, e in self.runs if m == cell.model and self.runs[m, e]]
+            there = editors and (self._before(cell) or cell.editor in editors)
+            return "the run has no such number" if there else "not run"
+        fewer = self.limit and not self._before(cell) and run.regime.mode != "single"
+        return FEWER if fewer else ""
+
+    def _orders(self) -> Iterator[Compared]:
+        """Yield each two editors that a table has one above the other, by model, row and column."""
+        columns: dict[tuple[str, str, str], list[Expected]] = {}
+        for cell in self.contents.asked:
+            columns.setdefault((cell.model, cell.row, cell.column), []).append(cell)
+        for cells in columns.values():
+            for higher, lower in combinations(sorted(cells, key=lambda c: -c.value), 2):
+                ours, below = self._found[higher][1], self._found[lower][1]
+                yield Compared(higher, ours, self._order(higher, lower), lower, below)
+
+    def _order(self, higher: Expected, lower: Expected) -> Ruling:
+        """Say whether two editors are in the printed order, case by case."""
+        contents = self.contents
+        one, two = self._found[higher][0], self._found[lower][0]
+        missing = lower if one is not None and two is None else higher
+        if why := self._apart(missing, self._found[missing][0]):
+            return Ruling(APART, why)
+        assert one is not None
+        assert two is not None
+        n = min(higher.n, lower.n)
+        printed = [cell.value * contents.unit for cell in (higher, lower)]
+        if not apart(printed[0], printed[1], n, contents.level):
+            return Ruling(APART, f"as printed they differ by no more than chance (n = {n})")
+        if (two, one) not in self._contrasts:
+            contrasts = Pairing(two, one).contrasts
+            self._contrasts[two, one] = {each.name: each for each in contrasts}
+        contrast = self._contrasts[two, one].get(contents.table.measures[higher.column])
+        if contrast is None:
+            return Ruling(APART, "they have no case in common")
+        return of_order(contrast.difference, contrast.p)
 
 
-def _ordered(found: Found) -> bool:
-    return any(isinstance(each, Ordered) for each in found)
+def tolerance(ours: Estimate, cell: Expected, level: float) -> float:
+    """Return how far ours may be from a printed number, whose interval is of a level.
 
-
-def _values(contents: Contents, model: str, found: Found) -> Grid:
-    heads = _heads(contents, "Editor")
-    intervals = contents.compares == "values"
-    rows = [
-        (_names(contents, each.cell, each.cell.editor), _cells(each, intervals))
-        for each in found
-        if isinstance(each, Compared)
-    ]
-    title = f"{contents.table.name}, {model}"
-    return Grid(title, heads, ["printed", "ours", "n", ""], rows)
-
-
-def _heads(contents: Contents, *first: str) -> list[str]:
-    split = contents.table.split
-    heads = [{"task": "Task"}.get(split, "Edited")] if split else []
-    return [*first, *heads, "Column"]
-
-
-def _names(contents: Contents, cell: Expected, *first: str) -> list[str]:
-    own = [contents.table.tasks.get(cell.row, named(cell.row))] if contents.table.split else []
-    return [*first, *own, cell.column]
-
-
-def _cells(each: Compared, intervals: bool) -> list[Cell]:
-    """Return what was printed, ours, how many cases that is of, and the verdict."""
-    cell, ours = each.cell, each.ours
-    printed = Cell(_printed(cell.value, cell.places))
+    Ours counts by its width on the side of the printed number; without an interval nothing is too far.
+    """
+    half = abs((ours.high if cell.value > ours.value else ours.low) - ours.value)
+    theirs = 0.0
     if cell.low is not None and cell.high is not None:
-        printed = Cell(printed.text, _ends(cell.low, cell.high, cell.places))
-    verdict = Cell(SHORT[each.ruling.verdict])
-    if ours is None:
-        return [printed, Cell("–"), Cell(""), verdict]
-    known = intervals and not math.isnan(ours.low)
-    ends = _ends(ours.low, ours.high, cell.places) if known else ""
-    return [printed, Cell(shown(ours.value, cell.places), ends), Cell(f"{ours.n:,}"), verdict]
+        to, of = (NormalDist().inv_cdf((1 + each) / 2) for each in (LEVEL, level))
+        theirs = (cell.high - cell.low) / 2 * to / of
+    return cell.rounding + (math.inf if math.isnan(half) else math.hypot(half, theirs))
 
 
-def _printed(value: float, places: int) -> str:
-    return f"{value:.2g}" if places > 5 else f"{value:.{places}f}"
+def coarsest(others: Sequence[float], rounding: float) -> float:
+    """Return the greatest tolerance that says something, where a column has these printed numbers.
+
+    A quarter of their spread, and twice the rounding where they are all alike.
+    """
+    return max((max(others) - min(others)) / TELLING, 2 * rounding)
 
 
-def _ends(low: float, high: float, places: int) -> str:
-    return f"{shown(low, places)} – {shown(high, places)}"
+def of_value(ours: Estimate, printed: float, allowed: float, most: float) -> Ruling:
+    """Say whether a number is within a tolerance, if so many cases can tell."""
+    if math.isnan(ours.value):
+        return Ruling(APART, "the run has no such number")
+    if ours.n < LEAST:
+        return Ruling(UNTOLD, f"n = {ours.n}, and {LEAST} is the least", allowed)
+    if abs(ours.value - printed) > allowed:
+        return Ruling(OUTSIDE, "", allowed)
+    if not allowed <= most:
+        return Ruling(UNTOLD, f"± {allowed:.2g}, and up to {most:.2g} tells something", allowed)
+    return Ruling(WITHIN, "", allowed)
 
 
-def _orders(contents: Contents, model: str, found: Found) -> Grid:
-    counts: dict[tuple[str, ...], Counter[str]] = {}
-    for each in found:
-        names = tuple(_names(contents, each.cell))
-        counts.setdefault(names, Counter())[each.verdict] += 1
-    rows = [(names, [Cell(str(own[v])) for v in ORDERS]) for names, own in counts.items()]
-    title = f"{contents.table.name}, {model}: which editor is above which"
-    return Grid(title, _heads(contents), list(ORDERS.values()), rows)
+def of_figure(ours: Estimate, cell: Expected) -> Ruling:
+    """Say whether a figure of the same cases came out again; of other cases it is another figure."""
+    within = cell.rounding if cell.within is None else cell.within
+    if ours.n != cell.n:
+        return Ruling(APART, f"the figure is of {cell.n} cases, and here are {ours.n}", within)
+    return Ruling(WITHIN if abs(ours.value - cell.value) <= within else OUTSIDE, "", within)
 
 
-def remarks(replication: Replication, found: Found) -> Iterator[tuple[str, str]]:
-    """Yield what came out in words: labels of a few letters, and lines of text."""
-    contents = replication.contents
-    for each in found:
-        if each.verdict == OUTSIDE:
-            yield "outside", _how(each, contents)
-    yield "in all", _counts(found)
-    if replication.limit:
-        first = f"the first {replication.limit} cases only"
-        yield "limit", f"{first}: our intervals are wider than of all"
-    for precision in replication.previews:
-        yield "preview", f"ours are in {precision}, which costs accuracy: float32 is to be compared"
-    yield "by", MEANING[contents.compares]
-    for reason, many in Counter(e.ruling.why for e in found if e.verdict == APART).items():
-        yield "–", f"{many} not comparable: {reason}"
-    if any(each.verdict == UNTOLD for each in found):
-        yield "too few", TOO_FEW[contents.compares]
-    doubts = Counter(doubt for each in found for doubt in each.cell.doubts)
-    for doubt, many in doubts.items():
-        yield "doubt", f"{counted(many, 'number')}: {doubt}"
-    for i, line in enumerate(contents.differs):
-        yield "" if i else "differs", line
+def apart(one: float, other: float, n: int, level: float) -> bool:
+    """Tell whether two printed shares of n cases differ by more than chance, as of independent samples.
+
+    By Agresti and Caffo: a right and a wrong case more on each side.
+    """
+    if not n:
+        return False
+    shares = [(n * share + 1) / (n + 2) for share in (one, other)]
+    error = math.sqrt(sum(share * (1 - share) for share in shares) / (n + 2))
+    return abs(shares[0] - shares[1]) > NormalDist().inv_cdf((1 + level) / 2) * error
 
 
-def _counts(found: Found) -> str:
-    words = ORDERS if _ordered(found) else SHORT
-    counts = Counter(each.verdict for each in found)
-    text = ", ".join(f"{counts[v]} {words[v].lower()}" for v in (WITHIN, OUTSIDE))
-    text += f", {counts[UNTOLD]} {UNTOLD}, {counts[APART]} {APART}"
-    if (share := kept(found)) is not None:
-        text += f"; of the orderings that can be told {share:.0%} are kept"
-    elif counts[WITHIN] + counts[OUTSIDE] and not _figures(found):
-        by_chance = (1 - LEVEL) * (counts[WITHIN] + counts[OUTSIDE])
-        text += f"; {by_chance:.1g} would be outside by chance alone"
-    return text
-
-
-def _figures(found: Found) -> bool:
-    return any(each.cell.within is not None for each in found)
-
-
-def kept(found: Found) -> float | None:
-    """Return the share of orderings that are kept, of those that can be told; None if none can."""
-    told = [each.verdict for each in found if each.verdict in (WITHIN, OUTSIDE)]
-    return told.count(WITHIN) / len(told) if told and _ordered(found) else None
-
-
-def _how(each: Compared | Ordered, contents: Contents) -> str:
-    """Say by how much a number is outside, or which two editors have changed places."""
-    cell = each.cell
-    if isinstance(each, Ordered):
-        one, two = (_number(ours, cell.places) for ours in each.ours)
-        over = f"{place(cell)}: printed above {each.lower.editor}"
-        return f"{over} ({cell.value:g} and {each.lower.value:g}), and is below ({one} and {two})"
-    ours, most = _number(each.ours, cell.places), f"{each.ruling.tolerance:.2g}"
-    value = _printed(cell.value, cell.places)
-    return f"{place(cell)}: printed {value}, ours {ours}, and ± {most} is allowed"
-
-
-def _number(ours: Estimate | None, places: int) -> str:
-    return shown(ours.value, places) if ours else "–"
-
-
-def as_data(replication: Replication, found: Found) -> dict[str, Any]:
-    """Return what came out, JSON-ready."""
-    contents = replication.contents
-    folders = (str(run.folder.path) for runs in replication.runs.values() for run in runs)
-    return {
-        "pack": contents.name,
-        "table": contents.table.name,
-        "paper": contents.paper,
-        "compares": contents.compares,
-        "verdicts": dict(Counter(each.verdict for each in found)),
-        "kept": kept(found),
-        "limit": replication.limit,
-        "numbers": [_row(each) for each in found],
-        "differs": list(contents.differs),
-        "runs": sorted(folders),
-    }
-
-
-def _row(each: Compared | Ordered) -> dict[str, Any]:
-    cell = each.cell
-    told: dict[str, Any] = {"model": cell.model, "editor": cell.editor, "row": cell.row}
-    told |= {"column": cell.column, "printed": cell.value, "doubts": list(cell.doubts)}
-    rest = {"verdict": each.verdict, "why": each.ruling.why}
-    if isinstance(each, Ordered):
-        one, two = (_ours(ours) for ours in each.ours)
-        below = {"editor": each.lower.editor, "printed": each.lower.value, **two}
-        return {**told, **one, "below": below, **rest}
-    interval = {"printed_low": cell.low, "printed_high": cell.high, "printed_n": cell.n or None}
-    return {**told, **interval, **_ours(each.ours), "tolerance": each.ruling.tolerance, **rest}
-
-
-def _ours(ours: Estimate | None) -> Mapping[str, float | None]:
-    if ours is None:
-        return {"ours": None, "low": None, "high": None, "n": None}
-    return {"ours": ours.value, "low": ours.low, "high": ours.high, "n": ours.n}
+def of_order(difference: Estimate, p: float | None) -> Ruling:
+    """Say whether an editor that was printed above another is above it here: by ``p`` of the difference."""
+    if p is None or p > 1 - LEVEL or math.isnan(difference.value):
+        return Ruling(UNTOLD, f"n = {difference.n}: the difference of ours may be chance")
+    return Ruling(WITHIN if difference.value > 0 else OUTSIDE)

@@ -1,0 +1,225 @@
+"""The command ``annotate``: texts of a run go to people, and their labels come back to the run.
+
+An export draws texts, and leaves a folder to hand out with a key beside it; an import puts the labels,
+un-blinded, into the run's folder. Nothing here asks a model, or a judge.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edit_harness.encoding import finite
+from edit_harness.errors import DataError, UsageError
+from edit_harness.files import replacing
+from edit_harness.folder.records import RunFolder
+from edit_harness.options import HELP, as_json, debug, many
+from edit_harness.run.outcome import Run
+from edit_harness.run.report import listed
+
+from ..run.console import err, out
+from . import sheets
+from .agreement import Opinion, accuracy, agreements, means, seen
+from .blinded import Item, drawn, formed, items_of, meanings
+from .sheets import Export, Labels
+
+NAME = re.compile(r"\w[\w.-]*")
+NAMED = 10
+"""Items that a message names; of more it gives the number."""
+TITLES = {
+    "agreement": "Agreement of annotators",
+    "means": "means, from -1 (more before the edit) to 1 (more after it)",
+    "means_seen": "the same where all see the new value after the edit",
+    "judge": "The judge against people",
+}
+"""The tables that are shown, those of means with the edited property before the title; of pairs of
+annotators there may be many, and they are not shown."""
+
+
+@click.group(context_settings=HELP)
+def annotate() -> None:
+    """Have people label texts of a run: blinded sheets out, their answers in."""
+
+
+@annotate.command("export")
+@click.argument("run", metavar="RUN")
+@click.option("--out", "folder", required=True, metavar="DIR",
+              help="Where sheets, guidelines and key go.")  # fmt: skip
+@many("--annotators", default=["3"], metavar="NAME", show_default="3",
+       help="Names by comma, or how many there are.")  # fmt: skip
+@click.option("--number", type=click.IntRange(1), default=100, show_default=True,
+              help="How many texts, or pairs of texts, are drawn.")  # fmt: skip
+@click.option("--each", default="", metavar="TAG",
+              help="So many for each value of this tag of the cases, such as set.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@debug
+def export(
+    run: str, folder: str, annotators: Sequence[str], number: int, each: str, seed: int, debug: bool
+) -> None:
+    """Write a sheet for each annotator, guidelines, and the key to them."""
+    names, to = names_of(annotators), Path(folder)
+    if (to / sheets.KEY).exists():
+        raise UsageError(f"{to} has an export already", "name another folder: --out DIR")
+    exported = Run.read(RunFolder.at(run), {})
+    exported.check_finished()
+    form, items = formed(_texts(exported, each))
+    mark = sheets.identity(exported)
+    picked = drawn(items, number, f"{seed} {mark}")
+    sheets.write_export(Export(form, picked, mark, names, seed), to)
+    of_each = f", {number:,} for each {each}" if each else ""
+    out.print(f"{form.name:9}{len(picked):,} of {len(items):,} drawn{of_each}")
+    if not each and len(picked) < number:
+        err.print(f"note     there are no {number:,} {form.name}; all are taken")
+    out.print(f"hand out {to / sheets.SHEETS}/", soft_wrap=True)
+    out.print(f"keep     {to / sheets.KEY}", soft_wrap=True)
+
+
+def names_of(given: Sequence[str]) -> list[str]:
+    """Return the annotators' names: as given, or annotator-1 and so on for a number.
+
+    Raises `UsageError` for a name that no file can have, or that is another one's but for its case.
+    """
+    if len(given) == 1 and given[0].isdecimal() and int(given[0]) > 0:
+        return [f"annotator-{i}" for i in range(1, int(given[0]) + 1)]
+    remedy = "letters, digits, - and _: --annotators ann,bob, or how many there are"
+    for name in given:
+        if not NAME.fullmatch(name) or name.isdecimal():
+            raise UsageError(f"{name!r} is no annotator's name", remedy)
+    if len({name.casefold() for name in given}) < len(given):
+        raise UsageError(f"two of {', '.join(given)} would have one sheet", "name them differently")
+    return list(given)
+
+
+def _texts(run: Run, tag: str) -> list[Item]:
+    """Return the texts of a run that people can be asked about.
+
+    Raises `DataError` if it has none, and `UsageError` for a tag that no case has.
+    """
+    if not (items := list(items_of(run, run.records, tag))):
+        raise DataError(
+            f"{run.folder.path} has no texts that are to be judged",
+            "take a run of a task whose probes have keys: `edit-harness show TASK` names its judge",
+        )
+    if tag and not any(item.group for item in items):
+        tags = sorted({name for case in run.cases for name in case.tags})
+        raise UsageError(f"no case has the tag {tag!r}", f"there are: {', '.join(tags) or 'none'}")
+    return items
+
+
+@annotate.command("import")
+@click.argument("run", metavar="RUN")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.option("--key", required=True, metavar="FILE", help="The key.json of the export.")
+@click.option("--partial", is_flag=True, help="Go by what is filled in.")
+@as_json
+@debug
+def import_(
+    run: str, files: Sequence[str], key: str, partial: bool, as_json: bool, debug: bool
+) -> None:
+    """Read sheets that were filled in: agreement, means, the judge against people."""
+    exported = Run.read(RunFolder.at(run), {})
+    made = sheets.read_key(Path(key), exported)
+    path = exported.folder.path / "annotations" / f"{made.digest[:8]}.json"
+    labels = _read(made, files, partial)
+    if path.exists():
+        err.print("note     an earlier import of this export is replaced")
+    said = {
+        mark: Opinion(item, {name: found[mark] for name, found in labels.items() if mark in found})
+        for mark, item in made.named.items()
+    }
+    results = _results(made, list(said.values()), list(labels))
+    with replacing(path) as part:
+        part.write_text(json.dumps(_stored(made, said, results), indent=1) + "\n")
+    if as_json:
+        out.out(json.dumps(results, indent=1))
+    else:
+        _print(made, results)
+    err.print(f"saved    {path}", soft_wrap=True)
+
+
+def _read(made: Export, files: Sequence[str], partial: bool) -> dict[str, Labels]:
+    """Return what each annotator says, of those who say anything.
+
+    Raises `DataError` for two sheets of one of them, for items without an answer unless ``partial``
+    ones will do, and if nobody says anything.
+    """
+    found: dict[str, Labels] = {}
+    for path in map(Path, files):
+        name, labels, skipped = sheets.read_labels(made, path, partial)
+        if name.casefold() in map(str.casefold, found):
+            raise DataError(
+                f"{path}: there is a sheet of annotator {name!r} already",
+                f"leave one out, or name the other in the column {sheets.ANNOTATOR!r}",
+            )
+        missing = [mark for mark in made.named if mark not in labels]
+        if missing and not partial:
+            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+            raise DataError(
+                f"{path}: {len(missing)} of {len(made.items)} items are missing or not filled in: "
+                f"{', '.join(missing[:NAMED])}{more}",
+                "fill them in, or go by what is there: --partial",
+            )
+        if missing:
+            err.print(f"note     {path}: {len(labels)} of {len(made.items)} items")
+        if skipped:
+            err.print(f"note     {path}: {skipped} rows have an empty cell, and are skipped")
+        found[name] = labels
+    if not any(found.values()):
+        raise DataError("there is no label in these sheets", "nothing was changed; fill them in")
+    return {name: labels for name, labels in found.items() if labels}
+
+
+def _print(made: Export, results: Mapping[str, Any]) -> None:
+    """Print the tables that have rows, those of means for each edited property."""
+    names, items = results["annotators"], len(made.items)
+    out.print(f"{made.form.name:9}{items:,}, by {len(names)}: {', '.join(names)}")
+    for name, title in TITLES.items():
+        for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
+            table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
+            out.print()
+            out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
+
+
+def _results(made: Export, said: Sequence[Opinion], names: Sequence[str]) -> dict[str, Any]:
+    """Return what the labels amount to, JSON-ready; lists of rows, which may be empty."""
+    form, asked = made.form, list(meanings(made.form, made.items))
+    together, pairs = agreements(form, said, asked, names)
+    found: dict[str, Any] = {
+        "annotators": list(names),
+        "items": len(said),
+        "agreement": together,
+        "pairs": pairs,
+        "means": means(form, said, asked),
+        "means_seen": means(form, seen(form, said), asked),
+        "judge": accuracy(form, said, asked),
+    }
+    return dict(finite(found))
+
+
+def _stored(
+    made: Export, said: Mapping[str, Opinion], results: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what an import leaves with the run: enough to compute its numbers anew."""
+    kept = ("case", "state", "probe", "edited", "swapped")
+    items = [
+        {
+            "item": mark,
+            **{name: getattr(opinion.item, name) for name in kept},
+            "texts": opinion.item.digest,
+            "labels": opinion.labels,
+            "judge": made.form.judged(opinion.item),
+        }
+        for mark, opinion in said.items()
+    ]
+    return {
+        **made.head(),
+        "asked": meanings(made.form, made.items),
+        "items": items,
+        "results": results,
+    }

@@ -1,0 +1,133 @@
+"""The command ``build-data``: a benchmark's records from facts of one's own, made by a builder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from edit_harness.cases import Choose, Scores
+from edit_harness.errors import DataError, HarnessError, UsageError
+from edit_harness.files import set_aside
+from edit_harness.options import SETTINGS, debug, settings, taken, takes, with_plugins
+from edit_harness.registry.blame import blamed, named
+from edit_harness.registry.components import build_component
+from edit_harness.registry.plugins import Plugins
+from edit_harness.terminal import Terminal
+
+from ..run.flags import LoadingFlags
+from . import Builder, Knows, Material
+
+
+@click.command("build-data", context_settings=SETTINGS)
+@click.argument("name", metavar="BUILDER")
+@click.option("--triples", required=True, metavar="FILE",
+              help="subject, relation, object: .jsonl, .csv, .tsv or .json.")  # fmt: skip
+@click.option("--templates", metavar="FILE",
+              help='JSON: {"P27": {"training": ["{} is a citizen of", …], "held_out": […]}, …}.')  # fmt: skip
+@settings("--builder-args", help="Fields of the builder.")
+@click.option("-m", "--model", default="", metavar="NAME", help="Only facts that it knows.",
+              allow_from_autoenv=False)  # fmt: skip
+@takes(LoadingFlags)
+@click.option("-o", "--out", required=True, metavar="PATH", help="The file or folder to make.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--force", is_flag=True, help="Move aside what stands at --out, as PATH.old.")
+@debug
+@with_plugins
+def build_data(
+    plugins: Plugins,
+    name: str,
+    triples: str,
+    templates: str | None,
+    builder_args: Mapping[str, str],
+    model: str,
+    out: str,
+    seed: int,
+    force: bool,
+    **loading: Any,
+) -> None:
+    """Make a benchmark's records from facts of one's own: see ls builders.
+
+    Templates are prompts that end where the object begins, with {} for the subject: a fact is written
+    and asked for in those of training, and rephrased in those of held_out.
+    """
+    component = plugins.find("builder", name)
+    builder: Builder = build_component(component, builder_args, seed)
+    target = Path(os.path.abspath(out))
+    check_place(target, builder, force)
+    words = readable(templates, "--templates") if templates else None
+    facts = readable(triples, "--triples")
+    knows = knowledge(plugins, model, taken(LoadingFlags, loading)) if model else None
+    with in_place(target) as partial:
+        # What else a builder raises is its author's to mend.
+        whose = named("builder", component.name, builder)
+        with blamed(f"{whose} failed", builder, passing=(HarnessError, OSError)):
+            builder.build(Material(facts, words, knows), partial, Terminal(stderr=True).print)
+    Terminal().print(f"saved    {out}")
+
+
+def readable(path: str, flag: str) -> Path:
+    """Return the path of a file that is there. Raises `DataError`."""
+    if not Path(path).is_file():
+        raise DataError(f"there is no file {path}", f"name one: {flag} FILE")
+    return Path(path)
+
+
+def check_place(target: Path, builder: Builder, force: bool) -> None:
+    """Raise `UsageError` if something stands where the data would go, save an empty folder."""
+    folder = builder.makes == "folder"
+    if target.is_dir() != folder and target.exists():
+        raise UsageError(
+            f"{target} is a {'file' if folder else 'folder'}, and a {builder.makes} is made",
+            f"name another: --out {target}.{'data' if folder else 'json'}",
+        )
+    if not target.exists() or (folder and not any(target.iterdir())):
+        return
+    if not force:
+        raise UsageError(
+            f"{target} is there already", "name another, or add --force to move it aside"
+        )
+    if kept_as(target).exists():
+        raise UsageError(f"{target} and {kept_as(target)} are there already", "remove one of them")
+
+
+@contextmanager
+def in_place(target: Path) -> Iterator[Path]:
+    """Give a path to write to, and move what was written to ``target`` when all is written.
+
+    Nothing is left of what was not finished; what stood at ``target`` is kept beside it.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        partial = Path(folder) / target.name
+        yield partial
+        if target.is_dir() and not any(target.iterdir()):
+            target.rmdir()
+        elif target.exists():
+            set_aside(target, str(kept_as(target)))
+        partial.rename(target)
+
+
+def kept_as(target: Path) -> Path:
+    """Return where what stood in the way is moved."""
+    return target.with_name(f"{target.name}.old")
+
+
+def knowledge(plugins: Plugins, name: str, loading: LoadingFlags) -> Knows:
+    """Load the model, and return what tells whether it goes on with an object after a prompt."""
+    # Here, since they bring torch along.
+    from edit_harness.edits import UNEDITED
+    from edit_harness.run import assembly
+
+    model = assembly.load(plugins, name, **loading.model_options)
+
+    def knows(asked: Sequence[tuple[str, str]]) -> list[bool]:
+        answers = model.answer([(UNEDITED, Choose(prompt, (target,))) for prompt, target in asked])
+        return [isinstance(answer, Scores) and answer.exact(0) for answer in answers]
+
+    return knows

@@ -1,0 +1,244 @@
+"""The command ``show``: what is to be known of a component, or of what a task's data are made of.
+
+Everything comes from what a component says of itself; no model is loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING
+from typing import Any
+
+import click
+from rich.table import Table
+
+from edit_harness.errors import PluginError, UsageError
+from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Task
+from edit_harness.options import as_json, debug, settings, with_plugins
+from edit_harness.registry.blame import blamed, named
+from edit_harness.registry.components import check_recordable, make_task, source_of
+from edit_harness.registry.fields import defaults
+from edit_harness.registry.plugins import Component, Plugins, suggestion
+from edit_harness.terminal import Terminal, plain
+
+Content = dict[str, Any]
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+EXAMPLES = {
+    "editor": "edit-harness --editor {name}",
+    "task": "edit-harness --task {name}",
+    "metric": "edit-harness --task {task} --metrics {name}",
+    "control": "edit-harness --control {name}",
+    "builder": "edit-harness build-data {name} --triples FILE --templates FILE --out PATH",
+    "model": "edit-harness --model {name}",
+    "pack": "edit-harness reproduce {name}",
+    "command": "edit-harness {name} --help",
+}
+
+out = Terminal()
+
+
+@click.command()
+@click.argument("name")
+@click.option("--stats", is_flag=True, help="Count what a task's data are made of.")
+@settings("--task-args", help="With --stats: the task's fields.")
+@click.option("-m", "--model", default="", metavar="NAME",
+              help="With --stats: whose sample, if it brings one.", show_default="pocket")  # fmt: skip
+@as_json
+@debug
+@with_plugins
+def show(
+    plugins: Plugins,
+    name: str,
+    stats: bool,
+    task_args: Mapping[str, str],
+    model: str,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack."""
+    if stats:
+        show_composition(plugins, name, task_args, model or "pocket", as_json)
+        return
+    if task_args or model:
+        raise UsageError("--task-args and --model say which data are counted", "add --stats")
+    cards = [(component, card(plugins, component)) for component in found(plugins, name)]
+    if as_json:
+        contents = [content for _, content in cards]
+        out.out(json.dumps(contents if len(contents) > 1 else contents[0], indent=1, default=str))
+        return
+    for component, content in cards:
+        out.print(plain(f"{component.kind} {component.name}", "bold"))
+        for label, said in content.items():
+            print_entry(label, said)
+        out.print()
+
+
+def found(plugins: Plugins, name: str) -> list[Component]:
+    """Return every component of a name, by kind. Raises `PluginError` if there is none."""
+    found = [
+        c for kind in plugins.kinds for c in plugins.of_kind(kind) if name in (c.name, c.qualified)
+    ]
+    if not found:
+        known = [c.name for c in plugins.components]
+        raise PluginError(
+            f"nothing is called {name!r}{suggestion(name, known)}", "see: edit-harness ls"
+        )
+    return found
+
+
+def card(plugins: Plugins, component: Component) -> Content:
+    """Return what is to be known of a component; what it does not say is left out."""
+    factory, kind, name = component.load(), component.kind, component.name
+    content: Content = {"summary": component.summary, "package": component.origin}
+    if kind != "command":
+        paragraphs = (inspect.getdoc(factory) or "").split("\n\n")
+        # Each paragraph in one line, for a terminal to wrap.
+        content["description"] = "\n".join(" ".join(text.split()) for text in paragraphs)
+        content["citation"] = getattr(factory, "citation", "")
+        content["needs"] = getattr(factory, "needs", "")
+        with blamed(f"{named(kind, name, factory)} cannot be described", factory):
+            content |= of_kind(plugins, factory)
+            if hasattr(factory, "card"):
+                content |= factory.card()
+            fields = defaults(factory)
+        # The fields of an adaptor are an edit's contents, not settings.
+        if kind != "adaptor":
+            content["fields"] = {key: _default(value) for key, value in fields.items()}
+            check_recordable(component, content["fields"])
+    task = task_of(plugins, name) if kind == "metric" else ""
+    content["example"] = EXAMPLES.get(kind, "").format(name=name, task=task)
+    return {label: said for label, said in content.items() if said}
+
+
+def _default(value: Any) -> Any:
+    """Return a field's default, or in words where its value is from."""
+    if value is MISSING:
+        return "(has to be given)"
+    return "(from the preset)" if value is None else value
+
+
+def of_kind(plugins: Plugins, factory: Any) -> Content:
+    """Return what is to be known of a component for what it is."""
+    if issubclass(factory, Editor):
+        presets = factory.presets.items()
+        return {"presets": {family: {**p.values, "from": str(p)} for family, p in presets}}
+    if issubclass(factory, Metric):
+        return {"measures": {name: facts(measure) for name, measure in factory.measures.items()}}
+    if issubclass(factory, Task):
+        summaries = {c.name: c.summary for c in plugins.of_kind("metric")}
+        return {
+            "version": factory.version,
+            "protocol": factory.protocol,
+            "data": dict(factory.dataset()),
+            "regime": str(factory.regime),
+            "judge": factory.judge,
+            "metrics": {name: summaries.get(name, "not installed") for name in factory.metrics},
+        }
+    if issubclass(factory, Judge):
+        return {"version": factory.version, "kinds": dict(factory.kinds)}
+    if issubclass(factory, Control):
+        return {"version": factory.version, "takes": factory.takes, "note": factory.note}
+    return {}
+
+
+def task_of(plugins: Plugins, metric: str) -> str:
+    """Return a task that has a metric as its own, or a word in its place; a broken one has none."""
+    for component in plugins.of_kind("task"):
+        with suppress(PluginError):
+            if metric in getattr(component.load(), "metrics", ()):
+                return component.name
+    return "TASK"
+
+
+def facts(measure: Measure) -> Content:
+    """Return what a measure says of itself; an end of its range that is open is None."""
+    return {
+        "formula": measure.formula,
+        "range": [limit if math.isfinite(limit) else None for limit in measure.limits],
+        "unit": measure.unit,
+        "better": measure.better,
+        "probes": list(measure.probes),
+        "source": measure.source,
+        "detail": measure.detail,
+    }
+
+
+def print_entry(label: str, content: Any) -> None:
+    """Print a label, and what is said under it."""
+    grid = Table.grid(padding=(0, 2))
+    if not isinstance(content, Mapping):
+        grid.add_row("", plain(label, "cyan"), str(content))
+        out.print(grid)
+        return
+    out.print(plain(f"  {label}", "cyan"))
+    for key, value in content.items():
+        if label == "measures":
+            value = _measure(value)
+        elif isinstance(value, Mapping):
+            value = "  ".join(f"{k}={v}" for k, v in value.items())
+        grid.add_row("  ", key, str(value) if value != "" else "''")
+    out.print(grid)
+
+
+def _measure(facts: Mapping[str, Any]) -> str:
+    """Return what a card says of one measure, each thing on its line."""
+    better = f"{facts['better'] or 'neither direction'} is better"
+    lines = [facts["formula"], f"{_range(facts['range'], facts['unit'])}; {better}"]
+    if facts["probes"]:
+        lines.append(f"probes: {', '.join(facts['probes'])}")
+    if facts["source"]:
+        lines.append(f"source: {facts['source']}")
+    return "\n".join(lines)
+
+
+def _range(limits: Sequence[float | None], unit: str) -> str:
+    """Return a range as tables show the values."""
+    # Here, since it brings numpy along.
+    from edit_harness.run.report import HUNDREDTHS
+
+    factor = 100 if unit in HUNDREDTHS else 1
+    low, high = (None if limit is None else f"{factor * limit:g}" for limit in limits)
+    if low is None:
+        return "any number" if high is None else f"up to {high} {unit}".rstrip()
+    return f"{low} to {high} {unit}".rstrip() if high else f"from {low} on, {unit}".rstrip(", ")
+
+
+def composed(
+    plugins: Plugins, name: str, settings: Mapping[str, str], model: str
+) -> tuple[Task, Tables]:
+    """Return a task as it is put to a model, and the tables of what its data are made of.
+
+    Raises `UsageError` for the name of something else, and `DataError` for data that are not right.
+    """
+    kinds = [component.kind for component in found(plugins, name)]
+    if "task" not in kinds:
+        raise UsageError(
+            f"{name} is of the kind {kinds[0]}, and only the data of a task have statistics",
+            "see: edit-harness ls tasks",
+        )
+    task = make_task(plugins, name, settings, source_of(plugins, model), seed=0).value
+    with blamed(f"{named('task', name, task)} failed to count its data", task):
+        return task, task.composition()
+
+
+def show_composition(
+    plugins: Plugins, name: str, settings: Mapping[str, str], model: str, as_json: bool
+) -> None:
+    """Print what the data of a task are made of, as they are put to a model."""
+    # Here, since it brings numpy along.
+    from edit_harness.run import report
+
+    task, tables = composed(plugins, name, settings, model)
+    if as_json:
+        out.out(json.dumps({title: list(rows) for title, rows in tables.items()}, indent=1))
+        return
+    print_entry("task", f"{name} {task.version}, {task.origin or 'its own data'}")
+    for note in getattr(task, "notes", ()):
+        print_entry("note", note)
+    for title, rows in tables.items():
+        out.print()
+        out.print(report.listed(title, rows))

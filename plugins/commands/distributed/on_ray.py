@@ -1,0 +1,336 @@
+"""Workers on Ray: an actor for each worker, in a cluster that runs or a Ray that is started here for the run.
+
+Ray finds the actors a place, all of them or none, and tells when one's process or node is gone. It
+restarts and repeats nothing: what becomes of a worker's batch is `pool`'s matter. Ray is imported when
+it is first asked for, and its own log stays in Ray's files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from math import ceil
+from typing import Annotated, Any
+
+from edit_harness import signals
+from edit_harness.errors import HarnessError, ResourceError, UsageError
+from edit_harness.registry.blame import said
+from edit_harness.registry.fields import Bounds, Natural, Positive
+from edit_harness.registry.plugins import Plugins
+from edit_harness.wording import counted
+
+from .pool import WorkerExecutor
+from .worker import Batch, Died, Event, Failed, Order, Worker, surroundings
+
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+"""What Ray reads when it is imported: no reports to its makers; who takes no GPU sees all."""
+STORE = 256 * 2**20
+"""Bytes for what is on its way between processes, of a Ray that is started here: rows are small."""
+TRAVELS = ("EDIT_HARNESS_", "OMP_NUM_THREADS", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+"""Beginnings of the variables that a worker gets from the command's environment; none is a secret."""
+STEP = 1.0
+"""Seconds of a wait that are not interrupted."""
+log = logging.getLogger(__name__)
+
+
+def ray() -> Any:
+    """Return the module. Raises `UsageError` if it is not installed."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError:
+        raise UsageError(
+            "--executor ray needs Ray, which is not installed", "pip install 'edit-harness[ray]'"
+        ) from None
+    return ray
+
+
+@dataclass(frozen=True)
+class Ray(WorkerExecutor):
+    """Workers are actors of a Ray cluster, or of a Ray that is started on this machine for the run."""
+
+    address: str = ""
+    """Of a cluster that runs, HOST:PORT or ``auto``; empty starts Ray on this machine for this run."""
+    num_workers: Natural = 0
+    """0 is as many as there are GPUs or, without any, one for every two CPUs."""
+    gpus_per_worker: Annotated[float | None, Bounds(0)] = None
+    """By default 1 if the cluster has any. Workers with a half share a GPU and its memory."""
+    cpus_per_worker: Positive = 1
+    """What a worker takes of Ray's count of CPUs; how many threads it has is ``OMP_NUM_THREADS``."""
+    placement: Positive = 60
+    """Seconds to wait for a place for all workers."""
+    timeout: Positive = 86_400
+    """Seconds for which a worker that has work may send nothing before it is killed."""
+
+    @contextmanager
+    def ready(self) -> Generator[str]:
+        """Start or join Ray for a while. Raises `ResourceError` if it has not what workers take."""
+        with connected(self.address):
+            yield f"on {counted(len(self.resources()), 'worker')} of ray"
+
+    def workers(self, order: Order) -> Actors:
+        """Return actors, of whom none is started yet."""
+        return Actors(self, partial(Worker, order=order))
+
+    def survey(self) -> Sequence[Mapping[str, Any]]:
+        """Ask a process on each node, which takes none of what the node has."""
+        with connected(self.address):
+            nodes = [node for node in ray().nodes() if node["Alive"]]
+            at = ray().util.scheduling_strategies.NodeAffinitySchedulingStrategy
+            made = [actor(at(node["NodeID"], soft=False), {}) for node in nodes]
+            asked = [each.surroundings.remote() for each in made]
+            found: list[dict[str, Any]] = [{"node": node["NodeManagerHostname"]} for node in nodes]
+            for each, answer in zip(found, asked, strict=True):
+                try:
+                    each |= ray().get(answer, timeout=self.placement)
+                except ray().exceptions.RayError as error:
+                    each["problem"] = account(error)
+            return found
+
+    def resources(self) -> list[dict[str, float]]:
+        """Return what each worker takes. Raises `ResourceError` if Ray has less in all."""
+        with signals.held():
+            there = ray().cluster_resources()
+        cpus, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
+        share = float(gpus > 0) if self.gpus_per_worker is None else self.gpus_per_worker
+        if share > 1 and share % 1:
+            raise UsageError(
+                f"gpus_per_worker={share:g} is neither whole nor below 1", "say 0.5, 1, 2"
+            )
+        usual = gpus // share if share else cpus // 2
+        number = self.num_workers or max(1, int(usual))
+        if number * self.cpus_per_worker > cpus or number * share > gpus:
+            raise ResourceError(
+                f"there is no room for {counted(number, 'worker')}, each with "
+                f"cpus_per_worker={self.cpus_per_worker:g} and gpus_per_worker={share:g}: "
+                f"there are {cpus:g} CPUs and {gpus:g} GPUs",
+                "less in --executor-args: num_workers, cpus_per_worker, gpus_per_worker; or add nodes",
+            )
+        return [{"CPU": self.cpus_per_worker, **({"GPU": share} if share else {})}] * number
+
+
+class WorkerActor:
+    """What runs in a worker's process: it works in the main thread, where alarms ring, and streams events."""
+
+    def __init__(self, folder: str) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver's to handle
+        with suppress(OSError):  # another machine may not have it
+            os.chdir(folder)
+
+    def start(self, number: int, make: Callable[[int], Worker]) -> Iterator[Event]:
+        """Load what there is to load; yield what came of it."""
+        self.worker = make(number)
+        yield self.worker.start()
+
+    def run(self, batch: Batch) -> Iterator[Event]:
+        """Run a batch; yield its records as they are made, and last what came of it."""
+        yield from self.worker.run(batch)
+
+    def surroundings(self) -> dict[str, Any]:
+        """Return what the process has to work with."""
+        return surroundings(Plugins.installed())
+
+
+def actor(where: Any, takes: Mapping[str, float]) -> Any:
+    """Start an actor that Ray neither starts again nor asks twice."""
+    passed = {k: v for k, v in os.environ.items() if k.startswith(TRAVELS)}
+    kind = ray().remote(WorkerActor).options(
+        num_cpus=takes.get("CPU", 0),
+        num_gpus=takes.get("GPU", 0),
+        max_restarts=0,
+        max_task_retries=0,
+        scheduling_strategy=where,
+        runtime_env={"env_vars": passed},
+    )  # fmt: skip
+    return kind.remote(os.getcwd())
+
+
+class Actors:
+    """`Workers` that are Ray's actors; they hold Ray and their places until they are closed.
+
+    ``make`` makes what works in an actor's process, of the worker's number.
+    """
+
+    def __init__(self, settings: Ray, make: Callable[[int], Worker]) -> None:
+        self._settings, self._numbers = settings, count()
+        self._actors: dict[int, Any] = {}
+        self._streams: dict[int, Any] = {}  # of those at work: they yield events
+        self._heard: dict[int, float] = {}  # when each was given work, or sent something last
+        with ExitStack() as stack:
+            stack.enter_context(connected(settings.address))
+            takes = settings.resources()
+            self.size, self._takes = len(takes), takes[0]
+            self._places = ray().util.placement_group(takes, strategy="SPREAD")
+            stack.callback(ray().util.remove_placement_group, self._places)
+            self._wait_for_places()
+            self._make = ray().put(make)
+            self._held = stack.pop_all()
+
+    def _wait_for_places(self) -> None:
+        """Raise `ResourceError` if there is no place for all workers in time."""
+        for _ in range(ceil(self._settings.placement / STEP)):
+            with signals.held():
+                if self._places.wait(STEP):
+                    return
+        raise ResourceError(
+            f"{counted(self.size, 'worker')} got no place within {self._settings.placement:g} s: others "
+            "hold what the cluster has, or no node has what a worker takes",
+            "wait for them, see `ray status`, or fewer workers: --executor-args num_workers=N",
+        )
+
+    @signals.held()
+    def start(self) -> int:
+        """Start another worker, in a place that is free."""
+        number = next(self._numbers)
+        at = ray().util.scheduling_strategies.PlacementGroupSchedulingStrategy
+        self._actors[number] = actor(at(self._places), self._takes)
+        self._stream(number, self._actors[number].start, number, self._make)
+        return number
+
+    @signals.held()
+    def send(self, worker: int, batch: Batch) -> None:
+        """Give a worker that is free its next batch."""
+        self._stream(worker, self._actors[worker].run, batch)
+
+    def _stream(self, number: int, method: Any, *given: Any) -> None:
+        self._streams[number] = method.options(num_returns="streaming").remote(*given)
+        self._heard[number] = time.monotonic()
+
+    def events(self, timeout: float) -> Iterator[Event]:
+        """Yield what has happened, after so many seconds at the latest; maybe nothing."""
+        with signals.held():
+            happened = list(self._events(timeout))
+        yield from happened
+
+    def _events(self, timeout: float) -> Iterator[Event]:
+        waited = {stream: number for number, stream in self._streams.items()}
+        if not waited:
+            time.sleep(timeout)
+            return
+        ray().wait(list(waited), timeout=timeout)
+        news, silent = ray().wait(list(waited), num_returns=len(waited), timeout=0)
+        for stream in news:
+            yield from self._next(waited[stream], stream)
+        patience = self._settings.timeout
+        for number in (waited[stream] for stream in silent):
+            if time.monotonic() - self._heard[number] > patience:
+                self.kill(number)
+                yield Died(number, f"it sent nothing for {patience:g} s and was killed")
+
+    def _next(self, number: int, stream: Any) -> Iterator[Event]:
+        """Yield the next event that a worker has made."""
+        self._heard[number] = time.monotonic()
+        try:
+            yield ray().get(next(stream))
+        except StopIteration:
+            del self._streams[number]
+        except ray().exceptions.RayTaskError as error:  # something else than a worker's own code
+            del self._streams[number]
+            told = f"internal error in a worker: {account(error)}"
+            yield Failed(
+                number, HarnessError(told, "see what each has: edit-harness cluster-check")
+            )
+        except ray().exceptions.RayError as error:
+            self.kill(number)
+            yield Died(number, account(error))
+
+    @signals.held()
+    def kill(self, worker: int) -> None:
+        """Kill a worker; nothing more is heard of it."""
+        self._streams.pop(worker, None)
+        if its := self._actors.pop(worker, None):
+            with suppress(ray().exceptions.RayError):
+                ray().kill(its)
+
+    @signals.held()
+    def close(self) -> None:
+        """Kill all workers, and leave Ray or stop it."""
+        with self._held:
+            for worker in list(self._actors):
+                self.kill(worker)
+
+
+def account(error: Any) -> str:
+    """Return Ray's account of what went wrong in a few words."""
+    log.debug("ray", exc_info=error)
+    if cause := getattr(error, "cause", None):
+        return said(cause)
+    if "running low on memory" in str(error):
+        return "Ray ended it, since its node was running out of memory"
+    if isinstance(error, TimeoutError):
+        return "it does not answer"
+    return "its node is gone" if "node has died" in str(error) else "its process ended"
+
+
+@contextmanager
+def connected(address: str) -> Iterator[None]:
+    """Be Ray's driver for a while, with a Ray of this machine's own or in a cluster that runs.
+
+    A connection that this process has already is taken as it is. Raises `ResourceError`.
+    """
+    module = ray()
+    if module.is_initialized():
+        yield
+        return
+    options: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE}
+    if address:
+        check_address(address)
+        os.environ.setdefault(
+            "RAY_gcs_server_port_wait_time_s", "1"
+        )  # it tries so often, 40 s each
+        options = {}
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        module.init(
+            address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **options
+        )
+    except Exception as error:
+        raise not_connected(address, error) from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # Ray puts its own there
+    # That a worker died is printed to stdout whatever the log is told; it is told as an event here.
+    module._private.worker._worker_logs_enabled = False
+    try:
+        yield
+    finally:
+        module.shutdown()
+
+
+def check_address(address: str) -> None:
+    """Raise an error for an address that nobody answers at, which Ray itself finds out late."""
+    host, _, port = address.rpartition(":")
+    if address == "auto":
+        return
+    if address.startswith("ray://") or not (host and port.isdigit()):
+        raise UsageError(
+            f"address={address} is neither auto nor HOST:PORT",
+            "such as node1:6379; a command on a node of the cluster takes address=auto",
+        )
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise not_connected(address, error) from None
+
+
+def not_connected(address: str, error: Exception) -> ResourceError:
+    """Return what it means that Ray could not be started or joined."""
+    log.debug("ray.init", exc_info=error)
+    line = f"{' '.join(str(error).split()) or type(error).__name__:.200}"
+    if not address:
+        return ResourceError(f"Ray does not start on this machine: {line}", "--executor local")
+    return ResourceError(
+        f"no Ray cluster answers at {address}: {line}",
+        "start one (ray start --head), with the same Ray and Python on every node; or leave "
+        "address out for a Ray of this machine alone",
+    )

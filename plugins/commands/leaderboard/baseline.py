@@ -1,0 +1,207 @@
+"""A baseline: what an unedited model answers to a task's cases, published as a file of JSON Lines.
+
+It shows that a run was of this model, on these cases, asked in this way; it says nothing of what comes
+after an edit. This module needs no torch; `build` makes the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edit_harness.cases import Answer, Case, Scores, Text
+from edit_harness.encoding import dumps, encode_case
+from edit_harness.errors import DataError
+from edit_harness.files import staged
+from edit_harness.folder.manifests import Identity
+from edit_harness.interfaces import ModelSource
+
+FORMAT = 1
+UNIT = 1e-5
+"""What log-probabilities are stored in whole numbers of, in nats: machines differ by more."""
+PRECISION = "float32"
+"""The one dtype of runs that are no previews."""
+TOLERANCE = 1e-4
+"""How far two honest measurements of a target's log-probability may be apart, in nats."""
+SHARE = 0.999
+"""How many of the values have to be within the tolerance."""
+PLACE = ("model", "dtype", "task", "version", "data")
+HEADER = (*PLACE, "config", "tokenizer")
+"""What a header says; and ``name``, under which the model is published, empty in those that have none."""
+Answered = Iterable[tuple[Case, Sequence[Answer | None]]]
+MAKE = "make one: edit-harness leaderboard baseline -m MODEL -t TASK --out FILE"
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is published of one case."""
+
+    id: str
+    hash: str
+    """Of the case's content: see `content_hash`."""
+    tokens: str = ""
+    """A digest of the tokens that its candidates consist of."""
+    likeliest: str = ""
+    """A digest of the tokens that the model found likeliest in their places."""
+    answers: tuple[Any, ...] = ()
+    """By probe: log-probabilities of the candidates in `UNIT`, the digest of a text, or None; empty of a
+    case that cannot be asked."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A file: what it is of, and its cases in their order."""
+
+    header: Mapping[str, str]
+    lines: Mapping[str, Line]
+
+
+def place_of(identity: Identity) -> tuple[str, ...]:
+    """Return what a run's baseline is called, from what identifies the run."""
+    model, task = identity.model, identity.task
+    return model.digest, model.dtype, task.name, task.version, task.data
+
+
+def content_hash(case: Case) -> str:
+    """Return 16 hex digits that identify all that a case consists of."""
+    return hashlib.sha256(dumps(encode_case(case)).encode()).hexdigest()[:16]
+
+
+def line(case: Case, answers: Sequence[Answer | None]) -> Line:
+    """Return what is published of a case; ``answers`` are its probes', in order, or none."""
+    scores = [answer for answer in answers if isinstance(answer, Scores)]
+    return Line(
+        case.id,
+        content_hash(case),
+        _short([answer.tokens for answer in scores]) if scores else "",
+        _short([answer.argmax for answer in scores]) if scores else "",
+        tuple(map(_published, answers)),
+    )
+
+
+def _published(answer: Answer | None) -> Any:
+    if isinstance(answer, Scores):
+        return [round(_sum(part) / UNIT) for part in answer.logprobs]
+    return _short(answer.text) if isinstance(answer, Text) else None
+
+
+def _sum(logprobs: Sequence[float | None]) -> float:
+    """Return the log-probability of all tokens; None among them stands for a number that is not finite."""
+    return -math.inf if None in logprobs else math.fsum(logprobs)  # type: ignore[arg-type]
+
+
+def _short(data: Any) -> str:
+    return f"{zlib.crc32(dumps(data).encode()):08x}"
+
+
+def disagreement(baseline: Baseline, answered: Answered) -> str:
+    """Say how answers before the edits cannot be the same model's; empty if they can.
+
+    Few values may be beyond the tolerance, and the rest may not drift. Cases that are not in the baseline
+    count not.
+    """
+    found: list[tuple[float, str]] = []
+    for case, answers in answered:
+        if (published := baseline.lines.get(case.id)) is not None and answers:
+            found += [
+                (off, case.id) for off in _differences(published, line(case, answers), answers)
+            ]
+    beyond = sum(not off <= TOLERANCE for off, _ in found)
+    finite = [off for off, _ in found if math.isfinite(off)]
+    mean = math.fsum(finite) / len(finite) if finite else 0.0
+    if beyond <= (1 - SHARE) * len(found) and not mean > TOLERANCE / 10:
+        return ""
+    worst, where = max(found)
+    return (
+        f"{beyond} of {len(found)} values before the edits are not those of the baseline (worst "
+        f"{worst:.3g} nats, case {where!r}; mean {mean:.2g}; allowed {TOLERANCE:g})"
+    )
+
+
+def _differences(
+    published: Line, measured: Line, answers: Sequence[Answer | None]
+) -> Iterator[float]:
+    """Yield how far each value is from what was published, in nats; infinity for another token or text."""
+    if len(published.answers) != len(answers):
+        yield math.inf
+        return
+    if published.likeliest:
+        same = [published.tokens, published.likeliest] == [measured.tokens, measured.likeliest]
+        yield 0.0 if same else math.inf
+    for known, answer, own in zip(published.answers, answers, measured.answers, strict=True):
+        if isinstance(known, list) and isinstance(answer, Scores):
+            if len(known) != len(answer.logprobs):
+                yield math.inf
+                continue
+            for number, part in zip(known, answer.logprobs, strict=True):
+                yield abs(number * UNIT - _sum(part))
+        elif known is not None:
+            yield 0.0 if known == own else math.inf
+
+
+def write(path: Path, header: Mapping[str, str], lines: Iterable[Line]) -> None:
+    """Write a baseline; its folder is there. Raises `OSError`."""
+    with staged(path) as partial, partial.open("w", encoding="ascii") as file:
+        file.write(_compact({"baseline": FORMAT, **header}))
+        file.writelines(_compact({k: v for k, v in vars(each).items() if v}) for each in lines)
+
+
+def _compact(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":")) + "\n"
+
+
+def header_of(path: Path) -> dict[str, str]:
+    """Return what a file says that it is of. Raises `DataError` if it is no baseline."""
+    try:
+        with path.open(encoding="ascii") as file:
+            header = json.loads(file.readline())
+        if header["baseline"] != FORMAT:
+            raise ValueError(f"format {header['baseline']}, not {FORMAT}")
+        found = {name: str(header[name]) for name in HEADER}
+        return {**found, "name": str(header.get("name", ""))}
+    except OSError as error:
+        raise DataError(f"the baseline {path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is no baseline: {error}", MAKE) from None
+
+
+def read(path: Path) -> Baseline:
+    """Return the baseline of a file. Raises `DataError` if it is none."""
+    header = header_of(path)
+    try:
+        with path.open(encoding="ascii") as file:
+            next(file)
+            found = [json.loads(text) for text in file]
+        lines = [Line(**{**data, "answers": tuple(data.get("answers", ()))}) for data in found]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"the baseline {path} is damaged: {error}", MAKE) from None
+    return Baseline(header, {each.id: each for each in lines})
+
+
+def shipped(source: ModelSource) -> list[Path]:
+    """Return the baselines that a model brings along."""
+    return sorted(Path(source.baselines).glob("*.jsonl")) if source.baselines else []
+
+
+def find(paths: Iterable[Path], place: tuple[str, ...]) -> Baseline | None:
+    """Return the baseline of a model, a dtype and a task's data, if one of the files is it."""
+    for path in paths:
+        header = header_of(path)
+        if tuple(header[name] for name in PLACE) == place:
+            return read(path)
+    return None
+
+
+def mismatch(source: ModelSource, identity: Identity, answered: Answered) -> str:
+    """Say how answers before the edits differ from the baseline that the model brings; empty if they agree.
+
+    So too if it brings none for this task. ``identity`` is the run's, of its fingerprint.
+    """
+    known = find(shipped(source), place_of(identity))
+    return disagreement(known, answered) if known else ""

@@ -1,0 +1,153 @@
+"""A child process that reads a bundle, and writes a report as the last thing that it does.
+
+Whatever a bundle does to the child is a line in a report. Where no case is run again the child takes
+limits upon itself, and has bundled plugins only; ``python -m`` runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edit_harness.hookspecs import DISTRIBUTION
+from edit_harness.registry.discovery import BLOCK, FILES, FOLDERS, ONLY
+
+from .bundle import LIMITS, SUMS, Finding, Limits, Report
+
+WALL = 5
+"""How many times its processor time a process may take in all."""
+READER, REPLAY = ("0.0", "reader"), ("4.1", "replay")
+"""The check that stands for the process itself, and that which runs cases again."""
+
+TAKEN = {
+    "memory": resource.RLIMIT_AS, "seconds": resource.RLIMIT_CPU, "uncompressed": resource.RLIMIT_FSIZE,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """How cases are drawn, and run again."""
+
+    beacon: str
+    number: int
+    model: str = ""
+    seconds: float = 3600.0
+    """How long all of it may take; 0 for as long as it takes."""
+
+
+def inspect(
+    bundle: Path, level: int, folder: Path, baselines: Sequence[Path], limits: Limits = LIMITS
+) -> Report:
+    """Check a bundle up to a level, at most 3, without a model; never raises for what it holds.
+
+    ``folder`` is empty, and has the unpacked members in ``members`` afterwards.
+    """
+    (folder / "members").mkdir()
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    environment = {
+        **kept, FILES: "", FOLDERS: "", BLOCK: "", ONLY: DISTRIBUTION, "HOME": str(folder),
+        "EDIT_HARNESS_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+    }  # fmt: skip
+    report, wall = Report(str(bundle), level), WALL * limits.seconds
+    found = _run(report, folder, environment, baselines, seconds=wall, limits=asdict(limits))
+    if isinstance(found, Report):
+        return found
+    most = f"{limits.seconds} s of processor time and {limits.memory:,} bytes of memory"
+    why = f"reading it {found}; it may take {most}"
+    return replace(report, findings=[Finding(*READER, "failed", why)])
+
+
+def replay(report: Report, folder: Path, baselines: Sequence[Path], draw: Draw) -> Report:
+    """Return a report with what comes of running cases again; never raises for what a bundle holds.
+
+    ``folder`` is what the bundle was inspected in. The model and the editor have the rights and the
+    plugins of whoever verifies.
+    """
+    known, wall = report.findings, draw.seconds or None
+    found = _run(report, folder, os.environ, baselines, seconds=wall, draw=asdict(draw))
+    if isinstance(found, Report):
+        return replace(found, findings=[*known, *found.findings])
+    why = f"it {found}: fewer cases (-k), or --seconds N"
+    return replace(report, findings=[*known, Finding(*REPLAY, "unchecked", why)])
+
+
+def _run(
+    report: Report, folder: Path, env: Mapping[str, str], baselines: Sequence[Path], **task: Any
+) -> Report | str:
+    """Run the child, and return its report, or how it ended; what it has started ends with it."""
+    end = folder / "report.json"
+    end.unlink(missing_ok=True)
+    task |= {
+        "bundle": report.bundle, "level": report.level, "digest": report.digest, "folder": str(folder),
+        "baselines": [str(path) for path in baselines], "here": os.getcwd(),
+    }  # fmt: skip
+    path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__, json.dumps(task)],
+        cwd=folder,
+        env={**env, "PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=None if "EDIT_HARNESS_DEBUG" in os.environ else subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        code = process.wait(task["seconds"])
+        data = json.loads(end.read_text(encoding="ascii"))
+    except subprocess.TimeoutExpired:
+        return f"took longer than {task['seconds']:g} s"
+    except (OSError, ValueError):
+        return f"ended the process ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    findings = [Finding(**each) for each in data["findings"]]
+    return replace(report, findings=findings, digest=data["digest"], replay=data["replay"])
+
+
+def main(task: Mapping[str, Any]) -> None:
+    """Check a bundle, or run some of its cases again, in this process."""
+    draw, limits = task.get("draw"), Limits(**task.get("limits", {}))
+    if draw is None:
+        for name, what in TAKEN.items():
+            hard = resource.getrlimit(what)[1]  # one that is lower already stays
+            most = getattr(limits, name)
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(what, (most, most))
+    os.chdir(task["here"])  # where a bundle and a model lie, as they were named
+    # After the limits, as imports are of no bundle's making but count all the same.
+    from edit_harness.registry.plugins import Plugins
+
+    from .evidence import Evidence
+
+    evidence = Evidence(
+        Path(task["bundle"]), Path(task["folder"]) / "members", Plugins.installed(),
+        [Path(path) for path in task["baselines"]], {SUMS: task["digest"]} if draw else {}, limits,
+    )  # fmt: skip
+    tally: dict[str, Any] = {}
+    if draw is None:
+        from . import checks
+
+        findings = list(checks.found(evidence, task["level"]))
+    else:
+        from . import replay
+
+        findings, tally = replay.replayed(evidence, Draw(**draw))
+    digest = evidence.digests.get(SUMS, "")
+    report = Report(task["bundle"], task["level"], findings, digest, tally)
+    (Path(task["folder"]) / "report.json").write_text(json.dumps(report.as_dict()), "ascii")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

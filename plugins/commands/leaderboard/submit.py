@@ -1,0 +1,149 @@
+"""The command ``submit``: the bundle of a finished run, and what its submitter should know before sending it."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from edit_harness import durable
+from edit_harness.encoding import dumps
+from edit_harness.errors import ResourceError, RunFolderError, UsageError
+from edit_harness.folder.manifests import Manifest, as_json, decoded
+from edit_harness.folder.records import RunFolder, cases_digest
+from edit_harness.registry.plugins import Plugins
+from edit_harness.registry.uninstalled import UNVERSIONED
+from edit_harness.run.outcome import Run
+from edit_harness.run.rereading import own_metrics
+
+from ..run.console import err
+from ..run.console import out as console
+from . import bundle, verify
+from .evidence import NO_BASELINE
+from .sandbox import inspect
+
+LEVEL = 2
+"""What a bundle has to pass before it is worth sending."""
+KEYS = re.compile(
+    rb"\bsk-[A-Za-z0-9_-]{20,}|\bhf_[A-Za-z0-9]{30,}|\bgh[pousr]_[A-Za-z0-9]{36}"
+    rb"|\bAKIA[0-9A-Z]{16}\b|\bxox[abps]-[A-Za-z0-9-]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+"""What keys of common services look like."""
+
+
+def submit(
+    plugins: Plugins, run: str, out: str | None, baseline: Sequence[str], **said: str
+) -> int:
+    """Make the bundle, say what is in it, check it, and return the exit code. Raises `HarnessError`.
+
+    ``said`` is what the submitter says: contact, licence, source, tuned_on.
+    """
+    for name in ("contact", "licence", "tuned_on"):
+        if not said[name].strip():
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} is empty", "none, if there is nothing to say")
+    folder = RunFolder.at(run)
+    made = Run.read(folder, own_metrics(plugins, folder))
+    check(made)
+    tuned = made.manifest.preset if made.manifest.preset.startswith("tuned") else ""
+    if said["tuned_on"].strip().lower() == "none" and (made.manifest.tuned or tuned):
+        raise UsageError(
+            f"--tuned-on none is not what the run says of its settings: {tuned or 'tuned'}",
+            "say on which data they were chosen: --tuned-on TEXT",
+        )
+    content = members(made, said)
+    for member, data in content.items():
+        if key := KEYS.search(data):
+            raise UsageError(
+                f"{member} has what looks like a key ({key.group()[:6].decode()}...)",
+                "take it back where it was issued, remove it from the run, and submit again",
+            )
+    path = Path(out or f"{folder.path.resolve().name}.zip")
+    try:
+        bundle.pack(content, path)
+    except OSError as error:
+        raise ResourceError(f"{path} cannot be written: {error.strerror}", "--out FILE") from None
+    err.print(f"saved    {path}  ({path.stat().st_size:,} bytes)")
+    err.print("         all of it will be public:")
+    for member, data in sorted(content.items()):
+        err.print(f"         {member}  {len(data):,} bytes")
+    if made.failures:
+        err.print(f"note     {len(made.failures)} cases failed, and count as failures")
+    return _verified(path, baseline, made)
+
+
+def check(run: Run) -> None:
+    """Raise `RunFolderError` for a run that is not finished, `UsageError` for one that is no submission."""
+    run.check_finished()
+    path = run.folder.path
+    if run.shard:
+        raise UsageError(
+            f"{path} is shard {run.shard} of a run, and a submission is a whole one",
+            "join the shards first: edit-harness merge SHARD…",
+        )
+    if run.pending:
+        raise RunFolderError(
+            f"{path} is not finished: {run.pending} texts wait for a judge",
+            f"edit-harness score {path}",
+        )
+    if some := [name for name, digest in run.manifest.identity.code if UNVERSIONED in digest]:
+        raise UsageError(
+            f"{path} is of {some[0]}, a class that no file has, so that nobody can run it again",
+            "put it into a file, and run it with --plugin FILE",
+        )
+    if cases_digest(run.cases) != run.manifest.identity.task.data:
+        raise UsageError(
+            f"{path} has {len(run.cases)} of the cases, and a submission has all",
+            "run it without --limit and --samples",
+        )
+
+
+def members(run: Run, said: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the files of a run's bundle, but for their checksums; its numbers are computed anew.
+
+    Home folders are left out of the manifest where nothing depends on them.
+    """
+    folder = run.folder.path
+    samples, cases = ((folder / name).read_bytes() for name in ("samples.jsonl", "cases.jsonl"))
+    own = as_json(run.manifest) | {"cases_sha256": bundle.digest(cases)}
+    rest, home = dumps({**own, "identity": None}), dumps(str(Path.home()))[1:-1]
+    rest = rest.replace(home, "~") if len(home) > 1 else rest
+    manifest = decoded({**json.loads(rest), "identity": own["identity"]}, Manifest)
+    results = Run(run.folder, run.metrics, manifest, run.everything).results()
+    made_of = {"sha256": bundle.digest(samples), "bytes": len(samples)}
+    submission = {
+        **said, "editor": run.label, "fingerprint": manifest.fingerprint,
+        "model": manifest.model.name,
+    }  # fmt: skip
+    return {
+        "cases.jsonl": cases,
+        "manifest.json": durable.sealed(as_json(manifest)),
+        "results.json": durable.sealed({**results, "samples": made_of}),
+        "samples.jsonl": samples,
+        "submission.json": (json.dumps(submission, indent=1, sort_keys=True) + "\n").encode(),
+    }
+
+
+def _verified(path: Path, baselines: Sequence[str], run: Run) -> int:
+    """Check the bundle as a board does, print what it comes to and the command that does it."""
+    with tempfile.TemporaryDirectory(prefix="edit-harness-") as folder:
+        report = inspect(path, LEVEL, Path(folder), verify.existing(baselines))
+    for finding in (*report.having("failed"), *report.having("unchecked")):
+        said = f"{finding.outcome}: check {finding.check}, {finding.name}: {finding.text}"
+        err.print(said, soft_wrap=True)
+    given = list(baselines)
+    if NO_BASELINE in [finding.text for finding in report.having("unchecked")]:
+        given.append(str(path.with_suffix(".baseline.jsonl")))
+        err.print(
+            "note     nobody can check it in full without the values of the unedited model; make them,\n"
+            "         and send them along (with --task-args and --model-args as the run had them):\n"
+            f"         edit-harness leaderboard baseline -m {run.manifest.model.path} "
+            f"-t {run.manifest.identity.task.name} --dtype {run.manifest.identity.model.dtype} "
+            f"--out {given[-1]}",
+            soft_wrap=True,
+        )
+    command = " ".join(["edit-harness verify", str(path), *(f"--baseline {b}" for b in given)])
+    console.print(command, soft_wrap=True)
+    return verify.GOOD if report.good else verify.REJECTED

@@ -1,0 +1,102 @@
+"""The command ``verify``: reports on bundles, each read in a process of its own, none believed."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edit_harness.errors import UsageError
+from edit_harness.escapes import one_line
+from edit_harness.wording import counted
+
+from ..run.console import out
+from . import sandbox
+from .baseline import header_of
+from .bundle import Report, shown
+from .checks import HIGHEST
+from .sandbox import Draw
+
+GOOD, REJECTED = 0, 6
+
+
+def verify(
+    bundles: Sequence[str], level: int, baseline: Sequence[str], as_json: bool, **draw: Any
+) -> int:
+    """Check every bundle, print the reports, and return the exit code. Raises `UsageError`.
+
+    ``draw`` is how cases are drawn, and run again: see `Draw`.
+    """
+    if level > HIGHEST and not draw["beacon"]:
+        raise UsageError(
+            "--level 4 draws cases by a beacon",
+            "--beacon TEXT: what nobody knew before the submission, such as a public random number",
+        )
+    for bundle in bundles:
+        if not Path(bundle).exists():
+            raise UsageError(f"there is no bundle {bundle}", "name a .zip")
+    known = existing(baseline)
+    reports = []
+    for bundle in bundles:
+        reports.append(_checked(Path(bundle), level, known, Draw(**draw)))
+        if not as_json:
+            for line in _lines(reports[-1]):
+                out.print(one_line(line), soft_wrap=True)
+    if as_json:
+        out.out(json.dumps([report.as_dict() for report in reports], indent=1))
+    return GOOD if all(report.good for report in reports) else REJECTED
+
+
+def existing(names: Sequence[str]) -> list[Path]:
+    """Return the files of baselines that were named. Raises `DataError` for one that is none."""
+    paths = [Path(name) for name in names]
+    for path in paths:
+        header_of(path)
+    return paths
+
+
+def _checked(bundle: Path, level: int, known: Sequence[Path], draw: Draw) -> Report:
+    """Return the report on one bundle; whatever it holds, none of it is raised."""
+    with tempfile.TemporaryDirectory(prefix="edit-harness-") as name:
+        report = sandbox.inspect(bundle, min(level, HIGHEST), Path(name), known)
+        report = replace(report, level=level)
+        if level > HIGHEST and not report.having("failed"):
+            report = sandbox.replay(report, Path(name), known, draw)
+        return report
+
+
+def _lines(report: Report) -> Iterator[str]:
+    """Yield what each check came to, and what that means."""
+    yield f"bundle   {report.bundle}"
+    for finding in report.findings:
+        said = f": {finding.text}" if finding.text else ""
+        yield f"  {finding.check:<5}{finding.name:<12}{finding.outcome}{said}"
+    if report.replay:
+        yield from _replayed(report)
+    if failed := report.having("failed"):
+        yield f"rejected by check {failed[0].check}, {failed[0].name}"
+    elif not report.good:
+        yield f"not rejected; level {report.reached} of {report.level} could be checked in full"
+    else:
+        odd = len(report.having("flag"))
+        flags = f", {counted(odd, 'flag')} to look at" if odd else ""
+        yield f"level {report.level} is passed{flags}"
+
+
+def _replayed(report: Report) -> Iterator[str]:
+    tally = report.replay
+    yield (
+        f"replay   {tally['agree']} of {tally['cases']} cases come out as submitted, of "
+        f"{tally['of']} in all; largest difference {tally['worst']:.2g} nats"
+    )
+    yield (
+        f"         drawn by the beacon {shown(tally['beacon'])!r}, {tally['asked']} asked for; "
+        "--json names the cases"
+    )
+    if tally["more"]:
+        yield f"         and {len(tally['more'])} that the rows call invalid"
+    if tally["controls"]:
+        yield f"         and {counted(len(tally['controls']), 'answer')} of controls"

@@ -1,0 +1,201 @@
+"""The command ``diff``: why two runs are different ones, and which cases came out otherwise.
+
+Settings are compared as they stand in the manifests, answers as they stand in the records: no
+metric is asked and no plugin loaded, so that runs of what is not installed can be looked at too.
+Whether a difference is more than chance says `.compare`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import click
+
+from edit_harness.folder import manifests
+from edit_harness.folder.changes import Change, changes, identities, short
+from edit_harness.folder.manifests import as_json as as_mapping
+from edit_harness.folder.records import Record, RunFolder
+from edit_harness.options import as_json, debug
+from edit_harness.run.outcome import Run
+
+from ..report.formats import Cell, Grid, Row
+from . import show
+
+SHOWN = 10
+"""Cases that are listed, the worst first."""
+
+
+@click.command()
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@as_json
+@debug
+def diff(first: str, second: str, as_json: bool, debug: bool) -> None:
+    """Say why two runs are different ones: settings, code, data, and which cases came out otherwise."""
+    found = Difference(*(Run.read(RunFolder.at(name), {}) for name in (first, second)))
+    data = {
+        "same": found.same,
+        "A": str(found.first.folder.path),
+        "B": str(found.second.folder.path),
+        "identity": [asdict(change) for change in found.identity],
+        "environment": [asdict(change) for change in found.environment],
+        "shared": len(found.shared),
+        "apart": found.apart,
+        "cases": [asdict(change) for change in found.cases],
+    }
+    same = ["the same run: equal fingerprints and equal rows"] if found.same else []
+    show(data, *same, *grids(found), *remarks(found), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """A case that came out otherwise, or after other edits."""
+
+    case: str
+    state: int
+    """How many cases the first run's model held, in the end; 0 of an edit of its own."""
+    other: int
+    """The same of the second run."""
+    first: str
+    second: str
+    """The statuses."""
+    flipped: int
+    """Answers after the edit whose likelier candidate, or text, is another one."""
+    distance: float
+    """The largest difference of a log-probability after the edit, in nats."""
+
+    @classmethod
+    def of(cls, one: Record, two: Record) -> CaseChange:
+        """Return how the records of a case differ."""
+        pairs = list(zip(one.after, two.after, strict=False))
+        flipped = sum(_decision(a) != _decision(b) for a, b in pairs)
+        largest = max((_distance(a, b) for a, b in pairs), default=0.0)
+        return cls(one.case, one.state, two.state, one.status, two.status, flipped, largest)
+
+    @property
+    def rank(self) -> tuple[bool, int, float]:
+        """What worse cases have more of."""
+        return self.first != self.second, self.flipped, self.distance
+
+    @property
+    def cells(self) -> tuple[list[str], list[Cell]]:
+        """The row of a table."""
+        states = dict.fromkeys(str(state) for state in (self.state, self.other) if state)
+        case = f"{self.case} ({', '.join(states)})" if states else self.case
+        statuses = " → ".join(dict.fromkeys((self.first, self.second)))
+        return [case, statuses], [Cell(str(self.flipped)), Cell(f"{self.distance:.3g}")]
+
+
+@dataclass(eq=False)
+class Difference:
+    """Two runs, and what is not the same in them."""
+
+    first: Run
+    second: Run
+
+    @cached_property
+    def identity(self) -> list[Change]:
+        """What makes them two runs: the parts of the fingerprint."""
+        return identities(self.first.manifest.identity, self.second.manifest.identity)
+
+    @cached_property
+    def environment(self) -> list[Change]:
+        """What is recorded besides, and is no part of the fingerprint."""
+        one, two = (
+            {
+                "judged_by": said.judged_by and as_mapping(said.judged_by),
+                "environment": manifests.values(said.segments),
+                "cases": len(said.cases),
+            }
+            for said in (self.first.manifest, self.second.manifest)
+        )
+        return list(changes(one, two))
+
+    @cached_property
+    def shared(self) -> list[tuple[Record, Record]]:
+        """The final records of the cases that both have, with the same content."""
+        others = {record.case: record for record in self.second.records}
+        one, two = self.first.by_id, self.second.by_id
+        both = [record for record in self.first.records if record.case in others]
+        same = [record for record in both if one.get(record.case) == two.get(record.case)]
+        return [(record, others[record.case]) for record in same]
+
+    @cached_property
+    def cases(self) -> list[CaseChange]:
+        """What came out otherwise of the cases that both have, the worst first."""
+        found = [CaseChange.of(*pair) for pair in self.shared]
+        return sorted((c for c in found if c.rank > (False, 0, 0.0)), key=lambda c: c.rank)[::-1]
+
+    @property
+    def apart(self) -> int:
+        """How many cases are in one run alone, or have another content."""
+        cases = {record.case for run in (self.first, self.second) for record in run.records}
+        return len(cases) - len(self.shared)
+
+    @cached_property
+    def same(self) -> bool:
+        """Whether they are one run: equal fingerprints and equal rows, but for seconds."""
+        one, two = (
+            {r.visit: {**vars(r), "seconds": None} for r in run.everything}
+            for run in (self.first, self.second)
+        )
+        return not self.identity and one == two
+
+
+def _decision(answer: Any) -> Any:
+    """Return what an answer comes to: its likeliest candidate by the mean over tokens, or its text."""
+    if not isinstance(answer, Mapping):
+        return None
+    if rows := answer.get("logprobs"):
+        means = [-math.inf if not row or None in row else math.fsum(row) / len(row) for row in rows]
+        return means.index(max(means)) if len(means) > 1 else answer.get("argmax")
+    verdict = answer.get("verdict") or {}
+    return answer.get("text"), verdict.get("status"), verdict.get("score")
+
+
+def _distance(one: Any, two: Any) -> float:
+    """Return the largest difference of a log-probability; of a divergence, of that."""
+    pairs = zip(_numbers(one), _numbers(two), strict=False)
+    return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
+
+
+def _numbers(answer: Any) -> Iterator[float | None]:
+    if isinstance(answer, Mapping):
+        for row in answer.get("logprobs") or ():
+            yield from row
+        yield from (answer[name] for name in ("forward", "reverse") if name in answer)
+
+
+def grids(found: Difference) -> Iterator[Grid]:
+    """Yield the tables: of settings, and of the cases that came out otherwise."""
+    for title, some in (
+        ("what makes them different runs", found.identity),
+        ("recorded, and no part of the fingerprint", found.environment),
+    ):
+        if some:
+            fields: list[Row] = [([c.field, short(c.first), short(c.second)], []) for c in some]
+            yield Grid(title, ["Field", "A", "B"], [], fields)
+    if cases := found.cases:
+        title = f"cases that came out otherwise: {len(cases)} of {len(found.shared)}, worst first"
+        rows = [change.cells for change in cases[:SHOWN]]
+        yield Grid(title, ["Case (state)", "Status"], ["Decisions flipped", "Largest change"], rows)
+
+
+def remarks(found: Difference) -> Iterator[tuple[str, str]]:
+    """Yield what the tables do not say."""
+    if found.same:
+        return
+    if not found.identity:
+        yield "note", "equal fingerprints: one kind of run, made twice"
+    if found.apart:
+        text = f"{found.apart} cases are in one run alone, or ask something else in the other"
+        yield "note", text
+    if found.cases:
+        yield "changes", "log-probabilities after the edit, in nats"
+        yield "next", "whether it is more than chance: edit-harness compare A B"
+    elif found.shared:
+        yield "note", f"all {len(found.shared)} cases that both have have the same answers"

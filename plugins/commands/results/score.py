@@ -1,0 +1,283 @@
+"""The command ``score``: the numbers of run folders again, from their answers, without a model.
+
+Texts that wait for a judge are given to it, and what it says is added to the folder; everything else in a
+folder's records stays as it was written. A run has one judge: what another says goes to a re-judged copy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+from msgspec import structs
+
+from edit_harness.cases import Answers, Case
+from edit_harness.encoding import encode_answer
+from edit_harness.errors import DataError, RunFolderError, UsageError
+from edit_harness.folder.manifests import JudgeId
+from edit_harness.folder.records import Record, RunFolder, Writer
+from edit_harness.interfaces import Metric
+from edit_harness.options import SETTINGS, as_json, debug, many, takes, with_plugins
+from edit_harness.registry import fields
+from edit_harness.registry.components import Named, described, make_judge, make_metrics
+from edit_harness.registry.plugins import Component, Plugins
+from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
+from edit_harness.run.outcome import Run
+from edit_harness.run.rereading import own_metrics, valued
+from edit_harness.run.spec import RunSpec
+from edit_harness.run.values import answers, values
+
+from ..run import console
+
+DONE, SOME_FAILED = 0, 1
+CASES = 16
+"""Cases that are judged before what is said of them is written: what an interruption can lose."""
+IN_USE = "wait until it has ended"
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@many("--metrics", metavar="NAME", help="Instead of the run's own.")
+@click.option("--judge", metavar="NAME", default="",
+              help="Who judges what waits; another than the run's goes to a sibling folder.")  # fmt: skip
+@takes(RunSpec, only=["judge_args"])
+@click.option("-q", "--quiet", is_flag=True, help="Only the result.")
+@click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
+@as_json
+@debug
+@with_plugins
+def score(
+    plugins: Plugins,
+    runs: Sequence[str],
+    metrics: Sequence[str],
+    judge: str,
+    judge_args: Mapping[str, str],
+    quiet: bool,
+    verbose: bool,
+    as_json: bool,
+    debug: bool,
+) -> int:
+    """Compute the numbers of run folders again, without a model; fill in verdicts."""
+    several, codes = len(runs) > 1, [DONE]
+    scored: list[Run] = []
+    for name in runs:
+        with console.tolerated(codes, several):
+            again = rescored(plugins, RunFolder.at(name), judge, judge_args, codes)
+            if metrics:
+                named = make_metrics(plugins, metrics)
+                again = replace(again, metrics=named, everything=valued(again, named))
+            scored.append(again)
+    if quiet:
+        for run in scored:
+            console.note_pending(run)
+    if as_json:
+        results = [run.results() for run in scored]
+        console.out.out(json.dumps(results if several else results[0], indent=1))
+    else:
+        for run in scored:
+            console.finished(run, quiet=quiet, verbose=verbose, named=len(scored) > 1)
+        for table in console.summary(scored) if len(scored) > 1 else ():
+            console.out.print(table)
+    return max(*codes, DONE if all(run.sound for run in scored) else SOME_FAILED)
+
+
+def rescored(
+    plugins: Plugins, folder: RunFolder, name: str, given: Mapping[str, str], codes: list[int]
+) -> Run:
+    """Return the run with what is pending judged, and all its values computed anew and written.
+
+    Raises `RunFolderError` for a run that is not finished: its numbers would be of some cases only,
+    and in a sequence of other states of the model than they seem.
+    """
+    run = Run.read(folder, own_metrics(plugins, folder))
+    run.check_finished()
+    if judge := asked_judge(plugins, run, name, given):
+        run = of_judge(run, judge, asked=bool(name))
+    with run.folder.writing(IN_USE) as write:
+        run = Run.read(run.folder, run.metrics)  # another process may have written since
+        if judge:
+            fill(run, judge, write)
+            console.note_stopped(judge, codes)
+            run = Run.read(run.folder, run.metrics)
+        run.check_finished()
+        again = replace(run, everything=valued(run, run.metrics))
+        pairs = zip(run.everything, again.everything, strict=True)
+        if other := sum(one.values != two.values for one, two in pairs):
+            note(
+                f"{other} records have other values than when they were run: a metric is another "
+                f"one now ({run.folder.path})"
+            )
+        run.folder.write_results(again.results())
+    return again
+
+
+def asked_judge(plugins: Plugins, run: Run, name: str, given: Mapping[str, str]) -> Named | None:
+    """Return the judge of that name, or else the run's own if a text waits for it.
+
+    Settings that are not given are the run's own, if it is the same judge; but none of them is where
+    the user names a judge and says which one it is, by a setting that is not practical.
+    """
+    if not name and not (run.judge and (run.pending or given)):
+        if given:
+            raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
+        return None
+    component = plugins.find("judge", name or (run.judge.name if run.judge else ""))
+    practical = getattr(component.load(), "practical", ())
+    told = name and any(each not in practical for each in given)
+    own = run.judge if run.judge and run.judge.name == component.name and not told else None
+    found = recorded_settings(run, own, component) if own else {}
+    judge = make_judge(component, {**found, **given}, run.manifest.identity.seed)
+    check_outward(judge, found.keys() - given.keys(), run)
+    check_kinds(judge.value, judge.name, run.cases)
+    return judge
+
+
+def recorded_settings(run: Run, judge: JudgeId, component: Component) -> dict[str, Any]:
+    """Return the settings that a run's folder has for its judge.
+
+    Raises `RunFolderError` for one whose value is of another kind than the judge's own.
+    """
+    said = {**judge.fields, **(run.manifest.judge_settings or {})}
+    usual = fields.defaults(component.load())
+    kinds: tuple[Any, ...] = (str, bool, (int, float), (list, tuple))
+    for name, value in said.items():
+        expected = [kind for kind in kinds if isinstance(usual.get(name), kind)]
+        if not all(isinstance(value, kind) for kind in expected):
+            raise RunFolderError(
+                f"{run.folder.path} has a judge whose {name} is {value!r:.60}",
+                f"say who judges, with all settings: --judge {component.name} --judge-args …",
+            )
+    return said
+
+
+def check_outward(judge: Named, names: Collection[str], run: Run) -> None:
+    """Raise `UsageError` if a setting leads elsewhere that nobody but the folder gave.
+
+    A folder may be a stranger's. Where texts and a key are sent, which files are read and which model is
+    loaded is taken from it only as far as the judge says that nothing leaves for elsewhere by it.
+    """
+    given, usual = fields.settings(judge.value), fields.defaults(type(judge.value))
+    for name in judge.value.outward:
+        if name in names and given.get(name) != usual.get(name):
+            raise UsageError(
+                f"{run.folder.path} has judge {judge.name} with {name}={given.get(name)!r:.200}, and "
+                "a folder alone does not decide that",
+                f"if you know where that leads, say it again: --judge-args {name}=…",
+            )
+
+
+def of_judge(run: Run, judge: Named, *, asked: bool) -> Run:
+    """Return the run, or its re-judged copy if another judge has spoken; the folder is made if need be.
+
+    Raises `RunFolderError` if nobody ``asked`` for another judge, as after an update of its package.
+    """
+    now = JudgeId(**described(judge))
+    if not run.judge or run.judge == now:
+        if not run.pending:
+            note(f"no text in {run.folder.path} waits for a judge")
+        return run
+    told = f"{run.folder.path} is judged by {short(run.judge)}"
+    if not asked:
+        raise RunFolderError(
+            f"{told}, this is {short(now)}",
+            f"install that one, or have all judged anew in a sibling folder: --judge {judge.name}",
+        )
+    copy = rejudged_copy(run, judge, now)
+    note(f"{told}; the new verdicts are in {copy.folder.path}, by {short(now)}")
+    return copy
+
+
+def rejudged_copy(run: Run, judge: Named, now: JudgeId) -> Run:
+    """Return the run as another judge judges it, in a folder beside it, named after both.
+
+    What the folder has of the same texts stays, with its verdicts; what has come since is added.
+    """
+    identity = structs.replace(run.manifest.identity, judge=now)
+    # A path such as "." has no name to go by.
+    path = run.folder.path if run.folder.path.name not in ("", "..") else run.folder.path.resolve()
+    folder = RunFolder.open(path.parent, f"{path.name}-{judge.name}", identity, new=False)
+    with folder.writing(IN_USE) as write:
+        known = folder.manifest()
+        there = {record.visit: unjudged(record) for record in folder.records()}
+        for record in map(unjudged, run.everything):
+            old = there.get(record.visit)
+            if old is None:
+                write(record)
+            elif (old.before, old.after) != (record.before, record.after):
+                write(replace(record, attempt=max(record.attempt, old.attempt + 1)))
+        folder.write_cases(run.cases)
+        by = known.judged_by if known else None
+        folder.write_manifest(with_judge(run, judge, by, identity=identity))
+    return Run.read(folder, run.metrics)
+
+
+def unjudged(record: Record) -> Record:
+    """Return a record whose texts wait for a judge."""
+    waiting = {"status": NO_JUDGE.status, "note": NO_JUDGE.note}
+    before, after = (
+        [
+            {**each, "verdict": waiting}
+            if isinstance(each, Mapping) and each.get("verdict")
+            else each
+            for each in side
+        ]
+        for side in (record.before, record.after)
+    )
+    return replace(record, before=before, after=after)
+
+
+def with_judge(run: Run, judge: Named, by: JudgeId | None, **changed: Any) -> Any:
+    """Return a run's manifest with the settings of its judge, and who has spoken so far."""
+    settings = fields.settings(judge.value)
+    return structs.replace(run.manifest, judged_by=by, judge_settings=settings, **changed)
+
+
+def fill(run: Run, judge: Named, write: Writer) -> None:
+    """Give what is pending to a judge, some cases at a time, and write down what it says."""
+    waiting = [record for record in run.everything if record.verdicts["pending"]]
+    spoken = False
+    for start in range(0, len(waiting), CASES):
+        some = waiting[start : start + CASES]
+        asked = [(run.by_id[record.case], answers(record)) for record in some]
+        filled = [
+            judged(record, case, said, run.metrics)
+            for record, (case, _), said in zip(
+                some, asked, judged_apart(judge.value, asked), strict=True
+            )
+        ]
+        if not spoken and pending(filled) < pending(some):
+            spoken = True
+            run.folder.write_manifest(with_judge(run, judge, JudgeId(**described(judge))))
+        for record in filled:
+            write(record)
+
+
+def pending(records: Sequence[Record]) -> int:
+    """Return how many texts wait for a judge."""
+    return sum(record.verdicts["pending"] for record in records)
+
+
+def judged(
+    record: Record, case: Case, answers: Answers | DataError, metrics: Mapping[str, Metric]
+) -> Record:
+    """Return a record with what the judge says, or with the reason why its case is of no use."""
+    if isinstance(answers, DataError):
+        return Record.of_no_use(record.case, answers, record.state)
+    before, after = ([encode_answer(a) for a in side] for side in answers)
+    found = values(case, answers, metrics, record.status)
+    return replace(record, before=before, after=after, values=found)
+
+
+def note(text: str) -> None:
+    """Say something besides the result."""
+    console.err.print(f"note     {text}")
+
+
+def short(judge: JudgeId) -> str:
+    """Return who a judge is, in a line."""
+    parts = {"fields": judge.fields, **judge.provenance}
+    details = ", ".join(f"{key} {value}" for key, value in parts.items() if value)
+    return f"{judge.name} {judge.version}" + (f" ({details})" if details else "")

@@ -1,0 +1,227 @@
+"""Sweep results: the points of a grid with their scores, the best of them, tables and heat maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import Any
+
+from edit_harness.errors import UsageError
+from edit_harness.interfaces import Measure
+from edit_harness.registry.plugins import suggestion
+from edit_harness.run import report
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.outcome import Run
+from edit_harness.run.report import DIRECTION, HUNDREDTHS, Line
+from edit_harness.stats import Estimate
+from edit_harness.wording import counted
+from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
+from edit_harness_plugins.commands.report.heatmaps import HeatMap
+
+from .grid import Axis, Point, named, shown
+
+HARMONIC = "S"
+"""The measure that is a task's own score."""
+USUAL = ("ES", "PS", "NS", "RS")
+"""The measures that are mapped if none is asked for."""
+SHOWN = 10
+"""Points that a sorted table has."""
+NONE = Estimate(math.nan, math.nan, math.nan, 0)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A point of the grid, its run and its numbers."""
+
+    point: Point
+    run: Run
+    numbers: Mapping[str, Estimate]
+    """After the edits, by measure; `NONE` where the run has none."""
+    score: Estimate
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """The points of a sweep, in the order of the grid."""
+
+    axes: Sequence[Axis]
+    points: Sequence[Scored]
+    measures: Mapping[str, Measure]
+    """Those that are mapped, by name."""
+    averaged: Sequence[str]
+    """The measures whose mean is the score; none where the task has `HARMONIC`."""
+
+    @classmethod
+    def of(
+        cls,
+        axes: Sequence[Axis],
+        runs: Sequence[tuple[Point, Run]],
+        names: Sequence[str],
+        known: Mapping[str, Measure],
+    ) -> SweepResults:
+        """Return the points with their scores; ``known`` has all measures of the runs."""
+        names = [name for name in names if any(_number(run, name).n for _, run in runs)]
+        averaged = [] if HARMONIC in known else shares(names, known)
+        points = []
+        for point, run in runs:
+            numbers = {name: _number(run, name) for name in names}
+            own = [numbers[name] for name in averaged]
+            score = _mean(own) if own else _number(run, HARMONIC)
+            points.append(Scored(point, run, numbers, score))
+        return cls(axes, points, {name: known[name] for name in names}, averaged)
+
+    @property
+    def score(self) -> str:
+        """What the score is."""
+        return f"mean of {', '.join(self.averaged)}" if self.averaged else HARMONIC
+
+    @cached_property
+    def ranked(self) -> list[Scored]:
+        """The points by score, the best first; equal ones in the grid's order, those without last."""
+        return sorted(self.points, key=lambda p: -p.score.value if p.score.n else math.inf)
+
+    @property
+    def best(self) -> Scored | None:
+        """The point of the highest score; None if none has one."""
+        first = self.ranked[0]
+        return first if first.score.n else None
+
+    @property
+    def near(self) -> list[Scored]:
+        """The other points whose score is within the interval of the best one's."""
+        best = self.best
+        return [p for p in self.ranked[1:] if best and p.score.value >= best.score.low]
+
+    @property
+    def conclusions(self) -> list[tuple[str, str]]:
+        """What the numbers say, as labels and lines of text."""
+        best, near = self.best, self.near
+        if best is None:
+            return [("best", "no point has a score, so that none is the best")]
+        line = _line(self.score, None)
+        limits = _ends(best.score, line) + "; limits are means too" * bool(self.averaged)
+        value = report.number(best.score.value, line)
+        found = [("best", f"{named(best.point)}: {self.score} {value} ({limits})")]
+        if near:
+            which = "the next one is" if len(near) == 1 else f"the next {len(near)} are"
+            found.append(("note", f"{which} within the interval of the best"))
+        points = counted(len(self.points), "point")
+        flattered = f"the best of {points} is flattered by the cases that it was chosen by"
+        return [*found, ("note", flattered)]
+
+    def maps(self) -> list[HeatMap]:
+        """Return a map for each measure; empty for a grid of more than two fields.
+
+        The first field runs along the columns, the second along the rows.
+        """
+        if len(self.axes) > 2:
+            return []
+        across, *rest = self.axes
+        down = rest[0].names if rest else [""]
+        made = []
+        for name, measure in self.measures.items():
+            scale = 100 if measure.unit in HUNDREDTHS else 1
+            estimates = [each.numbers[name] for each in self.points]
+            values = [scale * estimate.value if estimate.n else None for estimate in estimates]
+            made.append(
+                HeatMap(
+                    f"{name} {DIRECTION[measure.better]}".strip(),
+                    down,
+                    across.names,
+                    [values[row :: len(down)] for row in range(len(down))],
+                    x=across.field,
+                    y=rest[0].field if rest else "",
+                    form=".1f" if scale == 100 else ".3g",
+                )
+            )
+        return made
+
+    def table(self, title: str) -> Grid:
+        """Return the points with their numbers and intervals.
+
+        Along one field they stand in its order, else by score, and no more than `SHOWN` of them. The
+        score is first, so that it stands beside the names however narrow a terminal is.
+        """
+        points = self.points if len(self.axes) == 1 else self.ranked[:SHOWN]
+        lines = [_line(n, m) for n, m in self.measures.items() if n != self.score]
+        score = _line("mean" if self.averaged else HARMONIC, self.measures.get(self.score))
+        rows = []
+        for each in points:
+            mark: Mark = "best" if each is self.best else ""
+            cells = [Cell(report.show(each.score, score), _ends(each.score, score), mark)]
+            numbers = [(each.numbers[line.name], line) for line in lines]
+            cells += [Cell(report.show(n, line), _ends(n, line)) for n, line in numbers]
+            rows.append(([shown(value) for value in each.point.values()], cells))
+        heads = [f"{line.name} {DIRECTION[line.measure.better]}" for line in (score, *lines)]
+        left = len(self.points) - len(points)
+        notes = [f"{counted(left, 'point')} more, by score: --json"] if left else []
+        return Grid(title, [axis.field for axis in self.axes], heads, rows, notes)
+
+    def data(self) -> dict[str, Any]:
+        """Return all of it, JSON-ready."""
+        return {
+            "grid": {axis.field: list(axis.values) for axis in self.axes},
+            "level": LEVEL,
+            "score": self.score,
+            "points": [_point_data(each) for each in self.points],
+            "best": dict(self.best.point) if self.best else None,
+            "near": [dict(each.point) for each in self.near],
+        }
+
+
+def mapped(asked: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
+    """Return the measures that are mapped, of those that the runs have.
+
+    If nothing is asked for, these are `USUAL`, or what the table of a run shows where there is none of
+    them. Raises `UsageError` for one that the runs have not, and if none tells which point is best.
+    """
+    for name in asked:
+        if name not in known:
+            raise UsageError(
+                f"the task as it is set has no measure {name!r}{suggestion(name, list(known))}",
+                f"it has: {', '.join(known)}",
+            )
+    usual = [name for name in USUAL if name in known]
+    names = list(asked) or usual or [name for name, each in known.items() if not each.detail]
+    if HARMONIC not in known and not shares(names, known):
+        raise UsageError(
+            f"nothing tells which point is the best: {', '.join(names)} has no share that is "
+            "better when higher",
+            f"add one to --measures; the task has: {', '.join(known)}",
+        )
+    return names
+
+
+def shares(names: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
+    """Return the measures of which a mean says something: shares that are better when higher."""
+    return [n for n in names if known[n].better == "higher" and known[n].unit == "%"]
+
+
+def _number(run: Run, name: str) -> Estimate:
+    return run.estimates.get(f"post_{name}", NONE)
+
+
+def _mean(estimates: Sequence[Estimate]) -> Estimate:
+    """Return the mean of estimates with that of their limits, which are wider than the mean's own."""
+    value, low, high = (fmean(getattr(e, x) for e in estimates) for x in ("value", "low", "high"))
+    return Estimate(value, low, high, min(e.n for e in estimates))
+
+
+def _line(name: str, measure: Measure | None) -> Line:
+    return Line(name, measure or Measure(name), None, None)
+
+
+def _ends(estimate: Estimate, line: Line) -> str:
+    return "" if math.isnan(estimate.low) else report.interval(estimate, line)
+
+
+def _point_data(each: Scored) -> dict[str, Any]:
+    return {
+        "fields": dict(each.point),
+        "run": str(each.run.folder.path),
+        "measures": {name: vars(number) for name, number in each.numbers.items() if number.n},
+        "score": vars(each.score) if each.score.n else None,
+    }

@@ -1,0 +1,211 @@
+"""The command ``trace``: through which states of a model a fact, or a task's facts, are recalled.
+
+A fact is traced to what the model itself answers, or to a target that is given; of a task only
+facts that the model knows, whose true object it answers first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from rich.progress import track
+
+from edit_harness import durable
+from edit_harness.cases import SUBJECT, Choose, Request, Scores
+from edit_harness.edits import UNEDITED
+from edit_harness.errors import DataError, ResourceError, UsageError
+from edit_harness.model.model import Model
+from edit_harness.registry.plugins import Plugins
+from edit_harness.run import assembly
+from edit_harness.wording import counted
+from edit_harness_plugins.commands.report import figures, heatmaps
+from edit_harness_plugins.commands.run.console import err, out
+
+from ..output import print_json, tell, write_maps
+from ..studies import TraceFlags
+from . import effects, method, passes
+from .effects import Effects
+from .method import Fact, Method, Traced
+
+ASKED = 256
+"""Facts of a task that are asked together whether the model knows them."""
+EXAMPLE = "edit-harness trace --prompt '{} lives in' --subject 'Ada'"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Facts to trace, and how many were asked to find them."""
+
+    facts: Sequence[Fact]
+    line: str
+    """What was found, in words."""
+    asked: int = 1
+
+
+def trace(plugins: Plugins, flags: TraceFlags) -> int:
+    """Trace what the flags say, print it and write its pictures, and return the exit code."""
+    _check(flags)
+    name, options = flags.model[0], flags.model_options
+    source = assembly.checked_source(
+        plugins, name, options.get("revision"), options["trust_remote_code"]
+    )
+    if flags.task:
+        args, seed = flags.task_args, flags.seed
+        cases = assembly.make_benchmark(plugins, flags.task, args, source, seed).cases
+        model = assembly.load(plugins, name, **options)
+        requests = [request for case in cases for request in case.requests]
+        found = known(model, requests, flags.limit, flags.task)
+    else:
+        request = _typed(flags)
+        model = assembly.load(plugins, name, **options)
+        fact = (Fact.of if flags.target else Fact.recalled)(model, request)
+        target = model.tokens.continuation(fact.parts.prompt, fact.parts.target)
+        found = Found([fact], f"{fact.text} →{target}")
+    window = flags.window or method.default_window(model.architecture.layers)
+    how = Method(flags.kinds, window, flags.noise, flags.samples, flags.seed)
+    show(model, found, how, traced(model, found.facts, how), flags)
+    return 0
+
+
+def _check(flags: TraceFlags) -> None:
+    """Raise `UsageError` for flags that say nothing to trace, or nothing that can be traced."""
+    if len(flags.model) != 1:
+        raise UsageError("trace takes one model")
+    if unknown := [kind for kind in flags.kinds if kind not in method.KINDS]:
+        raise UsageError(
+            f"there is no kind of state {unknown[0]!r}", f"known: {', '.join(method.KINDS)}"
+        )
+    if flags.task and any((flags.prompt, flags.subject, flags.target)):
+        raise UsageError(
+            "a task brings its own facts", "leave out --task, or --prompt, --subject and --target"
+        )
+    if flags.target is not None and not flags.target.strip():
+        raise UsageError("--target is empty", "leave it out: then it is what the model answers")
+    if flags.png:
+        figures.check()
+
+
+def _typed(flags: TraceFlags) -> Request:
+    """Return the fact that the flags name. Raises `UsageError` for a prompt without its subject."""
+    if not (flags.prompt and flags.subject):
+        raise UsageError("a fact to trace has a prompt and a subject", f"{EXAMPLE}, or --task NAME")
+    if flags.prompt.count(SUBJECT) != 1:
+        raise UsageError(
+            f"the prompt {flags.prompt!r} has not exactly one {SUBJECT} for the subject", EXAMPLE
+        )
+    return Request(flags.prompt, flags.subject, flags.target or "?")  # recalled by the model
+
+
+def known(model: Model, requests: Sequence[Request], limit: int | None, task: str) -> Found:
+    """Return the first facts of a task whose true object the model answers first, each once.
+
+    They are asked in order until there are ``limit`` of them. Raises `DataError` if there is none.
+    """
+    true = [Request(r.prompt, r.subject, r.target_true) for r in requests if r.target_true]
+    waiting = list({(r.prompt, r.subject): r for r in true}.values())
+    facts: list[Fact] = []
+    asked = 0
+    while asked < len(waiting) and len(facts) != limit:
+        if asked % ASKED == 0:
+            answered = _answered_first(model, waiting[asked : asked + ASKED])
+        if answered[asked % ASKED]:
+            facts.append(Fact.of(model, waiting[asked]))
+        asked += 1
+    if not facts:
+        raise DataError(
+            f"the model knows none of the {counted(asked, 'fact')} of {task} that have a true object",
+            f"trace a fact of your own: {EXAMPLE}",
+        )
+    line = (
+        f"{len(facts):,} of the first {counted(asked, 'fact')} of {task}: "
+        "the model answers their true object first"
+    )
+    return Found(facts, line, asked)
+
+
+def _answered_first(model: Model, requests: Sequence[Request]) -> list[bool]:
+    """Tell of each fact whether every token of its object is the likeliest in its place."""
+    asked = [(UNEDITED, Choose(r.text, (r.target_new,))) for r in requests]
+    return [a.exact(0) for a in model.answer(asked) if isinstance(a, Scores)]
+
+
+def traced(model: Model, facts: Sequence[Fact], how: Method) -> list[Traced]:
+    """Trace facts behind a bar. Raises `ResourceError` where memory does not hold their states."""
+    bar = track(
+        passes.trace(model, facts, how),
+        "tracing",
+        total=len(facts),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+    try:
+        return list(bar)
+    except torch.OutOfMemoryError:
+        raise ResourceError(
+            f"the states of a fact do not fit the memory of {model.device}",
+            "use fewer --samples, --device-map auto, or --device cpu",
+        ) from None
+
+
+def show(
+    model: Model, found: Found, how: Method, traces: Sequence[Traced], flags: TraceFlags
+) -> None:
+    """Print effects as maps or JSON, and write them as a page and an image if asked for."""
+    if flags.task:
+        made = effects.of_facts(traces)
+    else:
+        prompt = found.facts[0].parts.prompt
+        decode = model.tokens.tokenizer.decode
+        made = effects.of_fact(traces[0], [decode([token]) for token in prompt])
+    sigma = method.spread(model)
+    maps = effects.maps(made, how.window)
+    lines = [
+        ("model", f"{model.name}   {model.precision}   {model.digest[:16]}"),
+        ("facts" if flags.task else "fact", found.line),
+        *_circumstances(how, sigma, made),
+    ]
+    if flags.as_json:
+        facts = [(f.parts.prompt, f.parts.target, list(f.subject)) for f in found.facts]
+        print_json({
+            "model": {"name": model.name, "digest": model.digest, "precision": model.precision},
+            "noise": {
+                "standard_deviations": how.noise,
+                "of_embeddings": sigma,
+                "samples": how.samples,
+                "seed": how.seed,
+            },
+            "window": how.window,
+            "facts": {
+                "task": flags.task,
+                "known": len(facts),
+                "asked": found.asked,
+                "digest": durable.digest(facts),
+            },
+            "fact": None if flags.task else found.line,
+            "notes": [text for label, text in lines if label == "note"],
+            **effects.as_data(made),
+        })  # fmt: skip
+    else:
+        tell(lines)
+        for heat in maps:
+            out.print()
+            out.print(heatmaps.terminal(heat, out.width))
+    for name in write_maps(flags.html, flags.png, maps, "Causal trace", lines):
+        err.print(f"saved    {name}", markup=False, soft_wrap=True)
+
+
+def _circumstances(how: Method, sigma: float, made: Effects) -> list[tuple[str, str]]:
+    """Return what was added, what it takes away, and what the intervals are over, as labelled lines."""
+    size = f"{how.noise:g} standard deviations of the embeddings ({how.noise * sigma:.3g})"
+    chances = {"clean": made.clean, "under noise": made.noised, "total effect": made.total}
+    interval = f"{effects.LEVEL:.0%}, over {made.over}"
+    doubt = effects.doubt(made)
+    return [
+        ("noise", f"{size}, {counted(how.samples, 'sample')}, seed {how.seed}"),
+        ("chance", ", ".join(f"{name} {effects.shown(e)}" for name, e in chances.items())),
+        ("interval", interval if made.total.n > 1 else "none, of one number"),
+        *([("note", doubt)] if doubt else []),
+    ]

@@ -1,0 +1,196 @@
+"""A judge behind an OpenAI-compatible server, hosted or of one's own.
+
+What is asked stands in `prompts`, and what is done about failures in `server`. The key comes from the
+environment, and there is no setting for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
+
+from edit_harness import Judge, PluginError, Reply, UsageError, Verdict
+from edit_harness.escapes import elsewhere
+from edit_harness.files import cache_folder
+from edit_harness.registry.fields import Count, Natural, NotNegative, Positive, Share
+
+from .dialogue import judged
+from .prompts import KINDS, check_key, content
+
+if TYPE_CHECKING:
+    from .server import Server
+
+OWN = "https://api.openai.com/v1"
+KEYS = ("EDIT_HARNESS_JUDGE_KEY", "OPENAI_API_KEY")
+FROM_ENVIRONMENT = f"a key comes from the environment alone: export {KEYS[0]}=..."
+
+
+@dataclass
+class OpenAI(Judge):
+    """A language model on an OpenAI-compatible server says whether a text is right.
+
+    It answers in JSON at temperature 0; of two texts the order is drawn, and a share is judged in
+    both. What a server fails at stays pending; an answer that is no verdict three times is unparsed.
+    """
+
+    model: str = ""
+    """The model's name, as the server knows it."""
+    url: str = ""
+    """The server's address, such as http://localhost:8000/v1; OPENAI_BASE_URL or else OpenAI's own."""
+    max_tokens: Count = 512
+    """Tokens of an answer."""
+    twice: Share = 0.1
+    """Share of the pairs of texts that are judged in both orders; 1 is all of them."""
+    seed: int = 0
+    seconds: Positive = 60.0
+    """How long a request may take."""
+    retries: Natural = 5
+    """How often a request that failed is sent again."""
+    patience: Positive = 300.0
+    """Seconds that one question may take, with all that is waited."""
+    workers: Count = 8
+    """Requests under way at once."""
+    budget_tokens: Natural = 0
+    """Tokens that this run may spend; 0 is no limit."""
+    budget_usd: NotNegative = 0.0
+    """Dollars that this run may spend; 0 is no limit."""
+    price_in: NotNegative = 0.0
+    """Dollars for a million tokens of prompts."""
+    price_out: NotNegative = 0.0
+    """Dollars for a million tokens of answers."""
+    cache: str = "auto"
+    """The folder where answers are kept; auto is one in the cache folder, none is no folder."""
+
+    version: ClassVar[str] = "1"
+    citation: ClassVar[str] = "Zheng et al., 2023 (language models as judges)"
+    kinds: ClassVar[Mapping[str, str]] = KINDS
+    practical: ClassVar[Sequence[str]] = (
+        "url", "seconds", "retries", "patience", "workers", "budget_tokens", "budget_usd", "price_in",
+        "price_out", "cache",
+    )  # fmt: skip
+    instead: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("key", "api_key", "apikey", "token", "secret", "password"), FROM_ENVIRONMENT
+    )
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """The server's address, wherever it comes from.
+
+        Raises `UsageError` if nobody could be asked with these settings, and `PluginError` if the
+        package openai is missing.
+        """
+        self._check()
+        return {"server": self._server}
+
+    @property
+    def outward(self) -> Sequence[str]:
+        """The address, unless it is OpenAI's, the environment's or one of this machine; a folder."""
+        known = self._server == OWN or self.url == os.environ.get("OPENAI_BASE_URL")
+        names = ["url"] if elsewhere(self.url) and not known else []
+        return [*names, "cache"] if self.cache not in ("auto", "none") else names
+
+    @property
+    def stopped(self) -> str:
+        """Why the server answers nothing more, such as a key that it refuses."""
+        return self._asked.stopped if "_asked" in vars(self) else ""
+
+    def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
+        """Return a verdict for each reply; equal replies are judged once, and the first has the usage.
+
+        Raises `PluginError` for a key of another kind or without what its kind needs, and what
+        `provenance` raises.
+        """
+        for reply in replies:
+            check_key(reply.key)
+        self._check()
+        if not replies:
+            return []
+        different = {content(reply): reply for reply in replies}
+        found = judged(list(different.values()), self.seed, self.twice, self._asked.ask)
+        verdicts = dict(zip(different, found, strict=True))
+        found = []
+        for reply in replies:
+            mark = content(reply)
+            found.append(verdicts[mark])
+            verdicts[mark] = replace(verdicts[mark], usage={})
+        return found
+
+    @property
+    def _url(self) -> str:
+        return self.url or os.environ.get("OPENAI_BASE_URL", "") or OWN
+
+    @property
+    def _server(self) -> str:
+        """The address that is asked, in one spelling."""
+        parts = urlsplit(self._url)
+        return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
+
+    @property
+    def _key(self) -> str:
+        found = (os.environ.get(name, "").strip() for name in KEYS)
+        return next(filter(None, found), "")
+
+    @cached_property
+    def _asked(self) -> Server:
+        # The package openai is imported when it is first needed.
+        from .budget import Budget
+        from .server import Server
+
+        folder = cache_folder() / "judgements" if self.cache == "auto" else Path(self.cache)
+        return Server(
+            url=self._server,
+            key=self._key,
+            model=self.model,
+            max_tokens=self.max_tokens,
+            seconds=self.seconds,
+            retries=self.retries,
+            patience=self.patience,
+            workers=self.workers,
+            budget=Budget(self.budget_tokens, self.budget_usd, (self.price_in, self.price_out)),
+            cache=None if self.cache == "none" else folder.expanduser(),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings: a copy has its own connections, and has spent nothing."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _check(self) -> None:
+        """Raise `UsageError` or `PluginError` if nobody could be asked with these settings."""
+        if not find_spec("openai"):
+            raise PluginError(
+                "the judge 'openai' needs the package openai, which is not installed",
+                "pip install 'edit-harness[openai]'",
+            )
+        if not self.model:
+            raise UsageError(
+                "the judge 'openai' does not know which model to ask",
+                "--judge-args model=NAME,url=http://localhost:8000/v1",
+            )
+        _check_address(self._url)
+        if self.budget_usd and not (self.price_in or self.price_out):
+            raise UsageError(
+                "a budget in dollars needs prices", "--judge-args price_in=...,price_out=..."
+            )
+        if self._server == OWN and not self._key:
+            raise UsageError("the judge 'openai' has no key for OpenAI's server", FROM_ENVIRONMENT)
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise UsageError("the judge's key has characters that no key has", FROM_ENVIRONMENT)
+
+
+def _check_address(url: str) -> None:
+    """Raise `UsageError` for what is no address, or one with a name and a password in it."""
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise UsageError("the judge's url is no address of a server", "http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError("the judge's url has more in it than a server's address", FROM_ENVIRONMENT)

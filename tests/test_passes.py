@@ -1,0 +1,168 @@
+"""Tracing in shared passes against one pass of the whole model for each state."""
+
+import numpy as np
+import pytest
+import torch
+
+from edit_harness import Request
+from edit_harness.model.digests import of_module
+from edit_harness.model.model import Model
+from edit_harness.testing.tiny import CONFIGS, tiny_model
+from edit_harness_plugins.commands.studies.trace import passes
+from edit_harness_plugins.commands.studies.trace.method import KINDS, Fact, Method
+
+REQUESTS = [
+    Request("The mother tongue of {} is", "Danielle", "French"),
+    Request("{} lives in", "Ada Lovelace", "Paris, the capital"),
+    Request("It rains in the city of {}", "Oslo", "today"),
+]
+DEPTH = {"gpt2": "n_layer", "gptj": "n_layer", "bloom": "n_layer"}
+EXPERTS = ("mixtral", "qwen2_moe")
+TOLERANCE = 1e-6
+"""Of a probability, relative: models of fp64, some of which attend in fp32 all the same."""
+
+
+def deep(family="gpt2", layers=4, dtype=torch.float64, **options):
+    """A tiny model with layers enough for windows; gpt_neo lists what each of its two is."""
+    depth = {} if family == "gpt_neo" else {DEPTH.get(family, "num_hidden_layers"): layers}
+    return tiny_model(family, dtype, **depth, **options)
+
+
+def traced(model, requests=REQUESTS, **method):
+    facts = [Fact.of(model, request) for request in requests]
+    return list(passes.trace(model, facts, Method(**{"samples": 2, **method})))
+
+
+def one_by_one(model, requests=REQUESTS, **method):
+    naive = pytest.importorskip("benchmarks.tracing", reason="not in a built package")
+    made = Method(**{"samples": 2, **method})
+    return [naive.one_by_one(model, Fact.of(model, request), made) for request in requests]
+
+
+def same(ours, theirs, rtol=TOLERANCE):
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one.clean, other.clean, rtol)
+        np.testing.assert_allclose(one.noised, other.noised, rtol)
+        assert one.restored.keys() == other.restored.keys()
+        for kind, values in one.restored.items():
+            np.testing.assert_allclose(values, other.restored[kind], rtol)
+
+
+@pytest.mark.parametrize("family", [name for name in CONFIGS if name not in EXPERTS])
+def test_shared_passes_give_what_one_pass_for_each_state_gives(family):
+    model = deep(family)
+    before = of_module(model.module)
+    ours = traced(model, window=2)
+    same(ours, one_by_one(model, window=2))
+    assert of_module(model.module) == before
+    # Or nothing would tell a state that was put back from one that was not.
+    assert all(
+        np.ptp(values) > 1e-4 * one.clean for one in ours for values in one.restored.values()
+    )
+
+
+@pytest.mark.parametrize("family", EXPERTS)
+def test_experts_are_traced_but_for_their_mlps(family):
+    model = deep(family, dtype=torch.float32)  # their products are not made in fp64
+    method = {"window": 2, "kinds": ("hidden", "attention")}
+    ours = traced(model, **method)
+    same(ours, one_by_one(model, **method), rtol=1e-3)
+    assert all(np.ptp(one.restored["hidden"]) > 0.01 * one.clean for one in ours)
+
+
+@pytest.mark.parametrize(
+    "options", [{"padding": "left"}, {"batch_rows": 3}, {"batch_tokens": 20}], ids=str
+)
+def test_how_rows_are_batched_changes_nothing(options):
+    same(traced(deep("llama", **options), window=3), traced(deep("llama"), window=3))
+
+
+def test_passes_begin_where_the_first_state_is_put_back_and_share_their_rows(monkeypatch):
+    model = deep(layers=4)
+    ran = []
+    logits = Model.logits
+
+    def counted(self, batch, *args, **kwargs):
+        found = logits(self, batch, *args, **kwargs)
+        ran.append((len(batch.ids), len(self.module.transformer.h)))
+        return found
+
+    facts = [Fact.of(model, REQUESTS[0])]
+    list(passes.trace(model, facts, Method(samples=2)))  # what is tried once for a model
+    monkeypatch.setattr(Model, "logits", counted)
+    list(passes.trace(model, facts, Method(samples=2)))
+    after = len(facts[0].parts.prompt) - facts[0].subject.start
+    rows = 2 * after * len(KINDS)
+    assert ran == [(1, 4), (2, 4), *((rows, 4 - layer) for layer in range(4))]
+
+
+def test_texts_beyond_a_sliding_window_are_run_whole():
+    text = "Bob works at Fiat in Rome, and Ann lives in Oslo. It rains in the city of Oslo. {} lives in"
+    model = deep("gemma2", sliding_window=8)
+    far = [Request(text, "Ada Lovelace", "Paris")]
+    assert len(Fact.of(model, far[0])) > 16
+    method = {"samples": 1, "kinds": ("hidden",)}
+    same(traced(model, far, **method), one_by_one(model, far, **method))
+
+
+def test_a_model_that_cannot_begin_at_a_block_is_run_whole(monkeypatch):
+    expected = traced(deep("gpt2"))
+    monkeypatch.setattr(Model, "begins", lambda *_: False)
+    same(traced(deep("gpt2")), expected)
+
+
+def test_a_batch_that_memory_does_not_hold_is_halved(monkeypatch):
+    model, expected = deep(), traced(deep())
+    logits = Model.logits
+
+    def limited(self, batch, *args, **kwargs):
+        if len(batch.ids) > 5:
+            raise torch.OutOfMemoryError
+        return logits(self, batch, *args, **kwargs)
+
+    monkeypatch.setattr(Model, "logits", limited)
+    same(traced(model), expected)
+    assert model.halved
+
+
+def test_weights_that_are_elsewhere_are_traced_alike(tmp_path):
+    accelerate = pytest.importorskip("accelerate")
+    model, other = deep("llama"), deep("llama")
+    accelerate.disk_offload(other.module, tmp_path, execution_device=torch.device("cpu"))
+    same(traced(Model(other.module, other.tokens.tokenizer)), traced(model))
+
+
+def test_a_chat_template_moves_the_subject_with_its_prompt():
+    from test_chat import chatty
+
+    model = deep("llama", tokenizer=chatty(), chat_template=True)
+    fact = Fact.of(model, REQUESTS[0])
+    assert "Danielle" in model.tokens.decode([fact.parts.prompt[i] for i in fact.subject])
+    method = {"requests": REQUESTS[:1], "samples": 1}
+    same(traced(model, **method), one_by_one(model, **method))
+
+
+def test_putting_back_all_that_the_noise_reached_brings_the_answer_back():
+    model = deep()
+    fact = Fact.recalled(model, REQUESTS[2])
+    assert fact.subject == range(len(fact) - 1, len(fact))  # one token, which the answer is read at
+    (one,) = passes.trace(model, [fact], Method(samples=2))
+    np.testing.assert_allclose(one.restored["hidden"][:, -1], one.clean, TOLERANCE)
+    assert abs(one.noised - one.clean).min() > 1e-4 * one.clean
+
+
+def test_the_last_state_of_the_last_token_is_the_answer_and_no_other_of_its_layer_matters():
+    (one,) = traced(deep(), [REQUESTS[0]])
+    hidden = one.restored["hidden"][:, :, -1]
+    np.testing.assert_allclose(hidden[:, -1], one.clean, TOLERANCE)
+    np.testing.assert_allclose(hidden[:, :-1], np.tile(one.noised[:, None], hidden.shape[1] - 1))
+
+
+def test_a_fact_has_its_own_noise_whatever_it_is_traced_with():
+    model = deep()
+    alone = [traced(model, [request])[0] for request in REQUESTS]
+    same(traced(model), alone)
+    assert len({float(one.noised[0]) for one in alone}) == len(alone)
+    (other,) = traced(model, REQUESTS[:1], seed=1)
+    assert other.clean == pytest.approx(alone[0].clean)
+    assert abs(other.noised - alone[0].noised).max() > 1e-4 * other.clean

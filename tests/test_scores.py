@@ -1,0 +1,144 @@
+"""The best of a sweep's points, its neighbours, and how all of them are shown."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from edit_harness import Measure, UsageError
+from edit_harness.stats import Estimate
+from edit_harness_plugins.commands.report.formats import table
+from edit_harness_plugins.commands.studies.sweep.grid import Axis, points
+from edit_harness_plugins.commands.studies.sweep.scores import SweepResults, mapped
+
+LAYERS, TOKENS = Axis("layer", (0, 1, 2)), Axis("fact_token", ("subject_last", "last"))
+KNOWN = {
+    "ES": Measure("efficacy"),
+    "PS": Measure("paraphrases"),
+    "NKL": Measure("drift", better="lower", unit="nats"),
+}
+
+
+def run(around=0.1, n=10, **values):
+    """Stand in for a run that has estimates, with limits as far below and above."""
+    numbers = {name: Estimate(v, v - around, v + around, n) for name, v in values.items()}
+
+    class Made(SimpleNamespace):
+        def __getitem__(self, name):
+            return numbers[name]
+
+    estimates = {f"post_{name}": estimate for name, estimate in numbers.items()}
+    return Made(estimates=estimates, folder=SimpleNamespace(path="results/x"))
+
+
+def results(axes, values, names=("ES", "PS"), **more):
+    known = {**KNOWN, **more}
+    runs = list(zip(points(axes), [run(**value) for value in values], strict=True))
+    return SweepResults.of(axes, runs, names, known)
+
+
+SIX = [
+    {"ES": 0.5, "PS": 0.5}, {"ES": 0.9, "PS": 0.7}, {"ES": 0.8, "PS": 0.8},
+    {"ES": 0.2, "PS": 0.2}, {"ES": 0.75, "PS": 0.75}, {"ES": 0.9},
+]  # fmt: skip
+
+
+def test_the_best_is_the_first_of_the_highest_mean():
+    found = results([LAYERS, TOKENS], SIX)
+    assert found.best is found.points[1]
+    assert found.best.score.value == pytest.approx(0.8)
+    assert (found.best.score.low, found.best.score.high) == pytest.approx((0.7, 0.9))
+    assert [found.points.index(each) for each in found.ranked] == [1, 2, 4, 0, 3, 5]
+    assert [found.points.index(each) for each in found.near] == [2, 4]
+    assert math.isnan(found.points[5].score.value)
+    best = "layer=0, fact_token=last: mean of ES, PS 80.0 (70.0 – 90.0; limits are means too)"
+    assert found.conclusions[0] == ("best", best)
+    assert ("note", "the next 2 are within the interval of the best") in found.conclusions
+
+
+def test_the_tasks_own_score_goes_before_a_mean():
+    values = [{"ES": 0.9, "S": 0.2}, {"ES": 0.1, "S": 0.7}, {"ES": 0.5, "S": 0.1}]
+    found = results([LAYERS], values, names=("ES",), S=Measure("harmonic mean"))
+    assert (found.score, found.averaged) == ("S", [])
+    assert found.best.point == {"layer": 1}
+    assert not found.near
+    assert found.conclusions[0] == ("best", "layer=1: S 70.0 (60.0 – 80.0)")
+    assert found.table("t").columns == ["S ↑", "ES ↑"]
+
+
+def test_a_points_numbers_are_those_of_its_run():
+    """Item 2 of issue 18: a sweep has no rule of its own."""
+    values = [{"ES": 1.0, "around": 0.2, "n": 5}, {"ES": 0.8, "around": 0.1, "n": 5}]
+    found = results([Axis("layer", (0, 1))], values, names=("ES",))
+    assert found.best.numbers["ES"] == found.best.run["ES"]
+    assert [each.point for each in found.near] == [{"layer": 1}]
+
+
+def test_what_is_lower_when_better_is_mapped_and_not_in_the_mean():
+    values = [{"ES": 0.5, "NKL": 0.1}, {"ES": 0.6, "NKL": 9.0}, {"ES": 0.4, "NKL": 0.2}]
+    found = results([LAYERS], values, names=("ES", "NKL"))
+    assert found.averaged == ["ES"]
+    assert found.best.point == {"layer": 1}
+    assert [heat.title for heat in found.maps()] == ["ES ↑", "NKL ↓"]
+    assert found.maps()[1].values == [[0.1, 9.0, 0.2]]
+
+
+def test_a_measure_that_no_point_has_is_no_part_of_the_mean():
+    found = results([LAYERS], [{"ES": 0.5}, {"ES": 0.6}, {}])
+    assert (found.averaged, list(found.measures)) == (["ES"], ["ES"])
+    assert found.best.point == {"layer": 1}
+
+
+def test_maps_have_the_first_field_from_left_to_right():
+    efficacy, paraphrase = results([LAYERS, TOKENS], SIX).maps()
+    assert (efficacy.rows, efficacy.columns) == (["subject_last", "last"], ["0", "1", "2"])
+    assert efficacy.values == [[50.0, 80.0, 75.0], [90.0, 20.0, 90.0]]
+    assert paraphrase.values[1][2] is None
+    assert (efficacy.x, efficacy.y) == ("layer", "fact_token")
+
+
+def test_one_field_keeps_its_order_and_more_are_sorted():
+    text = table([results([LAYERS], SIX[:3]).table("title")])
+    assert [line.split()[0] for line in text.splitlines()[2::2] if line] == ["0", "1", "2"]
+    axes = [LAYERS, TOKENS, Axis("lr", (0.1, 0.5))]
+    many = results(axes, [{"ES": i / 20, "PS": i / 20} for i in range(12)])
+    assert many.maps() == []
+    grid = many.table("title")
+    assert [names for names, _ in grid.rows][:2] == [["2", "last", "0.5"], ["2", "last", "0.1"]]
+    assert len(grid.rows) == 10
+    assert grid.notes == ["2 points more, by score: --json"]
+    assert grid.rows[0][1][0].mark == "best", "what they are sorted by is first"
+    assert grid.rows[0][1][1].detail == "45.0 – 65.0"
+
+
+def test_without_any_score_none_is_the_best():
+    found = results([LAYERS], [{}, {}, {}])
+    assert found.best is None
+    assert found.near == []
+    assert found.measures == {}
+    assert found.conclusions == [("best", "no point has a score, so that none is the best")]
+
+
+def test_the_data_have_every_point_and_no_nan():
+    data = json.loads(json.dumps(results([LAYERS, TOKENS], SIX).data(), allow_nan=False))
+    assert data["grid"] == {"layer": [0, 1, 2], "fact_token": ["subject_last", "last"]}
+    assert data["best"] == {"layer": 0, "fact_token": "last"}
+    assert len(data["points"]) == 6
+    assert data["points"][0]["measures"]["ES"] == {"value": 0.5, "low": 0.4, "high": 0.6, "n": 10}
+    assert data["points"][5]["score"] is None
+    assert data["near"][0] == {"layer": 1, "fact_token": "subject_last"}
+
+
+def test_what_is_mapped_is_what_runs_have():
+    own = {"ET": Measure("a"), "PT": Measure("b"), "DT": Measure("c", detail=True)}
+    assert mapped([], own) == ["ET", "PT"], "as the table of a run has them"
+    assert mapped([], KNOWN) == ["ES", "PS"]
+    assert mapped(["ES", "NKL"], KNOWN) == ["ES", "NKL"]
+    for asked, cause in (
+        (["ES", "XX"], "the task as it is set has no measure 'XX'"),
+        (["NKL"], "nothing tells which point is the best: NKL has no share"),
+    ):
+        with pytest.raises(UsageError, match=cause) as caught:
+            mapped(asked, KNOWN)
+        assert "ES, PS, NKL" in caught.value.remedy

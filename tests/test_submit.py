@@ -1,0 +1,176 @@
+"""The command submit: what it refuses, what it packs, and what it tells its user."""
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from builders import with_entries
+from bundles import honest
+from test_verify import edit_harness
+
+from edit_harness import UsageError
+from edit_harness.folder import records
+from edit_harness_plugins.commands.leaderboard import submit
+from edit_harness_plugins.commands.leaderboard.bundle import Finding, Report
+from edit_harness_plugins.commands.leaderboard.evidence import NO_BASELINE
+
+pytestmark = pytest.mark.skipif(records.SCHEMA < 4, reason="rows have numbers from format 4 on")
+SAID = ("--contact", "a@example.org", "--tuned-on", "pocket")
+
+
+SHARD = {
+    "number": 1, "of": 2, "cases": [], "cases_digest": "", "planned": 1, "spans": [], "visits": [],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A finished run of all cases of its data, and the baseline for it."""
+    _, baseline, run = honest(tmp_path_factory.mktemp("honest"))
+    return run, baseline
+
+
+def changed(run, tmp_path, **fields):
+    """Return a copy of a run's folder with another manifest."""
+    folder = records.RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    for path in run.folder.path.iterdir():
+        (folder.path / path.name).write_bytes(path.read_bytes())
+    folder.write_manifest(with_entries(folder.manifest(), **fields))
+    return folder.path
+
+
+def test_a_finished_run_is_packed_and_passes(made, tmp_path):
+    run, baseline = made
+    out = tmp_path / "b.zip"
+    flags = (*SAID, "--out", out, "--baseline", baseline)
+    code, printed = edit_harness("submit", run.folder.path, *flags)
+    assert code == 0
+    assert f"edit-harness verify {out} --baseline {baseline}" in printed.replace("\n", " ")
+    with zipfile.ZipFile(out) as archive:
+        assert {"SHA256SUMS", "submission.json", "samples.jsonl"} < set(archive.namelist())
+        submission = json.loads(archive.read("submission.json"))
+        results = json.loads(archive.read("results.json"))
+    assert (submission["editor"], submission["model"], submission["licence"]) == (
+        "rome",
+        "pocket",
+        "CC-BY-4.0",
+    )
+    assert results["results"]["post_ES,single"] == run.estimates["post_ES"].value
+    again = tmp_path / "again.zip"
+    edit_harness("submit", run.folder.path, *SAID, "--out", again, "--baseline", baseline)
+    assert again.read_bytes() == out.read_bytes()
+    code, _ = edit_harness("verify", out, "--baseline", baseline)
+    assert code == 0
+
+
+def test_a_run_that_nobody_can_check_is_told_how_to_be(made, tmp_path, monkeypatch):
+    run, _ = made
+    path = changed(run, tmp_path, model={"path": "gpt2-xl"})
+    lacking = Finding("1.3", "task", "unchecked", NO_BASELINE)
+    monkeypatch.setattr(submit, "inspect", lambda path, *_: Report(str(path), 2, [lacking]))
+    code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    assert code == 6
+    said = " ".join(printed.split())
+    file = tmp_path / "b.baseline.jsonl"
+    assert (
+        f"leaderboard baseline -m gpt2-xl -t counterfactplus --dtype float32 --out {file}" in said
+    )
+    assert f"edit-harness verify {tmp_path / 'b.zip'} --baseline {file}" in said
+
+
+def test_home_folders_stay_at_home(made, tmp_path, monkeypatch):
+    run, _ = made
+    monkeypatch.setenv("HOME", "/home/ada")
+    path = changed(run, tmp_path, model={"path": "/home/ada/models/x"})
+    edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    with zipfile.ZipFile(tmp_path / "b.zip") as archive:
+        assert b"/home/ada" not in b"".join(archive.read(name) for name in archive.namelist())
+        assert json.loads(archive.read("results.json"))["model"] == "~/models/x"
+
+
+def test_a_key_is_never_packed(made, tmp_path):
+    run, _ = made
+    path = changed(run, tmp_path, label="sk-" + "a1" * 20)
+    code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    assert code == 2
+    assert printed.startswith("error: manifest.json has what looks like a key (sk-a1a...)\n")
+    assert not (tmp_path / "b.zip").exists()
+
+
+def test_a_run_that_is_not_finished(made, tmp_path):
+    run, _ = made
+    code, printed = edit_harness("submit", changed(run, tmp_path, visits=99), *SAID)
+    assert code == 7
+    assert "is not finished: 87 records missing" in printed
+
+
+def test_what_no_file_has_cannot_be_run_again(made):
+    manifest = with_entries(made[0].manifest, identity={"code": [["Mine", "unversioned 1f"]]})
+    with pytest.raises(UsageError, match="is of Mine, a class that no file has") as error:
+        submit.check(replace(made[0], manifest=manifest))
+    assert "--plugin FILE" in error.value.remedy
+
+
+def test_what_a_board_rejects_is_told(made, tmp_path):
+    run, baseline = made
+    flags = ("--out", tmp_path / "b.zip", "--baseline", baseline)
+    preview = {"preview": {"precision": "half", "floor": 0.1, "largest": 0.2}}
+    code, printed = edit_harness("submit", changed(run, tmp_path, **preview), *SAID, *flags)
+    assert code == 6
+    assert "failed: check 1.3, task: the run is a" in printed
+
+
+def test_a_shard_is_no_submission(made, tmp_path):
+    run, _ = made
+    code, printed = edit_harness("submit", changed(run, tmp_path, shard=SHARD), *SAID)
+    assert code == 2
+    assert "is shard 1 of 2 of a run, and a submission is a whole one" in printed
+    assert "edit-harness merge" in printed
+
+
+def test_some_cases_only(made, tmp_path):
+    run, _ = made
+    folder = records.RunFolder(changed(run, tmp_path))
+    folder.write_cases(run.cases[:5])
+    some = {"cases": [case.id for case in run.cases[:5]], "visits": 5}
+    folder.write_manifest(with_entries(folder.manifest(), **some))
+    code, printed = edit_harness("submit", folder.path, *SAID)
+    assert code == 2
+    assert "has 5 of the cases, and a submission has all\n       run it without --limit" in printed
+
+
+def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
+    """Item 25 of issue I: by the preset of an editor, or by one that a sweep has found."""
+    run, baseline = made
+    said = ("--contact", "a@example.org", "--tuned-on", "None", "--out", tmp_path / "b.zip")
+    code, printed = edit_harness("submit", run.folder.path, *said)
+    assert code == 2
+    assert printed == (
+        "error: --tuned-on none is not what the run says of its settings: tuned (this project, by "
+        "experiments on pocket)\n       say on which data they were chosen: --tuned-on TEXT\n"
+    )
+    assert not (tmp_path / "b.zip").exists()
+    paper = changed(run, tmp_path, preset="paper (kmeng01/rome)")
+    assert edit_harness("submit", paper, *said, "--baseline", baseline)[0] == 0
+    assert "--tuned-on pocket" in (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def test_nothing_said(made):
+    code, printed = edit_harness(
+        "submit", made[0].folder.path, "--contact", " ", "--tuned-on", "none"
+    )
+    assert (code, printed) == (
+        2,
+        "error: --contact is empty\n       none, if there is nothing to say\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "text", [b"sk-" + b"x" * 30, b"hf_" + b"y" * 34, b"ghp_" + b"z" * 36, b"AKIA" + b"A" * 16]
+)
+def test_keys_are_recognised(text):
+    assert submit.KEYS.search(b'{"a": "' + text + b'"}')
+    assert not submit.KEYS.search(text[:12])

@@ -1,0 +1,126 @@
+"""Tolerances of printed numbers, against what counting and drawing say of them."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edit_harness.stats import Estimate, column_means, estimates
+from edit_harness_plugins.commands.studies.reproduce import verdicts
+from edit_harness_plugins.commands.studies.reproduce.packs import Expected
+from edit_harness_plugins.commands.studies.reproduce.verdicts import (
+    APART,
+    OUTSIDE,
+    UNTOLD,
+    WITHIN,
+)
+
+
+def estimate(value, half=0.0, n=100):
+    return Estimate(value, value - half, value + half, n)
+
+
+def printed(value, half=None, places=9, **more):
+    """Return a printed number, with an interval that wide on both sides if there is one."""
+    ends = {} if half is None else {"low": value - half, "high": value + half}
+    return Expected("m", "e", "c", value, places=places, **ends, **more)
+
+
+def test_two_samples_of_one_mean_are_outside_as_often_as_the_level_says():
+    """Of 99 %: about 1 in 100, and 1 in 15 if the intervals were not both counted."""
+    rng = np.random.default_rng(0)
+    draws = rng.normal(0.4, 1, (4000, 2))
+    error = np.array([0.8, 0.5])
+    half = 2.5758 * error
+    far = np.abs((draws - 0.4) @ np.diag(error) @ [1, -1])
+    ours = estimate(0.0, half[0])
+    both = verdicts.tolerance(ours, printed(0.0, half[1]), 0.99)
+    assert 0.006 < np.mean(far > both) < 0.015
+    assert np.mean(far > verdicts.tolerance(ours, printed(0.0), 0.99)) > 0.02
+
+
+def test_rounding_is_allowed_for_in_full():
+    """A number that was rounded is at most half a digit from what it was."""
+    for exact in np.linspace(0, 1, 997):
+        assert (
+            abs(round(exact, 2) - exact)
+            <= verdicts.tolerance(estimate(exact), printed(round(exact, 2), places=2), 0.99) + 1e-12
+        )
+
+
+def test_the_width_is_that_of_the_side_on_which_the_printed_number_is():
+    ours = Estimate(0.5, 0.4, 0.9, 50)
+    assert verdicts.tolerance(ours, printed(0.7), 0.99) == pytest.approx(0.4)
+    assert verdicts.tolerance(ours, printed(0.3), 0.99) == pytest.approx(0.1)
+    none = Estimate(0.5, math.nan, math.nan, 1)
+    assert verdicts.tolerance(none, printed(0.3), 0.99) == math.inf
+
+
+def test_an_interval_of_another_level_is_taken_to_ours():
+    rng = np.random.default_rng(0)
+    column = {"x": rng.normal(size=4000)}
+    wide, narrow = (estimates(column, column_means, level=level)["x"] for level in (0.99, 0.95))
+    cell = printed(0.0, (narrow.high - narrow.low) / 2)
+    found = verdicts.tolerance(estimate(0.0), cell, 0.95)
+    assert found == pytest.approx((wide.high - wide.low) / 2, rel=0.1)
+
+
+@given(
+    ours=st.floats(0, 1), value=st.floats(0, 1), allowed=st.floats(0, 1), most=st.floats(0, 1),
+    n=st.integers(0, 60),
+)  # fmt: skip
+def test_a_verdict_is_what_its_words_say(ours, value, allowed, most, n):
+    verdict = verdicts.of_value(estimate(ours, n=n), value, allowed, most).verdict
+    near = abs(ours - value) <= allowed
+    if n < verdicts.LEAST:
+        assert verdict == UNTOLD
+    elif near:
+        assert verdict == (WITHIN if allowed <= most else UNTOLD)
+    else:
+        assert verdict == OUTSIDE
+
+
+def test_no_number_is_never_within():
+    assert verdicts.of_value(estimate(math.nan), 0.5, 1.0, 1.0).verdict == APART
+    assert verdicts.of_value(estimate(0.5), 0.5, math.inf, 0.1).verdict == UNTOLD
+
+
+def test_what_would_let_a_quarter_of_the_table_pass_says_nothing():
+    assert verdicts.coarsest([0.1, 0.5, 0.3], 0.005) == pytest.approx(0.1)
+    assert verdicts.coarsest([1.0, 1.0], 0.005) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.5, 1.0])
+def test_printed_shares_of_one_truth_are_seldom_taken_apart(share):
+    """Every outcome of two samples of 81, by its probability."""
+    n = 81
+    likely = np.array([math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n + 1)])
+    wrong = sum(
+        likely[i] * likely[j]
+        for i in range(n + 1)
+        for j in range(n + 1)
+        if likely[i] * likely[j] > 1e-9 and verdicts.apart(i / n, j / n, n, 0.99)
+    )
+    assert wrong < 0.012
+
+
+def test_printed_shares_that_are_far_apart_are_taken_apart():
+    assert verdicts.apart(1.0, 0.7, 81, 0.99)
+    assert not verdicts.apart(1.0, 0.0, 0, 0.99)
+    assert not verdicts.apart(1.0, 0.8, 5, 0.99)
+
+
+def test_an_order_is_kept_reversed_or_chance():
+    assert verdicts.of_order(estimate(0.2), 0.001).verdict == WITHIN
+    assert verdicts.of_order(estimate(-0.2), 0.001).verdict == OUTSIDE
+    assert verdicts.of_order(estimate(0.2), 0.02).verdict == UNTOLD
+    assert verdicts.of_order(estimate(0.0), None).verdict == UNTOLD
+
+
+def test_a_figure_is_of_its_own_cases():
+    figure = printed(0.5, n=100, within=1e-4)
+    assert verdicts.of_figure(estimate(0.50005), figure).verdict == WITHIN
+    assert verdicts.of_figure(estimate(0.5002), figure).verdict == OUTSIDE
+    assert verdicts.of_figure(estimate(0.5, n=10), figure).verdict == APART
