@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +17,6 @@ from ..allowance import Allowance
 from ..cases import Answer, Case, Visit
 from ..encoding import decode_answer
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError
-from ..files import cache_folder
 from ..folder import accounts
 from ..folder.records import OK, Record, RunFolder
 from ..interfaces import Executor
@@ -50,8 +49,6 @@ class FailurePolicy:
     """Seconds that a case may take; None goes by the cases before."""
     reload: Callable[[], Model] | None = None
     """Loads the model anew, so that a run can go on after a leak."""
-    selfcheck: bool = False
-    """Try first whether cases come out the same again, and in another order."""
 
 
 class RowSink(Protocol):
@@ -77,13 +74,10 @@ class RowSink(Protocol):
 def turns(rows: Mapping[Evaluation, Rows], policy: FailurePolicy) -> Generator[Turn]:
     """Yield the records that are still to be made, as they are written, the editors in turn.
 
-    Raises what `Loop.run` and `Overlap.end` raise.
+    Raises what `Loop.run` raises.
     """
-    overlaps = {e: over for e, its in rows.items() if (over := its.begin(e, e.environment))}
-    for _ in Loop(replace(policy, reload=None, selfcheck=False)).run(overlaps):
-        pass
-    for overlap in overlaps.values():
-        overlap.end()
+    for evaluation, its in rows.items():
+        its.begin(evaluation, evaluation.environment)
     return Loop(policy).run(rows)
 
 
@@ -139,7 +133,7 @@ class Loop:
     def _ready(self, model: Model) -> CleanPass:
         """Return what the unedited model is asked with, at the beginning of its chunks."""
         if self._clean is None:
-            self._clean = CleanPass(model, cache_folder() / "answers")
+            self._clean = CleanPass(model)
             if self._first:
                 self._first.guard.resembles(self._clean.guard)
             self._first = self._first or self._clean
@@ -187,10 +181,6 @@ class Loop:
         self._at_work = None
         if not self._tried and (case := _first_case(sinks)):
             trial.check(clean, case)
-            for evaluation, its in sinks.items() if self.policy.selfcheck else ():
-                self._at_work = evaluation
-                trial.check_order(evaluation, its.tell)
-                clean.guard.verify()
             self._tried = True
         for evaluation, its in sinks.items():
             if not set(evaluation.visits) <= its.done:

@@ -5,21 +5,14 @@ How many cases failed, and why, each of them shows in its own way.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
-from ..folder.manifests import Asked, software
-from ..interfaces import Measure, Metric
+from ..folder.manifests import software
 from ..wording import counted
 from .control import COLLAPSE
 from .effects import ENOUGH as MODELS
-from .estimates import summing, valued
 from .outcome import UNPARSED, Run
-
-ROUNDING = 1e-9
-"""How far sums of a case's values, in double precision, may lead out of a range."""
 
 NONFINITE = 0.05
 """The share of edits that break the model from which on that is said."""
@@ -66,12 +59,6 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
         share = f"{broken / len(run.records):.0%} of the edited models answer with NaN or infinity"
         yield "BROKEN", f"{share}: the numbers say little of an editor that works"
-    for name, metric in run.metrics.items():
-        values = valued(run.records, name)
-        with summing(name, metric):
-            summary = metric.summarize(values.columns(name))
-        for odd in odd_numbers(name, metric, [record.values[name] for record in values], summary):
-            yield "note", odd
     yield from _of_judge(run)
     yield from _known(run)
     if noop := sum(record.noop for record in run.records):
@@ -102,10 +89,7 @@ def _known(run: Run) -> Iterator[tuple[str, str]]:
 def _of_segments(run: Run) -> Iterator[tuple[str, str]]:
     for before, now in pairwise(run.manifest.segments):
         if changed := software(before.environment, now.environment):
-            asked = now.asked or Asked(cases=0, apart=0.0)
-            cases = counted(asked.cases, "finished case")
-            again = f"{cases} asked again differ by {asked.apart:.1g} nats at most"
-            yield "note", f"from row {now.first} on made with {'; '.join(changed)}: {again}"
+            yield "note", f"from row {now.first} on made with {'; '.join(changed)}"
 
 
 def _of_controls(run: Run) -> Iterator[tuple[str, str]]:
@@ -145,50 +129,3 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
         text = f"{run.unparsed} of {run.judged} texts without a verdict; they count nowhere"
         many = f": more than {UNPARSED:.0%}, the judged numbers are not to be trusted"
         yield "judged", text + (many if run.doubtful else "")
-
-
-def odd_numbers(
-    name: str, metric: Metric, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, float]
-) -> Iterator[str]:
-    """Yield a line for each number of a metric that no table shows, or that is out of its range.
-
-    ``rows`` are the values of each case, None or absent where it has none, and ``summary`` what was made
-    of them. A value that is in no summary is what another was made of, and needs no measure.
-    """
-    has = Counter(number for row in rows for number, value in row.items() if value is not None)
-    for number in summary:
-        if _measure(metric, number) is None:
-            why = "it is not in measures" if _is_prefixed(number) else "no pre_ or post_ before it"
-            yield f"metric {name}: no table shows {number}{_of(has[number])}: {why}"
-    outside = Counter(_outside(metric, rows))
-    for number in dict.fromkeys([*outside, *_outside(metric, [summary])]):
-        low, high = _limits(metric, number)
-        far = f"{number} is not from {low:g} to {high:g}{_of(outside[number])}"
-        yield f"metric {name}: {far}: see Measure.unit"
-
-
-def _of(cases: int) -> str:
-    """Say of how many cases something is; of none, it is of the summary alone."""
-    return f", of {cases} case{'s' if cases > 1 else ''}" if cases else ""
-
-
-def _is_prefixed(number: str) -> bool:
-    return number.startswith(("pre_", "post_"))
-
-
-def _measure(metric: Metric, number: str) -> Measure | None:
-    return metric.measures.get(number.partition("_")[2]) if _is_prefixed(number) else None
-
-
-def _limits(metric: Metric, number: str) -> tuple[float, float]:
-    measure = _measure(metric, number)
-    return measure.limits if measure else (float("-inf"), float("inf"))
-
-
-def _outside(metric: Metric, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the name of each value that is out of its range; NaN, which is none, is not."""
-    for row in rows:
-        for number, value in row.items():
-            low, high = _limits(metric, number)
-            if value is not None and (value < low - ROUNDING or value > high + ROUNDING):
-                yield number

@@ -5,28 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, structs
 
 from ..cases import Case, Visit
-from ..errors import RunFolderError
 from ..folder import manifests, records
-from ..folder.manifests import Asked, Manifest, ModelInfo, Segment, ShardInfo, TaskInfo, Tuning
-from ..folder.records import OK, Record, RunFolder
+from ..folder.manifests import Manifest, ModelInfo, ShardInfo, TaskInfo, Tuning
+from ..folder.records import Record, RunFolder
 from ..registry.fields import settings
 from ..wording import counted
-from . import plan, trial
-from .control import is_control
+from . import plan
 from .tuning import among, tuning
 
 if TYPE_CHECKING:
     from ..folder.records import Writer
     from .evaluation import Evaluation
 
-ASKED_AGAIN, SAME = 5, 1e-4
-"""Finished cases that are asked again with other software, and nats by which they may differ."""
 SHOWN = 3
 """Conflicts that are named."""
 
@@ -71,26 +66,13 @@ class Rows:
         self.known = {record.visit: record for record in self.folder.records()}
         return written
 
-    def begin(self, evaluation: Evaluation, environment: Mapping[str, str]) -> Overlap | None:
-        """Note what rows are made with from now on.
-
-        Where that is not what the last ones were made with, and their numbers may depend on it, return
-        finished cases to ask again before any row is written: then `Overlap.end` notes it.
-        """
+    def begin(self, evaluation: Evaluation, environment: Mapping[str, str]) -> None:
+        """Note what rows are made with from now on, if any is to be made."""
         if set(evaluation.visits) <= self.done:
-            return None
-        known = self.folder.planned().segments
-        segments = manifests.extended(known, self._first, environment)
-        if self._first and segments[-1].first == self._first:
-            before = segments[-2].environment
-            if changed := manifests.software(before, environment):
-                return Overlap(self, evaluation, changed, segments)
-        self.made_with(segments)
-        return None
-
-    def made_with(self, segments: Sequence[Segment]) -> None:
-        """Write down what all rows are made with."""
-        self.folder.write_manifest(structs.replace(self.folder.planned(), segments=segments))
+            return
+        manifest = self.folder.planned()
+        segments = manifests.extended(manifest.segments, self._first, environment)
+        self.folder.write_manifest(structs.replace(manifest, segments=segments))
 
     def tell(self, line: str) -> None:
         """Note something about the run, once."""
@@ -102,57 +84,6 @@ class Rows:
     def event(self, kind: str, **details: Any) -> None:
         """Note in the folder that something happened."""
         self.folder.event(kind, **details)
-
-
-@dataclass(eq=False)
-class Overlap:
-    """Finished cases that are asked again with other software: they are compared, and not written."""
-
-    rows: Rows
-    evaluation: Evaluation
-    changed: Sequence[str]
-    """In what the software differs."""
-    segments: Sequence[Segment]
-    """What all rows are made with from then on."""
-    suspects: AbstractSet[Visit] = frozenset()
-    apart: float = 0.0
-    """By how many nats the answers differ at most."""
-
-    def __post_init__(self) -> None:
-        finished = (
-            visit
-            for visit in self.evaluation.visits
-            if (record := self.rows.known.get(visit)) and record.status == OK
-        )
-        cases = (visit for visit in finished if not is_control(visit[0]))
-        self.wanted = set(islice(cases, ASKED_AGAIN))
-        self.count = len(self.wanted)
-        self.tell, self.event = self.rows.tell, self.rows.event
-
-    @property
-    def done(self) -> AbstractSet[Visit]:
-        """The visits that are not asked again, or were."""
-        return set(self.evaluation.visits) - self.wanted
-
-    def add(self, record: Record) -> Record:
-        """Compare a record with the one that is known, and return that."""
-        known = self.rows.known[record.visit]
-        self.apart = max(self.apart, trial.apart(known, record))
-        self.wanted.discard(record.visit)
-        return known
-
-    def end(self) -> None:
-        """Note what the next rows are made with. Raises `RunFolderError` if the answers are others."""
-        if not self.apart <= SAME:
-            raise RunFolderError(
-                f"{self.rows.folder.path} would go on with {'; '.join(self.changed)}: "
-                f"{counted(self.count, 'finished case')} asked again differ by up to "
-                f"{self.apart:.2g} nats, and {SAME:g} are allowed",
-                "go on with what it was made with, or run it anew: --new",
-            )
-        *earlier, now = self.segments
-        asked = Asked(cases=self.count, apart=self.apart)
-        self.rows.made_with([*earlier, structs.replace(now, asked=asked)])
 
 
 def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -> None:

@@ -26,7 +26,7 @@ from edit_harness.interfaces import Executor
 from edit_harness.loading.loading import TF32
 from edit_harness.run import plan
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.loop import FailurePolicy, RowSink, Turn, Turns, record_unusable
+from edit_harness.run.loop import FailurePolicy, Turn, Turns, record_unusable
 from edit_harness.run.measure import failed
 from edit_harness.run.rows import Rows
 from edit_harness.wording import counted
@@ -175,7 +175,6 @@ class Pool:
     def __init__(self, workers: Workers, rows: Mapping[Evaluation, Rows]) -> None:
         self.workers, self.rows = workers, rows
         self.evaluations = list(rows)
-        self.keeping: Mapping[Evaluation, RowSink] = {}
         self.queue: deque[Job] = deque()
         self.starting: set[int] = set()
         self.idle: deque[int] = deque()
@@ -192,22 +191,9 @@ class Pool:
             yield from self._events()
         # On what the numbers are made, which is not what the driver is on.
         environment = {**self.first["environment"], "workers": str(self.workers.size)}
-        begun = {each: its.begin(each, environment) for each, its in self.rows.items()}
-        overlaps = {each: overlap for each, overlap in begun.items() if overlap}
-        for _ in self._made(overlaps):
-            pass
-        for overlap in overlaps.values():
-            overlap.end()
-        yield from self._made(self.rows)
-        for its in self.rows.values() if self.died else ():
-            last = f", the last of them: {self.died[-1]}"
-            its.tell(f"{counted(len(self.died), 'worker')} died{last}; others did their work")
-
-    def _made(self, keeping: Mapping[Evaluation, RowSink]) -> Iterator[Turn]:
-        """Yield the records that some of the runs lack, as they are kept."""
-        self.keeping = keeping
-        done = {e: keeping[e].done if e in keeping else set(e.visits) for e in self.evaluations}
-        self.queue.extend(jobs(done, self.first["chunk"]))
+        for each, its in self.rows.items():
+            its.begin(each, environment)
+        self.queue.extend(jobs({e: its.done for e, its in self.rows.items()}, self.first["chunk"]))
         while self.queue or self.busy:
             self._start(min(self.workers.size, len(self.queue) + len(self.busy)))
             while self.queue and self.idle:
@@ -215,6 +201,9 @@ class Pool:
                 self.busy[worker] = job
                 self.workers.send(worker, job.batch())
             yield from self._events()
+        for its in self.rows.values() if self.died else ():
+            last = f", the last of them: {self.died[-1]}"
+            its.tell(f"{counted(len(self.died), 'worker')} died{last}; others did their work")
 
     def _start(self, wanted: int) -> None:
         for _ in range(len(self.starting) + len(self.idle) + len(self.busy), wanted):
@@ -264,7 +253,7 @@ class Pool:
         for place, record in event.records:
             if self.busy[event.worker].came(place, record.visit):
                 evaluation = self.evaluations[place]
-                yield evaluation, self.keeping[evaluation].add(record)
+                yield evaluation, self.rows[evaluation].add(record)
 
     def _gone(self, worker: int, why: str) -> Iterator[Turn]:
         """Bear that a worker is gone. Raises `ResourceError` if it is one of several that do not start."""

@@ -67,7 +67,6 @@ class Todo:
             retry=self.options.retry_failed,
             case_timeout=self.options.case_timeout,
             reload=load if self.options.reload_on_leak else None,
-            selfcheck=self.options.selfcheck,
         )
 
 
