@@ -31,8 +31,8 @@ from edit_harness.folder.records import OK, Record, RunFolder
 from edit_harness.interfaces import Metric
 from edit_harness.registry.components import make_metrics
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run.outcome import Run
-from edit_harness.run.values import values
+from edit_harness.run.estimates import values
+from edit_harness.run.results import Run
 
 ROLES = (
     "efficacy",

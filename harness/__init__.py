@@ -50,14 +50,14 @@ if TYPE_CHECKING:
     from .api import edit, evaluate, load_model, save_model
     from .folder.manifests import Identity
     from .run.assembly import inner
-    from .run.outcome import Run
+    from .run.results import Run
     from .run.spec import ModelRef, RunSpec
 
 _LAZY = {
     "ModelRef": "edit_harness.run.spec",
     "RunSpec": "edit_harness.run.spec",
     "Identity": "edit_harness.folder.manifests",
-    "Run": "edit_harness.run.outcome",
+    "Run": "edit_harness.run.results",
     "edit": "edit_harness.api",
     "evaluate": "edit_harness.api",
     "inner": "edit_harness.run.assembly",

@@ -20,8 +20,8 @@ from .registry.plugins import Plugins
 from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import assemble
 from .run.loop import run_all
-from .run.outcome import Run
-from .run.shares import Share
+from .run.plan import Share
+from .run.results import Run
 from .run.spec import ModelRef, RunSpec, Selection
 
 MODEL_ARGUMENTS = (

@@ -19,8 +19,8 @@ from edit_harness.folder.manifests import Manifest, as_json, decoded
 from edit_harness.registry.components import make_metrics, source_of
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.outcome import Run
-from edit_harness.run.values import values
+from edit_harness.run.estimates import values
+from edit_harness.run.results import Run
 from edit_harness_plugins.commands.leaderboard import baseline, build, bundle, checks
 from edit_harness_plugins.commands.leaderboard.bundle import Report
 from edit_harness_plugins.commands.leaderboard.evidence import Evidence

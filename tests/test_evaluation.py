@@ -21,8 +21,8 @@ from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.estimates import LEVEL, limits_of
 from edit_harness.run.evaluation import assemble
 from edit_harness.run.loop import run_all
-from edit_harness.run.outcome import Run
 from edit_harness.run.remarks import remarks
+from edit_harness.run.results import Run
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.stats import estimates
 from edit_harness.testing import tiny_model

@@ -18,8 +18,8 @@ from edit_harness.cli import main
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.records import RunFolder
-from edit_harness.run import control
-from edit_harness.run.outcome import Run
+from edit_harness.run import controls
+from edit_harness.run.results import Run
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
@@ -74,7 +74,7 @@ def test_the_curve_is_of_all_cases_so_far(evaluate):
     run = evaluate(regime=SEQUENCE)
     assert [point.state for point in run.curve] == [2, 5, 7]
     for point in run.curve:
-        rows = [r for r in run.everything if r.state == point.state and r.case != control.ID]
+        rows = [r for r in run.everything if r.state == point.state and r.case != controls.ID]
         assert len(rows) == point.state
         assert point.estimates["post_ES"].value == pytest.approx(mean(rows, "post_ES"))
     assert run.curve[-1].estimates == run.estimates
@@ -152,7 +152,7 @@ def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):
     """By hand: exp of the mean negative log-probability of all tokens behind the first word."""
     run = evaluate(regime=Regime("sequential", checkpoints=(3,)))
     assert list(run.perplexities) == [3, 7]
-    first, *words = control.TEXT.split()
+    first, *words = controls.TEXT.split()
     text = first
     for word in words:  # half of the model's room, and no more
         if 2 * len(model.tokens.encode(f"{text} {word}").ids) > model.tokens.limit:
@@ -222,7 +222,7 @@ def test_a_record_of_no_use_is_listed_and_not_run(model, tmp_path):
 
 def test_a_model_brings_a_text_of_its_own(tmp_path):
     (tmp_path / "text.txt").write_text("Ada lives in\nRome. \n")
-    case = control.control(eh.ModelSource("", data={"text": str(tmp_path / "text.txt")}))
+    case = controls.control(eh.ModelSource("", data={"text": str(tmp_path / "text.txt")}))
     assert case.probes[0].query == eh.Choose("Ada", ("lives in Rome.",))
     assert case.requests == ()
 
@@ -232,9 +232,9 @@ def test_no_probability_is_infinite_perplexity():
         size = len(logprobs)
         return {"tokens": [[1] * size], "logprobs": [list(logprobs)], "argmax": [[1] * size]}
 
-    assert control.perplexity(scores(-1.0, -3.0)) == pytest.approx(math.exp(2))
-    assert control.perplexity(scores(None, -3.0)) == math.inf
-    assert control.perplexity(scores(-1e9)) == math.inf
+    assert controls.perplexity(scores(-1.0, -3.0)) == pytest.approx(math.exp(2))
+    assert controls.perplexity(scores(None, -3.0)) == math.inf
+    assert controls.perplexity(scores(-1e9)) == math.inf
 
 
 def test_an_edit_of_nothing_is_no_collapse(evaluate):
@@ -314,7 +314,7 @@ def test_a_text_that_is_too_long_is_cut_and_stops_no_run(tmp_path):
     assert run.failures == []
     assert len(run.perplexities) == 2
     (case,) = {r.case for r in run.everything} - {"0", "1", "2"}
-    assert case == control.ID
+    assert case == controls.ID
 
 
 class Counting(eh.Metric):

@@ -7,8 +7,7 @@ from test_plan import cases
 
 from edit_harness import Case, UsageError
 from edit_harness.interfaces import Regime
-from edit_harness.run.plan import grouped, steps
-from edit_harness.run.shares import Share, deal, units
+from edit_harness.run.plan import Share, deal, grouped, steps, units
 
 CONTROL = Case("control", (), ())
 REGIMES = st.one_of(

@@ -24,7 +24,7 @@ from ..registry.fields import typed
 from ..registry.plugins import Plugins, suggestion
 from ..registry.presets import Configured, configure, shape_of
 from ..wording import counted
-from .control import is_control
+from .controls import is_control
 
 MOST_CASES = 5_000_000
 PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from ..cases import Answer, Case, Examined, Graded
 from ..edits import UNEDITED, Edit
+from ..errors import PluginError
 from ..model.base import Base
 from ..model.model import Model
-from . import examining
+from ..registry import process
 from .integrity import ModelGuard
 
 Place = tuple[str, int]
@@ -40,7 +41,7 @@ class CleanPass:
         """Return what each edited case's probes answer before and after.
 
         ``cases`` are all of the chunk; what is examined is one by itself. Raises what `Model.answer`
-        raises, and `examining.examine`.
+        raises, and `examine`.
         """
         examined = [(case, edit) for case, edit in edited if isinstance(case, Examined)]
         if examined:
@@ -65,10 +66,10 @@ class CleanPass:
     def _examined(self, case: Examined, edit: Edit) -> tuple[list[Answer], list[Answer]]:
         """Return a control's answers; the unedited model is examined once for all edits."""
         if case.id not in self._unexamined:
-            self._unexamined[case.id] = examining.examine(self.model, UNEDITED, case)
+            self._unexamined[case.id] = examine(self.model, UNEDITED, case)
         before = self._unexamined[case.id]
         same = edit.changes_nothing
-        return [before], [before if same else examining.examine(self.model, edit, case)]
+        return [before], [before if same else examine(self.model, edit, case)]
 
     def _of(self, case: Case) -> list[Answer]:
         return [self._known[case.id, i] for i in range(len(case.probes))]
@@ -76,3 +77,24 @@ class CleanPass:
 
 def _places(cases: Sequence[Case]) -> list[Place]:
     return [(case.id, i) for case in cases for i in range(len(case.probes))]
+
+
+def examine(model: Model, edit: Edit, case: Examined) -> Graded:
+    """Return what a control makes of the model under an edit.
+
+    What its code changes about the process is put back. Raises `PluginError` for an edit that is not
+    in the module, and for what is no answer; and what the control raises.
+    """
+    if why := unseen(edit):
+        raise PluginError(f"the edit is one by {why}, which is not in the module")
+    with process.restored(lambda changed: None), model.applied(edit):
+        found = case.control.examine()
+    if not isinstance(found, Graded):
+        raise PluginError(f"a control answers with a {type(found).__name__}, which is no Graded")
+    return found
+
+
+def unseen(edit: Edit) -> str:
+    """Return what of an edit is not in the module while it is applied; empty if nothing is."""
+    kinds = {"adaptors": edit.adaptors, "a text before the prompt": edit.prefix}
+    return " and ".join(name for name, there in kinds.items() if there)

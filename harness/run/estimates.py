@@ -1,4 +1,4 @@
-"""Estimates of measures: the values of rows as columns, summed up by metrics, with intervals."""
+"""From answers to numbers: what metrics say of a case, and their summaries with intervals."""
 
 from __future__ import annotations
 
@@ -6,19 +6,99 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from numbers import Real
 from statistics import fmean
+from typing import Any, cast
 
 import numpy as np
 
 from .. import stats
-from ..cases import Case
-from ..errors import PluginError
-from ..folder.records import INVALID, OK, Record
+from ..cases import Answers, Case
+from ..encoding import decode_answer
+from ..errors import DataError, PluginError
+from ..folder.manifests import Manifest
+from ..folder.records import INVALID, OK, Record, RunFolder
 from ..folder.tables import Table
+from ..hookspecs import DISTRIBUTION
 from ..interfaces import Measure, Metric
 from ..registry.blame import blamed, named
+from ..registry.components import make_metrics
+from ..registry.plugins import Plugins
 from ..stats import Estimate
-from .values import LEAVE_OUT, answers
+
+LEAVE_OUT = "leave it out with --metrics, or ask its author"
+
+
+def values(
+    case: Case, answers: Answers, metrics: Mapping[str, Metric], status: str
+) -> dict[str, dict[str, float]]:
+    """Return what metrics say of a case, by their names; nothing of one without requests.
+
+    Raises `PluginError` that names a metric that fails, or gives what is no finite number; `DataError`
+    stays what it is: the metric misses a file.
+    """
+    found = metrics.items() if case.requests else ()
+    return {name: _measured(name, metric, case, answers, status) for name, metric in found}
+
+
+def _measured(
+    name: str, metric: Metric, case: Case, answers: Answers, status: str
+) -> dict[str, float]:
+    before, after = answers
+    whose = named("metric", name, metric)
+    with blamed(f"{whose} failed on case {case.id}", metric, LEAVE_OUT, passing=(DataError,)):
+        ok = status == OK
+        found = metric.measure(case, before, after) if ok else metric.failed(case, before)
+        given = {str(key): value for key, value in found.items()}
+    for key, value in given.items():
+        if not (isinstance(value, Real | np.bool_) and _is_finite(value)):
+            raise PluginError(
+                f"{whose} gives case {case.id} a {key} of {value!r:.60}, which is no finite number",
+                LEAVE_OUT,
+            )
+    return {key: float(value) for key, value in given.items()}
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def answers(record: Record) -> Answers:
+    """Return what a record stores of the answers; of a distribution, which is never stored, None."""
+    before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
+    return cast(Answers, (before, after))
+
+
+def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
+    """Return the measures of all metrics, in their order."""
+    return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
+
+
+def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
+    """Return the run's own metrics, in its order.
+
+    Raises `RunFolderError` for a run that does not name them, and `PluginError`, with what the run was
+    made with, for one that is not installed.
+    """
+    manifest = folder.planned()
+    try:
+        return make_metrics(plugins, manifest.metrics)
+    except PluginError as error:
+        raise PluginError(error.cause, _made_with(manifest) or error.remedy) from error
+
+
+def _made_with(manifest: Manifest) -> str:
+    """Return which of a run's distributions other than ours there were; empty if none."""
+    named = [
+        f"{part['name']} {part['version']} ({part['source']})"
+        for part in manifest.distributions
+        if part["name"] != DISTRIBUTION
+    ]
+    return f"the run was made with {', '.join(named)}" if named else ""
+
 
 LEVEL = 0.99
 

@@ -34,15 +34,14 @@ from ..registry.components import Named, described, make_judge, make_metrics, pr
 from ..registry.fields import settings
 from ..registry.packages import Package
 from ..registry.plugins import Plugins
-from . import control, examining, judging, plan, shares, trial
+from . import controls, judging, plan, trial
 from .assembly import Benchmark, make_editor
 from .controls import SAMPLE, make_controls
+from .estimates import measures_of
 from .failures import RETRIED
 from .integrity import ModelGuard
-from .plan import Step
-from .shares import Share, Span
+from .plan import Share, Span, Step
 from .spec import ALL, RunSpec, Selection
-from .values import measures_of
 
 
 @dataclass(eq=False)
@@ -103,12 +102,12 @@ class Evaluation:
         """What shows whether the model survives, where many edits share it."""
         fits = self.model.tokens.leaves_room
         single = self.regime.mode == "single"
-        return [] if single else [control.control(self.model.source, fits)]
+        return [] if single else [controls.control(self.model.source, fits)]
 
     @cached_property
     def _asked(self) -> list[Case]:
         """The cases of the controls that were asked for; one of them may be watching anyway."""
-        return [examining.case(self.model, each) for each in self.controls]
+        return [controls.case_of(self.model, each) for each in self.controls]
 
     @property
     def planned(self) -> list[Visit]:
@@ -127,7 +126,7 @@ class Evaluation:
                 "leave --shard out; other editors, tasks and seeds can run elsewhere",
             )
         sizes = plan.chunk_sizes(self.model)
-        units = shares.units([list(plan.grouped(self.steps, size)) for size in sizes])
+        units = plan.units([list(plan.grouped(self.steps, size)) for size in sizes])
         return self.share.spans(units, sum(bool(case.problem) for case in self.cases))
 
     @property
@@ -202,7 +201,7 @@ class Evaluation:
         return [
             ControlId(id=name, asks=self._asks(asked[name]), **described(each))
             for each in self.controls
-            for name in [control.PREFIX + each.name]
+            for name in [controls.PREFIX + each.name]
         ]
 
     def _asks(self, case: Case) -> str:
@@ -219,7 +218,7 @@ class Evaluation:
         if self._tried or own.isdisjoint(name for name, _ in self.visits):
             return
         guard = guard or ModelGuard(self.model)
-        examining.check(self.model, self.editor, self.steps[0].requests)
+        trial.check_seen(self.model, self.editor, self.steps[0].requests)
         try:
             guard.verify()
         except LeakError as leak:

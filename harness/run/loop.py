@@ -24,11 +24,11 @@ from ..model.model import Model
 from ..wording import counted
 from . import trial
 from .clean import CleanPass
-from .control import ID as CONTROL
-from .control import is_control
+from .controls import ID as CONTROL
+from .controls import is_control
 from .measure import Work, failed
-from .outcome import Run
 from .plan import Step, chunk_size, chunks
+from .results import Run
 from .rows import Rows, settle
 
 if TYPE_CHECKING:

@@ -24,12 +24,12 @@ from ..registry import process
 from ..registry.blame import PASSING
 from . import failures
 from .clean import CleanPass
-from .control import PREFIX, is_control
+from .controls import PREFIX, is_control
 from .editing import Editing, Setback, Tell, put_back
+from .estimates import values
 from .failures import DeviceLostError
 from .judging import judged_apart
 from .plan import Chunk, Step, chunk_size, chunks
-from .values import values
 
 LOG = logging.getLogger(__name__)
 MANY = 3

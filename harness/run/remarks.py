@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from ..folder.manifests import software
 from ..wording import counted
-from .control import COLLAPSE
+from .controls import COLLAPSE
 from .effects import ENOUGH as MODELS
-from .outcome import UNPARSED, Run
+from .results import UNPARSED, Run
 
 NONFINITE = 0.05
 """The share of edits that break the model from which on that is said."""

@@ -22,7 +22,7 @@ from .effects import Effect
 from .estimates import LEVEL
 
 if TYPE_CHECKING:
-    from .outcome import Run
+    from .results import Run
 
 CELL = 10
 """Characters of a column of numbers."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, structs
 
+from .. import durable
 from ..cases import Case, Visit
 from ..folder import manifests, records
 from ..folder.manifests import Manifest, ModelInfo, ShardInfo, TaskInfo, Tuning
@@ -16,7 +17,6 @@ from ..folder.records import Record, RunFolder
 from ..registry.fields import settings
 from ..wording import counted
 from . import plan
-from .tuning import among, tuning
 
 if TYPE_CHECKING:
     from ..folder.records import Writer
@@ -186,3 +186,43 @@ def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
         spans=evaluation.spans,
         visits=evaluation.visits,
     )
+
+
+MARK = 16
+"""Digits of a case's mark."""
+
+
+def tuning(
+    preset: str, tuned: Tuning | None, before: Manifest | None, cases: Callable[[], Iterable[Case]]
+) -> tuple[str, Tuning | None]:
+    """Return where fields come from and by which cases they were tuned, as a manifest is to say it.
+
+    Fields that are typed make the same run as those of a preset, and what was told of them once is
+    not taken back: ``preset`` and ``tuned`` are what a command says, ``before`` is what the folder
+    said. ``cases`` are the run's.
+    """
+    old = before.tuned if before else None
+    if before is None or not (old or tuned):
+        return preset, tuned
+    first, other = (before.preset, preset) if old else (preset, before.preset)
+    if not (old and tuned):
+        other = f"run without the preset, as {other or 'typed'}"
+    marks = {mark for each in (old, tuned) if each for mark in each.marks}
+    entry = cast(Tuning, old or tuned)
+    if marks:
+        tested = len(among(marks, cases()))
+        most = max(entry.cases, len(marks))
+        entry = structs.replace(entry, marks=sorted(marks), cases=most, tested=tested)
+    also = "" if other in first else f"; also {other}"
+    return first + also, entry
+
+
+def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:
+    """Return the ids of the cases whose facts fields were tuned by, whatever the task: by `mark`."""
+    known = set(marks)
+    return [case.id for case in cases if not case.problem and mark(case) in known]
+
+
+def mark(case: Case) -> str:
+    """Return what identifies a case's facts, in every task that has them."""
+    return str(durable.digest([asdict(request) for request in case.requests]))[:MARK]

@@ -16,7 +16,7 @@ import click
 from ..folder.manifests import Tuning
 from ..interfaces import Control, Editor, Regime, Task
 from ..options import flag
-from .shares import Share
+from .plan import Share
 
 
 @dataclass(frozen=True, kw_only=True)

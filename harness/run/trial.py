@@ -16,14 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..cases import Answer, Case, Distribution, Divergence, Generate, NextToken, Scores
+from ..cases import Answer, Case, Distribution, Divergence, Generate, NextToken, Request, Scores
 from ..edits import UNEDITED, Edit
 from ..errors import DataError, HarnessError, PluginError
 from ..folder.manifests import Preview
 from ..model.batch import padded
 from ..model.model import Model
 from ..model.worksheet import divergences
-from .clean import CleanPass
+from ..registry import process
+from ..registry.components import Named
+from .clean import CleanPass, unseen
 
 TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "tf32": 2e-2, "float16": 2e-2, "bfloat16": 1e-1}
 """What a log-probability may differ by between batches, in nats, by the model's precision."""
@@ -176,3 +178,20 @@ def _stacked(answers: Sequence[object]) -> torch.Tensor:
     return torch.stack([
         torch.from_numpy(answer.logprobs) for answer in answers if isinstance(answer, Distribution)
     ])  # fmt: skip
+
+
+def check_seen(model: Model, editor: Named, requests: Sequence[Request]) -> None:
+    """Raise `PluginError` if an editor's edits cannot be seen in the module, by trying one.
+
+    An edit that fails here fails in the run as well, where it is counted.
+    """
+    with process.restored(lambda changed: None):
+        try:
+            edit = editor.value.edit(model, requests)
+        except Exception:
+            return
+    if isinstance(edit, Edit) and (why := unseen(edit)):
+        raise PluginError(
+            f"editor {editor.name} edits by {why}, which a control with code of its own does not see",
+            "use an editor of weights or of a patch, or --control text, which any edit can be put to",
+        )

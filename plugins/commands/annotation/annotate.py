@@ -20,8 +20,8 @@ from edit_harness.errors import DataError, UsageError
 from edit_harness.files import replacing
 from edit_harness.folder.records import RunFolder
 from edit_harness.options import HELP, as_json, debug, many
-from edit_harness.run.outcome import Run
 from edit_harness.run.report import listed
+from edit_harness.run.results import Run
 
 from ..run.console import err, out
 from . import sheets

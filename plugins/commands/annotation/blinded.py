@@ -15,7 +15,7 @@ from edit_harness.cases import Key, Text, Verdict
 from edit_harness.encoding import decode_answer, dumps
 from edit_harness.errors import DataError
 from edit_harness.folder.records import OK, Record
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 
 COMPARE = "compare"
 """The kind of key that asks for a comparison of the text before an edit with that after it."""

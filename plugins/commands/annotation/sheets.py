@@ -26,7 +26,7 @@ from edit_harness.encoding import dumps
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import replacing
 from edit_harness.folder.manifests import fingerprint
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 
 from .blinded import FORMS, Form, Item, guidelines, items_of, meanings
 

@@ -26,7 +26,7 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.run import assembly
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.clean import CleanPass
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 
 from ..run.console import err
 from ..run.console import out as console

@@ -30,7 +30,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry import components, fields
 from edit_harness.registry.components import Named
 from edit_harness.registry.plugins import Component
-from edit_harness.run import assembly, control, measure, trial
+from edit_harness.run import assembly, controls, measure, trial
 from edit_harness.run.plan import Step
 
 from . import baseline
@@ -62,7 +62,7 @@ class Tally:
 
     def add(self, claimed: Record, again: Record, case: Case | None) -> None:
         """Compare the answers of a record with those that were measured here."""
-        of = again.case if control.is_control(again.case) else ""
+        of = again.case if controls.is_control(again.case) else ""
         name = _label(again.visit) if of else again.case
         same = claimed.status == again.status
         if case is None or INVALID in (claimed.status, again.status):
@@ -262,11 +262,11 @@ def made_judge(evidence: Evidence) -> Judge | None:
 def made_controls(evidence: Evidence, model: Model) -> list[Case]:
     """Return what edited models were asked besides. Raises `CannotCheck` for all but the text."""
     asked = evidence.identity.controls
-    if other := [each.name for each in asked if each.id != control.ID]:
+    if other := [each.name for each in asked if each.id != controls.ID]:
         raise CannotCheck(f"control {shown(other[0])} is not put again to edited models")
     if evidence.identity.regime.mode == "single" and not asked:
         return []
-    case = control.control(model.source, model.tokens.leaves_room)
+    case = controls.control(model.source, model.tokens.leaves_room)
     if asked and asked[0].asks != cases_digest([case]):
         raise CannotCheck("control text asks something else here than in the run")
     return [case]

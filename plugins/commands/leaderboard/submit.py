@@ -15,8 +15,8 @@ from edit_harness.folder.manifests import Manifest, as_json, decoded
 from edit_harness.folder.records import RunFolder, cases_digest
 from edit_harness.registry.plugins import Plugins
 from edit_harness.registry.uninstalled import UNVERSIONED
-from edit_harness.run.outcome import Run
-from edit_harness.run.rereading import own_metrics
+from edit_harness.run.estimates import own_metrics
+from edit_harness.run.results import Run
 
 from ..run.console import err
 from ..run.console import out as console

@@ -12,8 +12,8 @@ from dataclasses import astuple, dataclass
 
 from edit_harness.folder.records import INVALID
 from edit_harness.interfaces import Measure
-from edit_harness.run.outcome import Run
 from edit_harness.run.report import Line, show
+from edit_harness.run.results import Run
 
 from .facts import facts
 

@@ -19,9 +19,9 @@ from edit_harness.encoding import decode_answer
 from edit_harness.folder.records import INVALID, OK, Record
 from edit_harness.interfaces import Measure
 from edit_harness.registry.blame import blamed, named
-from edit_harness.run.outcome import Run
+from edit_harness.run.estimates import LEAVE_OUT
 from edit_harness.run.report import HUNDREDTHS
-from edit_harness.run.values import LEAVE_OUT
+from edit_harness.run.results import Run
 
 from .templates import embedded
 

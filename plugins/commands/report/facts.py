@@ -10,7 +10,7 @@ from typing import Any
 from edit_harness.folder.records import INVALID, OK
 from edit_harness.run import remarks
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 
 REASONS = 5
 """Different messages of one status that a page lists."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 
 from . import facts, plots
 from .boards import Entrant, boards, model_of

@@ -1,6 +1,6 @@
 """Numbers of a part of a run: of the cases that have a tag, of a group that their prompts are about.
 
-The numbers of a whole run are `edit_harness.run.outcome.Run.estimates`. Those of a part are means over
+The numbers of a whole run are `edit_harness.run.results.Run.estimates`. Those of a part are means over
 cases, with intervals drawn in the same way.
 """
 
@@ -16,7 +16,7 @@ from edit_harness import stats
 from edit_harness.folder.tables import Table
 from edit_harness.interfaces import Measure
 from edit_harness.run.estimates import limits_of, measured, valued
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.significance import TTest, paired
 from edit_harness.stats import Columns, Estimate
 

@@ -15,8 +15,8 @@ from itertools import compress
 from typing import Any
 
 from edit_harness.interfaces import Measure
-from edit_harness.run.outcome import Run
 from edit_harness.run.report import Line
+from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
 from .facts import caption, carried, facts, labels, shared_caveats

@@ -17,7 +17,7 @@ from edit_harness.encoding import decode_answer, encode_case
 from edit_harness.errors import UsageError
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.options import as_json, debug
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.terminal import plain
 
 from . import out

@@ -19,7 +19,7 @@ from edit_harness.run import report
 from edit_harness.run.effects import Versus
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import DIRECTION, Line
-from edit_harness.run.rereading import reread
+from edit_harness.run.results import reread
 
 from ..report import facts, layouts
 from ..report.formats import Cell, Grid

@@ -20,7 +20,7 @@ from edit_harness.folder.changes import Change, changes, identities, short
 from edit_harness.folder.manifests import as_json as as_mapping
 from edit_harness.folder.records import Record, RunFolder
 from edit_harness.options import as_json, debug
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 
 from ..report.formats import Cell, Grid, Row
 from . import show

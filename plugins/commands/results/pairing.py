@@ -20,9 +20,8 @@ from edit_harness.folder.records import Record
 from edit_harness.folder.tables import Table
 from edit_harness.interfaces import Measure
 from edit_harness.run.effects import Versus, versus
-from edit_harness.run.estimates import LEVEL, difference, limits_of, measured, usable
-from edit_harness.run.outcome import Run
-from edit_harness.run.values import measures_of
+from edit_harness.run.estimates import LEVEL, difference, limits_of, measured, measures_of, usable
+from edit_harness.run.results import Run
 from edit_harness.significance import (
     benjamini_hochberg,
     detectable_mean,

@@ -32,9 +32,9 @@ from edit_harness.registry.components import Named
 from edit_harness.registry.fields import defaults, settings
 from edit_harness.run import remarks as about
 from edit_harness.run import report
-from edit_harness.run.control import is_control
+from edit_harness.run.controls import is_control
 from edit_harness.run.estimates import usable
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.terminal import Terminal, plain
 from edit_harness.wording import counted
 

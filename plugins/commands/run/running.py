@@ -28,8 +28,8 @@ from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import RETRIED
 from edit_harness.run.loop import FailurePolicy
-from edit_harness.run.outcome import Run
-from edit_harness.run.shares import Share
+from edit_harness.run.plan import Share
+from edit_harness.run.results import Run
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 
 from . import console, preset_file

@@ -17,9 +17,9 @@ from edit_harness.registry.plugins import Plugins
 from edit_harness.registry.presets import shape_of
 from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
+from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness.run.tuning import mark
 from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
 from edit_harness_plugins.commands.run import console, preset_file

@@ -21,18 +21,32 @@ from ..cases import Case, Text
 from ..encoding import decode_answer
 from ..errors import RunFolderError
 from ..folder.manifests import JudgeId, Manifest
-from ..folder.records import OK, Record, RunFolder
+from ..folder.records import INVALID, OK, Record, RunFolder
 from ..folder.stored import ById, Cases, Chosen
 from ..folder.tables import Table
 from ..interfaces import Measure, Metric, Regime
+from ..registry.components import make_metrics
+from ..registry.plugins import Plugins
 from ..stats import Estimate
 from ..wording import counted
-from . import control, effects, plan, report
+from . import controls, effects, plan, report
 from .effects import Effect, Seen
-from .estimates import LEVEL, Estimator, difference, limits_of, measured, summing, usable, valued
-from .shares import Share
-from .tuning import among
-from .values import measures_of
+from .estimates import (
+    LEVEL,
+    Estimator,
+    answers,
+    difference,
+    limits_of,
+    measured,
+    measures_of,
+    own_metrics,
+    summing,
+    usable,
+    valued,
+    values,
+)
+from .plan import Share
+from .rows import among
 
 UNPARSED = 0.02
 """The share of texts without a verdict from which on judged numbers are not to be trusted."""
@@ -54,7 +68,7 @@ class Run:
     def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
         """Return the run that lies in a folder, as it was planned last. Raises `RunFolderError`."""
         manifest = folder.planned()
-        planned = [*manifest.cases, control.ID, *manifest.identity.asked]
+        planned = [*manifest.cases, controls.ID, *manifest.identity.asked]
         run = cls(folder, metrics, manifest, folder.records(whole=True).planned(planned))
         if run._cases.ids != manifest.cases:
             raise RunFolderError(
@@ -192,8 +206,8 @@ class Run:
     def perplexities(self) -> dict[int, tuple[float, float]]:
         """Perplexity of the control's text by state of the model, before and after the edits."""
         return {
-            r.state: (control.perplexity(r.before[0]), control.perplexity(r.after[0]))
-            for r in self._of(control.ID)
+            r.state: (controls.perplexity(r.before[0]), controls.perplexity(r.after[0]))
+            for r in self._of(controls.ID)
             if r.before and r.after
         }
 
@@ -214,7 +228,7 @@ class Run:
     def seen(self) -> dict[str, list[Seen]]:
         """The valid answers of the controls that were asked for, by name, in the order of asking."""
         return {
-            name.removeprefix(control.PREFIX): [
+            name.removeprefix(controls.PREFIX): [
                 Seen(r.state, r.before[0], r.after[0]) for r in self._of(name) if r.status == OK
             ]
             for name in self.manifest.identity.asked
@@ -237,7 +251,7 @@ class Run:
     def unmeasured(self) -> dict[str, Table]:
         """The records of the controls that were asked for and have no valid answer, by name."""
         found = {
-            name.removeprefix(control.PREFIX): self._of(name).without(OK)
+            name.removeprefix(controls.PREFIX): self._of(name).without(OK)
             for name in self.manifest.identity.asked
         }
         return {name: rows for name, rows in found.items() if rows}
@@ -257,7 +271,7 @@ class Run:
     @property
     def collapsed(self) -> list[int]:
         """The states at which the model predicts the control's text no more."""
-        ratio = control.COLLAPSE
+        ratio = controls.COLLAPSE
         return [s for s, (old, new) in self.perplexities.items() if not new <= ratio * old]
 
     @cached_property
@@ -431,3 +445,26 @@ class Run:
     def results(self) -> dict[str, Any]:
         """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
         return report.data(self)
+
+
+def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Run:
+    """Return the finished run in a folder, as metrics measure it now: the named ones, or its own.
+
+    Raises `UsageError` if there is no run, `RunFolderError` if it is damaged or not finished, and
+    `PluginError` for a metric that is not installed or fails.
+    """
+    folder = RunFolder.at(name)
+    found = make_metrics(plugins, metrics) if metrics else own_metrics(plugins, folder)
+    run = Run.read(folder, found)
+    run.check_finished()
+    return replace(run, everything=revalued(run, found))
+
+
+def revalued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
+    """Return the records with the values that metrics give them; controls' have none."""
+    return [
+        r
+        if controls.is_control(r.case) or r.status == INVALID
+        else replace(r, values=values(run.by_id[r.case], answers(r), metrics, r.status))
+        for r in run.everything
+    ]
