@@ -16,6 +16,7 @@ from edit_harness.folder import log
 from edit_harness.folder.records import STATUSES, Record, RunFolder
 from edit_harness.folder.rows import Rows
 from edit_harness.folder.tables import Table
+from edit_harness.run import estimates
 from edit_harness.run.controls import ID
 from edit_harness.run.results import Run
 
