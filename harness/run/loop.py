@@ -27,7 +27,7 @@ from .clean import CleanPass
 from .controls import ID as CONTROL
 from .controls import is_control
 from .measure import Work, failed
-from .plan import Step, chunk_size, chunks
+from .plan import Chunk, Step, chunk_size, chunks
 from .results import Run
 from .rows import Rows, settle
 
@@ -120,9 +120,12 @@ class Loop:
                 alone = [({e: sinks[e]}, e.steps_of(sinks[e].suspects), 1) for e in suspected]
                 whole = (sinks, None, chunk_size(clean.model))
                 for some, steps, size in (*alone, whole):
-                    for evaluation, records in self._carried_out(clean, some, steps, size):
-                        for record in records:
-                            yield evaluation, sinks[evaluation].add(record)
+                    # Closed at once where something ends it, so that works tell what they have to.
+                    with closing(self._turns(clean, some, steps, size)) as turns:
+                        for evaluation, work, chunk in turns:
+                            for record in work.records(chunk):
+                                yield evaluation, sinks[evaluation].add(record)
+                            work.check()
                     clean.turn_to(-1)  # chunks of another size are not those that come next
             except LeakError as leak:
                 yield from self._leaked(sinks, leak)
@@ -147,14 +150,14 @@ class Loop:
             its.tell("the model was loaded anew after a leak")
             evaluation.turn_to(model)
 
-    def _carried_out(
+    def _turns(
         self,
         clean: CleanPass,
         sinks: Mapping[Evaluation, RowSink],
         steps: Sequence[Step] | None,
         size: int,
-    ) -> Iterator[tuple[Evaluation, list[Record]]]:
-        """Carry out the editors' plans, or these steps: yield the records of each chunk, in turn."""
+    ) -> Generator[tuple[Evaluation, Work, Chunk]]:
+        """Yield what is to be carried out of the editors' plans, or of these steps: a chunk each, in turn."""
         works = [(e, self._work(e, its, clean)) for e, its in sinks.items()]
         plans = [
             chunks(e.steps if steps is None else steps, size, set(its.done))
@@ -164,9 +167,8 @@ class Loop:
             for same in zip_longest(*plans):  # one chunk of the plan, for each editor
                 for (evaluation, work), chunk in zip(works, same, strict=True):
                     self._at_work = evaluation
-                    # None of a plan that is through.
-                    yield evaluation, work.records(chunk) if chunk else []
-                    work.check()
+                    if chunk:  # None of a plan that is through
+                        yield evaluation, work, chunk
         finally:
             for _, work in works:
                 work.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -60,7 +60,7 @@ class Todo:
         """Whether what fails leaves others to be run."""
         return len(self.runs) > 1
 
-    def care(self, load: Callable[[], Model]) -> FailurePolicy:
+    def policy(self, load: Callable[[], Model]) -> FailurePolicy:
         """Return what is done about what goes wrong; ``load`` loads the model anew."""
         return FailurePolicy(
             stop=self.options.on_error == "stop",
@@ -137,7 +137,18 @@ def run_model(
             if made and not todo.options.quiet:
                 console.header(made, where)
             with console.tolerated(codes, todo.several):
-                yield from run_beside(made, todo, codes, load)
+                folders = opened(made, todo, codes)
+                if not folders:
+                    continue
+                with (
+                    kept(folders),
+                    guard.measuring(),
+                    console.progress(list(folders), quiet=todo.options.quiet) as advance,
+                ):
+                    turns = todo.executor.turns(todo.loading)
+                    finished = loop.run_all(folders, advance, todo.policy(load), turns)
+                show(folders, finished, todo.options, codes)
+                yield from finished
 
 
 def assembled(
@@ -168,10 +179,10 @@ def assembled(
     return found
 
 
-def run_beside(
-    assembled: Sequence[Evaluation], todo: Todo, codes: list[int], load: Callable[[], Model]
-) -> list[Run]:
-    """Run editors on the same cases, with progress and tables; ``load`` loads their model."""
+def opened(
+    assembled: Sequence[Evaluation], todo: Todo, codes: list[int]
+) -> dict[Evaluation, RunFolder]:
+    """Return the folders of runs, and say what is read back from them."""
     options = todo.options
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
@@ -184,22 +195,29 @@ def run_beside(
                 again = {s: number for s, number in statuses.items() if s in RETRIED}
                 console.note_read_back(folder, Counter(again))
             folders[which] = folder
-    if not folders:
-        return []
+    return folders
+
+
+@contextmanager
+def kept(folders: Mapping[Evaluation, RunFolder]) -> Iterator[None]:
+    """Say what is kept of runs that end in the block before they are through."""
     try:
-        with (
-            guard.measuring(),
-            console.progress(list(folders), quiet=options.quiet) as advance,
-        ):
-            finished = loop.run_all(
-                folders, advance, todo.care(load), todo.executor.turns(todo.loading)
-            )
+        yield
     except RunFolderError:
         raise
     except BaseException:
         for which, folder in folders.items():
             console.note_kept(which, folder, RETRIED)
         raise
+
+
+def show(
+    folders: Mapping[Evaluation, RunFolder],
+    finished: Sequence[Run],
+    options: Options,
+    codes: list[int],
+) -> None:
+    """Print notes and tables of finished runs."""
     for which in folders:
         console.note_stopped(which.judge, codes)
     for run in finished:
@@ -212,7 +230,6 @@ def run_beside(
             console.finished(
                 run, quiet=options.quiet, verbose=options.verbose, named=len(finished) > 1
             )
-    return finished
 
 
 def rehearse(assembled: Evaluation) -> None:
