@@ -26,6 +26,7 @@ from edit_harness.run.results import Run
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.stats import estimates
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.report.subsets import unedited
 
 ROME = {"layer": 0, "steps": 4, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
         "context_count": 1}  # fmt: skip
@@ -377,7 +378,7 @@ def test_an_edit_that_changes_next_to_nothing_is_a_no_op(evaluate, model, change
 
     run = evaluate(editor=Nudge(), editor_args={})
     assert dict(remarks(run))["no-op"] == "4 of 4 edits changed no answer"
-    assert not run.unedited
+    assert not unedited(run)
 
 
 def test_a_smaller_limit_is_a_view_of_the_folder(evaluate):

@@ -19,8 +19,10 @@ from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.records import RunFolder
 from edit_harness.run import controls
+from edit_harness.run.remarks import collapsed
 from edit_harness.run.results import Run
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.report.page import matched_lines
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
 
@@ -185,7 +187,7 @@ class Ruin(Push):
 @pytest.mark.parametrize("by", [1e4, float("nan")])
 def test_a_collapse_is_reported(evaluate, by):
     run = evaluate(Ruin(by=by), regime=SEQUENCE)
-    assert min(run.collapsed) == 3
+    assert min(collapsed(run)) == 3
     results = run.results()
     assert [p["state"] for p in results["perplexity"]] == list(range(1, 8))
     json.dumps(results, allow_nan=False)
@@ -193,7 +195,7 @@ def test_a_collapse_is_reported(evaluate, by):
 
 def test_single_edits_have_no_control(evaluate):
     run = evaluate()
-    assert (run.perplexities, run.collapsed) == ({}, [])
+    assert (run.perplexities, collapsed(run)) == ({}, [])
     assert {"curve", "perplexity", "interval"}.isdisjoint(run.results())
 
 
@@ -239,7 +241,7 @@ def test_no_probability_is_infinite_perplexity():
 
 def test_an_edit_of_nothing_is_no_collapse(evaluate):
     run = evaluate("none", regime=SEQUENCE)
-    assert run.collapsed == []
+    assert collapsed(run) == []
     assert all(old == new for old, new in run.perplexities.values())
     assert UNEDITED.changes_nothing
 
@@ -474,7 +476,7 @@ def test_where_every_case_failed_there_is_no_number_after_the_edit(evaluate):
 def test_a_plot_joins_before_and_after_of_the_same_cases(evaluate):
     """Item 13 of issue 18: a failed edit has no magnitude after it, so that before leaves it out."""
     run = evaluate(Push(fails=NAMES[:3]))
-    line = next(line for line in run.matched if line.name == "NM")
+    line = next(line for line in matched_lines(run) if line.name == "NM")
     whole = next(line for line in run.lines if line.name == "NM")
     assert (whole.before.n, whole.after.n) == (7, 4)
     assert (line.before.n, line.after.n) == (4, 4)

@@ -175,6 +175,24 @@ class Estimator:
             found |= {count for each, count in spread.items() if each in names and count}
         return sorted(found)
 
+    def changes(self, first: Table, last: Table) -> dict[str, Estimate]:
+        """Return the differences of two times, over the cases that have values at both."""
+        found: dict[str, Estimate] = {}
+        for name, metric in self.metrics.items():
+            sides = [valued(rows, name) for rows in (first, last)]
+            both = set.intersection(*(set(side.cases) for side in sides))
+            columns = {
+                f"{i} {key}": column
+                for i, side in enumerate(sides)
+                for key, column in measured(
+                    side.taken(np.array([case in both for case in side.cases], bool)), name
+                ).items()
+            }
+            limits = limits_of(metric.measures, change=True)
+            with summing(name, metric):
+                found |= self.intervals(columns, difference(metric), limits)
+        return found
+
     def _by_prompt(
         self, metric: Metric, rows: Table, name: str
     ) -> tuple[stats.Columns, np.ndarray]:

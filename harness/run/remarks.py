@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ..cases import Text
+from ..encoding import decode_answer
 from ..folder.manifests import software
 from ..wording import counted
 from .controls import COLLAPSE
 from .effects import ENOUGH as MODELS
-from .results import UNPARSED, Run
+from .judging import UNPARSED
+from .results import Run
 
 NONFINITE = 0.05
 """The share of edits that break the model from which on that is said."""
@@ -52,8 +55,8 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     elif run.regime.mode != "single":
         yield "control", "the text could not be asked, so that a collapse may go unseen"
     yield from _of_controls(run)
-    if run.collapsed:
-        first = min(run.collapsed)
+    if lost := collapsed(run):
+        first = min(lost)
         yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
     broken = sum(record.status == "nonfinite" for record in run.records)
     if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
@@ -76,8 +79,8 @@ def _known(run: Run) -> Iterator[tuple[str, str]]:
         shares = means
         told = "has " + ", ".join(f"{name} {mean:.1%}" for name, mean in means.items())
     else:
-        shares = {role: right / judged for role, (right, judged) in run.knows.items()}
-        parts = (f"{right} of {judged} {role}" for role, (right, judged) in run.knows.items())
+        shares = {role: right / judged for role, (right, judged) in knows(run).items()}
+        parts = (f"{right} of {judged} {role}" for role, (right, judged) in knows(run).items())
         told = f"answers {', '.join(parts)} prompts as is right without the edit"
     if low := [name for name, share in shares.items() if share < KNOWS]:
         told += f"; it cannot do the task before any edit ({', '.join(low)} under {KNOWS:.0%}), "
@@ -129,3 +132,21 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
         text = f"{run.unparsed} of {run.judged} texts without a verdict; they count nowhere"
         many = f": more than {UNPARSED:.0%}, the judged numbers are not to be trusted"
         yield "judged", text + (many if run.doubtful else "")
+
+
+def collapsed(run: Run) -> list[int]:
+    """Return the states at which the model predicts the control's text no more."""
+    return [s for s, (old, new) in run.perplexities.items() if not new <= COLLAPSE * old]
+
+
+def knows(run: Run) -> dict[str, tuple[int, int]]:
+    """Return, by role, to how many prompts the unedited model replies what is right without the edit, of how many."""
+    found: dict[str, tuple[int, int]] = {}
+    for record in run.records.judged:
+        probes = run.by_id[record.case].probes
+        for probe, answer in zip(probes, map(decode_answer, record.before), strict=False):
+            verdict = answer.verdict if isinstance(answer, Text) else None
+            if probe.key and probe.key.old and verdict and verdict.counts:
+                right, judged = found.get(probe.role, (0, 0))
+                found[probe.role] = right + verdict.reverted, judged + 1
+    return found

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -24,10 +24,6 @@ from .estimates import LEVEL
 if TYPE_CHECKING:
     from .results import Run
 
-CELL = 10
-"""Characters of a column of numbers."""
-LABEL = 20
-"""Characters of a column of names; longer ones go on below."""
 HUNDREDTHS = ("%", "0.01 bits")
 """The units of numbers that tables show times 100."""
 THOUSAND = 1000
@@ -77,7 +73,7 @@ def lines(
 
 def single(rows: Sequence[Line], level: float) -> Table:
     """Return the table of one run."""
-    table = _table()
+    table = table_of_text()
     followed = any(row.immediate for row in rows)
     extra = ("Immediate", "Change", "Final") if followed else ("After",)
     for heading in ("Metric", "", "Before", *extra, f"{level:.0%} CI", "n"):
@@ -99,7 +95,7 @@ def single(rows: Sequence[Line], level: float) -> Table:
 
 def besides(effects: Sequence[Effect], level: float) -> Table:
     """Return the table of side effects: the differences, each with its paired interval."""
-    table = _table()
+    table = table_of_text()
     for heading in ("Control", "", *besides_heads(level)):
         left = heading in ("Control", "")
         # Names are strangers', and the only texts that may take several lines.
@@ -129,70 +125,6 @@ def besides_cells(each: Effect) -> list[str]:
     ]
 
 
-def combined(
-    runs: Sequence[tuple[tuple[str, ...], Sequence[Line]]],
-    heads: Sequence[str],
-    names: Sequence[str],
-    width: int = 80,
-) -> Iterator[Table]:
-    """Yield the table of several runs: a row for each, a column for each measure after the edit.
-
-    What is too wide for ``width`` characters goes on below, with the runs' names repeated.
-    """
-    widths = [
-        min(max(len(head), *(len(run[i]) for run, _ in runs)), LABEL)
-        for i, head in enumerate(heads)
-    ]
-    labels = sum(widths) + 2 * len(widths)
-    fits = max((width - labels) // CELL, 1)
-    for start in range(0, len(names), fits):
-        table = _table()
-        for head, label in zip(heads, widths, strict=True):
-            table.add_column(head, width=label)
-        for name in names[start : start + fits]:
-            table.add_column(name, justify="right", no_wrap=True, min_width=CELL - 2)
-        for run, rows in runs:
-            found = {row.name: row for row in rows}
-            cells = (
-                show(found[n].after, found[n]) if n in found else ""
-                for n in names[start : start + fits]
-            )
-            table.add_row(*run, *cells)
-        yield table
-
-
-def curve(points: Sequence[Point], measures: Mapping[str, Measure], width: int) -> Iterator[Table]:
-    """Yield the table of a sequence: a row for each of its points, a column for each measure.
-
-    A row is of all cases that the model held then.
-    """
-    runs = []
-    for point in points:
-        rows = [row for row in lines(measures, point.estimates, {}, {}) if not row.measure.detail]
-        runs.append(((str(point.state),), rows))
-    names = dict.fromkeys(row.name for _, rows in runs for row in rows)
-    yield from combined(runs, ["Cases"], list(names), width)
-
-
-def listed(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return a table with a heading for each name of a cell; numbers stand to the right."""
-    table = _table()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    for name in names:
-        texts = any(isinstance(row.get(name), str) for row in rows)
-        table.add_column(name, justify="left" if texts else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in names))
-    # A table's own title would be wrapped at the table's width.
-    return Group(plain(title, "italic"), table)
-
-
-def _cell(value: Any) -> Text:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return Text("–")
-    return plain(_plain(value) if isinstance(value, int | float) else value)
-
-
 def show(estimate: Estimate | None, line: Line) -> str:
     """Return a value as text; what was not measured is a dash."""
     if estimate is None or math.isnan(estimate.value):
@@ -219,10 +151,11 @@ def number(value: float, line: Line) -> str:
         return f"{round(100 * value, 1) + 0.0:.1f}"
     if line.measure.unit == "nats" and abs(value) < line.floor:
         return f"< {line.floor:.2g}"
-    return _plain(value)
+    return plain_number(value)
 
 
-def _plain(value: float) -> str:
+def plain_number(value: float) -> str:
+    """Return a number of three digits, or whole from a thousand on."""
     whole = abs(value) >= THOUSAND - 0.5 and math.isfinite(value)
     return f"{value:,.0f}" if whole else f"{value:.3g}"
 
@@ -235,7 +168,8 @@ def render(table: RenderableType, width: int = 80) -> str:
     return capture.get()
 
 
-def _table() -> Table:
+def table_of_text() -> Table:
+    """Return a table without lines, as all of the terminal's are."""
     return Table(box=None, pad_edge=False, header_style="bold")
 
 

@@ -16,9 +16,7 @@ import numpy as np
 from msgspec import structs
 from rich.console import RenderableType
 
-from .. import stats
-from ..cases import Case, Text
-from ..encoding import decode_answer
+from ..cases import Case
 from ..errors import RunFolderError
 from ..folder.manifests import JudgeId, Manifest
 from ..folder.records import INVALID, OK, Record, RunFolder
@@ -35,25 +33,19 @@ from .estimates import (
     LEVEL,
     Estimator,
     answers,
-    difference,
-    limits_of,
-    measured,
     measures_of,
     own_metrics,
     summing,
     usable,
-    valued,
     values,
 )
+from .judging import JudgedTexts
 from .plan import Share
 from .rows import among
 
-UNPARSED = 0.02
-"""The share of texts without a verdict from which on judged numbers are not to be trusted."""
-
 
 @dataclass(eq=False)
-class Run:
+class Run(JudgedTexts):
     """A run that was made, or as much of it as there is."""
 
     folder: RunFolder
@@ -125,10 +117,6 @@ class Run:
         """The first record of each case: that right after its own edit, if it was measured then."""
         return self._each(self._table, last=False)
 
-    @property
-    def _table(self) -> Table:
-        return Table.of(self.everything)
-
     def _each(self, rows: Table, *, last: bool) -> Table:
         """Return the row of the last state of each case, or of the first, in the order of the plan."""
         places = rows.places({name: place for place, name in enumerate(self.planned)})
@@ -166,26 +154,9 @@ class Run:
     @cached_property
     def retention(self) -> dict[str, Estimate]:
         """What later edits changed, from immediate to final, with the interval of the difference."""
-        found: dict[str, Estimate] = {}
-        for name, metric in self.metrics.items() if self.regime.immediate else ():
-            sides = self._paired(name)
-            both = {
-                f"{i} {key}": column for i, side in enumerate(sides) for key, column in side.items()
-            }
-            with summing(name, metric):
-                found |= self.estimator.intervals(
-                    both, difference(metric), limits_of(metric.measures, change=True)
-                )
-        return found
-
-    def _paired(self, metric: str) -> Iterator[stats.Columns]:
-        """Yield a metric's columns right after each edit and at the end, of cases that have both."""
-        sides = [valued(rows, metric) for rows in (self.immediate_records, self.records)]
-        both = set.intersection(*(set(side.cases) for side in sides))
-        for side in sides:
-            yield measured(
-                side.taken(np.array([case in both for case in side.cases], bool)), metric
-            )
+        if not self.regime.immediate:
+            return {}
+        return self.estimator.changes(self.immediate_records, self.records)
 
     @cached_property
     def curve(self) -> list[report.Point]:
@@ -268,12 +239,6 @@ class Run:
             return max(self.perplexities.values(), key=itemgetter(1), default=None)
         return self.perplexities.get(int(max(self._table.states, default=0)))
 
-    @property
-    def collapsed(self) -> list[int]:
-        """The states at which the model predicts the control's text no more."""
-        ratio = controls.COLLAPSE
-        return [s for s, (old, new) in self.perplexities.items() if not new <= ratio * old]
-
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:
         """What metrics have to say besides their estimates: tables by title, by metric."""
@@ -323,81 +288,11 @@ class Run:
         """The cases without a valid answer."""
         return self.records.without(OK)
 
-    @cached_property
-    def unedited(self) -> bool:
-        """Whether nothing is another number after the edits, as of the editor that does nothing."""
-        rows = usable(self.records)
-        return (
-            bool(rows)
-            and rows.noops == len(rows)
-            and all(
-                np.array_equal(values, columns.get(f"post_{name[4:]}", values), equal_nan=True)
-                for columns in map(rows.columns, self.metrics)
-                for name, values in columns.items()
-                if name.startswith("pre_")
-            )
-        )
-
-    @cached_property
-    def knows(self) -> dict[str, tuple[int, int]]:
-        """By role: to how many prompts the unedited model replies what is right without the edit, and of how many."""
-        found: dict[str, tuple[int, int]] = {}
-        for record in self.records.judged:
-            probes = self.by_id[record.case].probes
-            for probe, answer in zip(probes, map(decode_answer, record.before), strict=False):
-                verdict = answer.verdict if isinstance(answer, Text) else None
-                if probe.key and probe.key.old and verdict and verdict.counts:
-                    right, judged = found.get(probe.role, (0, 0))
-                    found[probe.role] = right + verdict.reverted, judged + 1
-        return found
-
-    @property
-    def pending(self) -> int:
-        """How many texts wait for a judge."""
-        return self._table.verdicts["pending"]
-
-    @property
-    def judged(self) -> int:
-        """How many texts of the final records have a verdict, before the edits and after."""
-        found = self.records.verdicts
-        return found.total() - found["pending"]
-
-    @property
-    def undecided(self) -> int:
-        """How many of them the judge could not decide."""
-        return self.records.verdicts["undecided"]
-
-    @property
-    def unparsed(self) -> int:
-        """How many of them the judge said nothing of that is a verdict."""
-        return self.records.verdicts["unparsed"]
-
     @property
     def sound(self) -> bool:
         """Whether every case has a valid answer, every control a number, enough texts a verdict."""
         lacking = self.unmeasured or self.numberless
         return not (self.failures or self.pending or self.doubtful or lacking)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether so many texts have no verdict that judged numbers are not to be trusted."""
-        return self.unparsed > UNPARSED * self.judged
-
-    @cached_property
-    def served(self) -> list[str]:
-        """The models that judged, in their servers' words."""
-        return sorted({v["served"] for v in self._verdicts if v.get("served")})
-
-    @property
-    def _verdicts(self) -> Iterator[dict[str, Any]]:
-        judged = self._table.judged
-        answers = (a for r in judged for a in (*r.before, *r.after) if isinstance(a, dict))
-        return (a["verdict"] for a in answers if a.get("verdict"))
-
-    @property
-    def why_pending(self) -> str:
-        """Why the judge has not spoken, in its own words, of the first text that waits."""
-        return next((str(v["note"]) for v in self._verdicts if v["status"] == "pending"), "")
 
     @property
     def judge(self) -> JudgeId | None:
@@ -425,12 +320,6 @@ class Run:
         return list(
             report.lines(self.measures, self.estimates, self.immediate, self.retention, self.floor)
         )
-
-    @cached_property
-    def matched(self) -> list[report.Line]:
-        """The lines over those cases that have a value before and after, which a plot may join."""
-        found = self.estimator.estimates(self.records, both=True)
-        return list(report.lines(self.measures, found, {}, {}, self.floor))
 
     def table(self) -> str:
         """Return the table as plain text."""

@@ -20,9 +20,9 @@ from edit_harness.errors import DataError, UsageError
 from edit_harness.files import replacing
 from edit_harness.folder.records import RunFolder
 from edit_harness.options import HELP, as_json, debug, many
-from edit_harness.run.report import listed
 from edit_harness.run.results import Run
 
+from ..report.tables import listed
 from ..run.console import err, out
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen

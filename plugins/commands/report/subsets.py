@@ -15,7 +15,7 @@ import numpy as np
 from edit_harness import stats
 from edit_harness.folder.tables import Table
 from edit_harness.interfaces import Measure
-from edit_harness.run.estimates import limits_of, measured, valued
+from edit_harness.run.estimates import limits_of, measured, usable, valued
 from edit_harness.run.results import Run
 from edit_harness.significance import TTest, paired
 from edit_harness.stats import Columns, Estimate
@@ -134,3 +134,18 @@ class Subsets:
             states if shared and not name.startswith("pre_") else None,
         )
         return found[name]
+
+
+def unedited(run: Run) -> bool:
+    """Tell whether nothing is another number after the edits, as of the editor that does nothing."""
+    rows = usable(run.records)
+    return (
+        bool(rows)
+        and rows.noops == len(rows)
+        and all(
+            np.array_equal(values, columns.get(f"post_{name[4:]}", values), equal_nan=True)
+            for columns in map(rows.columns, run.metrics)
+            for name, values in columns.items()
+            if name.startswith("pre_")
+        )
+    )
