@@ -20,9 +20,8 @@ from .registry.plugins import Plugins
 from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import assemble
 from .run.loop import run_all
-from .run.plan import Share
 from .run.results import Run
-from .run.spec import ModelRef, RunSpec, Selection
+from .run.spec import ModelRef, RunSpec, Selection, Share
 
 MODEL_ARGUMENTS = (
     "dtype", "device", "device_map", "max_memory", "revision", "batch_rows", "chat_template",

@@ -21,8 +21,8 @@ from edit_harness.folder.manifests import as_json
 from edit_harness.folder.records import RunFolder
 from edit_harness.interfaces import Regime
 from edit_harness.run import plan
-from edit_harness.run.plan import Share
 from edit_harness.run.results import Run
+from edit_harness.run.spec import Share
 from edit_harness_plugins.commands.distributed.merge import Whole, merge
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)

@@ -7,7 +7,8 @@ from test_plan import cases
 
 from edit_harness import Case, UsageError
 from edit_harness.interfaces import Regime
-from edit_harness.run.plan import Share, deal, grouped, steps, units
+from edit_harness.run.plan import deal, grouped, steps, units
+from edit_harness.run.spec import Share
 
 CONTROL = Case("control", (), ())
 REGIMES = st.one_of(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from itertools import islice
 from typing import Any, cast
 
@@ -19,11 +21,13 @@ from ..interfaces import Editor, ModelSource, Task
 from ..loading import loading
 from ..model.model import Model
 from ..registry.blame import blamed, named
-from ..registry.components import Named, build_component, make_task, source_of
+from ..registry.components import Named, build_component, make_judge, make_task, source_of
 from ..registry.fields import typed
+from ..registry.packages import Package
 from ..registry.plugins import Plugins, suggestion
 from ..registry.presets import Configured, configure, shape_of
 from ..wording import counted
+from . import judging
 from .controls import is_control
 
 MOST_CASES = 5_000_000
@@ -193,3 +197,48 @@ def inner(editor: str | Editor, model: Model, **fields: Any) -> Editor:
     if _prepares.get():
         configured.prepare(model)
     return configured
+
+
+def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) -> list[Package]:
+    """Return what the classes of objects came in, and our own package, by name.
+
+    An object stands with the package that registered it, if one did.
+    """
+    found = [package for value, by in parts for package in plugins.packages_of(type(value), by)]
+    ours = plugins.packages_of(Plugins)
+    distinct = {tuple(package.identity.values()): package for package in [*ours, *found]}
+    return [distinct[identity] for identity in sorted(distinct)]
+
+
+def judge_of(
+    plugins: Plugins, name: str, args: Mapping[str, Any], seed: int, cases: Sequence[Case]
+) -> Named | None:
+    """Return the judge of that name; None if there is no name, or the name is ``none``.
+
+    Raises `UsageError` for settings without a judge, and for a judge that cannot judge these cases.
+    """
+    if name in ("", "none"):
+        if args:
+            raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
+        return None
+    made = make_judge(plugins.find("judge", name), args, seed)
+    judging.check_kinds(made.value, made.name, cases)
+    return made
+
+
+def environment(model: Model) -> dict[str, str]:
+    """Return what may differ between machines without making another run of it."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+        "cuda": torch.version.cuda or "",
+        "processor": processor(model.device),
+        "device": model.placement,
+        "threads": str(torch.get_num_threads()),
+    }
+
+
+def processor(device: torch.device) -> str:
+    """Return what a device is called: a GPU by its kind."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

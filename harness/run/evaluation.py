@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from ..cases import Case, Examined, Visit
 from ..errors import LeakError, UsageError
@@ -30,18 +26,18 @@ from ..folder.records import RunFolder
 from ..interfaces import Measure, Metric, Regime, whole
 from ..model import digests
 from ..model.model import Model
-from ..registry.components import Named, described, make_judge, make_metrics, provenance
+from ..registry.components import Named, described, make_metrics, provenance
 from ..registry.fields import settings
 from ..registry.packages import Package
 from ..registry.plugins import Plugins
-from . import controls, judging, plan, trial
-from .assembly import Benchmark, make_editor
+from . import controls, plan, trial
+from .assembly import Benchmark, contributing, environment, judge_of, make_editor
 from .controls import SAMPLE, make_controls
 from .estimates import measures_of
 from .failures import RETRIED
 from .integrity import ModelGuard
-from .plan import Share, Span, Step
-from .spec import ALL, RunSpec, Selection
+from .plan import Span, Step
+from .spec import ALL, RunSpec, Selection, Share
 
 
 @dataclass(eq=False)
@@ -322,7 +318,7 @@ def assemble(
         every = cases if selection.samples else benchmark.cases
         dropped = plan.conflicts(every)
         cases = [case for case in every if case.id not in dropped][: len(cases)]
-    judging_by = _judge(plugins, spec.judge or task.judge, spec.judge_args, seed, cases)
+    judging_by = judge_of(plugins, spec.judge or task.judge, spec.judge_args, seed, cases)
     asked, sample = make_controls(plugins, spec.controls, spec.control_args, seed)
     for each in asked:
         each.value.prepare(model)
@@ -352,48 +348,3 @@ def assemble(
     if selection.share:
         _ = evaluation.spans  # a plan that has no such part is an error before there is a folder
     return evaluation
-
-
-def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) -> list[Package]:
-    """Return what the classes of objects came in, and our own package, by name.
-
-    An object stands with the package that registered it, if one did.
-    """
-    found = [package for value, by in parts for package in plugins.packages_of(type(value), by)]
-    ours = plugins.packages_of(Plugins)
-    distinct = {tuple(package.identity.values()): package for package in [*ours, *found]}
-    return [distinct[identity] for identity in sorted(distinct)]
-
-
-def _judge(
-    plugins: Plugins, name: str, settings: Mapping[str, Any], seed: int, cases: Sequence[Case]
-) -> Named | None:
-    """Return the judge of that name; None if there is no name, or the name is ``none``.
-
-    Raises `UsageError` for settings without a judge, and for a judge that cannot judge these cases.
-    """
-    if name in ("", "none"):
-        if settings:
-            raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
-        return None
-    made = make_judge(plugins.find("judge", name), settings, seed)
-    judging.check_kinds(made.value, made.name, cases)
-    return made
-
-
-def environment(model: Model) -> dict[str, str]:
-    """Return what may differ between machines without making another run of it."""
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-        "cuda": torch.version.cuda or "",
-        "processor": processor(model.device),
-        "device": model.placement,
-        "threads": str(torch.get_num_threads()),
-    }
-
-
-def processor(device: torch.device) -> str:
-    """Return what a device is called: a GPU by its kind."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import itemgetter
 
 from ..cases import Text
 from ..encoding import decode_answer
@@ -49,7 +50,7 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
             "note",
             f"{counted(task.trimmed, 'text')} had white space at an end, which was left out",
         )
-    if found := run.perplexity:
+    if found := perplexity(run):
         old, new = found
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
     elif run.regime.mode != "single":
@@ -150,3 +151,15 @@ def knows(run: Run) -> dict[str, tuple[int, int]]:
                 right, judged = found.get(probe.role, (0, 0))
                 found[probe.role] = right + verdict.reverted, judged + 1
     return found
+
+
+def perplexity(run: Run) -> tuple[float, float] | None:
+    """Return the perplexity at the end of a sequence, or that of the batch that hurt most.
+
+    None of single edits, and where the text could not be asked.
+    """
+    if run.regime.mode == "single":
+        return None
+    if run.regime.mode == "batch":
+        return max(run.perplexities.values(), key=itemgetter(1), default=None)
+    return run.perplexities.get(max((record.state for record in run.everything), default=0))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -40,8 +39,8 @@ from .estimates import (
     values,
 )
 from .judging import JudgedTexts
-from .plan import Share
 from .rows import among
+from .spec import Share
 
 
 @dataclass(eq=False)
@@ -226,18 +225,6 @@ class Run(JudgedTexts):
             for name in self.manifest.identity.asked
         }
         return {name: rows for name, rows in found.items() if rows}
-
-    @property
-    def perplexity(self) -> tuple[float, float] | None:
-        """The perplexity at the end of a sequence, or that of the batch that hurt most.
-
-        None where the text could not be asked.
-        """
-        if self.regime.mode == "single":
-            return None
-        if self.regime.mode == "batch":
-            return max(self.perplexities.values(), key=itemgetter(1), default=None)
-        return self.perplexities.get(int(max(self._table.states, default=0)))
 
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:

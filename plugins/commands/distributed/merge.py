@@ -27,8 +27,8 @@ from edit_harness.folder.tables import Table
 from edit_harness.options import SETTINGS, as_json, debug, with_plugins
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run.estimates import own_metrics
-from edit_harness.run.plan import Share
 from edit_harness.run.results import Run
+from edit_harness.run.spec import Share
 from edit_harness.wording import counted
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"

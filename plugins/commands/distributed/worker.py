@@ -239,7 +239,7 @@ def surroundings(plugins: Plugins, device: torch.device | None = None) -> dict[s
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "device": evaluation.processor(device),
+        "device": assembly.processor(device),
         "memory": memory,
         "versions": versions,
         "packages": sorted((p.identity for p in plugins.packages), key=lambda p: p["name"]),

@@ -22,15 +22,14 @@ from edit_harness.options import taken
 from edit_harness.registry import guard
 from edit_harness.registry.components import make_executor
 from edit_harness.registry.plugins import Plugins
-from edit_harness.run import assembly, evaluation, loop
+from edit_harness.run import assembly, evaluation, loop, plan
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import RETRIED
 from edit_harness.run.loop import FailurePolicy
-from edit_harness.run.plan import Share
 from edit_harness.run.results import Run
-from edit_harness.run.spec import ModelRef, RunSpec, Selection
+from edit_harness.run.spec import ModelRef, RunSpec, Selection, Share
 
 from . import console, preset_file
 from .combining import combined
@@ -254,7 +253,7 @@ def rehearse(assembled: Evaluation) -> None:
 
 def timed(assembled: Evaluation) -> tuple[float, float]:
     """Return the seconds that an edit takes, and asking a case before and after, by running a few."""
-    from edit_harness.run import measure, plan
+    from edit_harness.run import measure
 
     some = [case for case in assembled.cases if not case.problem][:TIMED]
     single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
