@@ -26,7 +26,6 @@ from ..registry.fields import typed
 from ..registry.packages import Package
 from ..registry.plugins import Plugins, suggestion
 from ..registry.presets import Configured, configure, shape_of
-from ..wording import counted
 from . import judging
 from .controls import is_control
 
@@ -55,20 +54,6 @@ class Benchmark:
         if not chosen:
             raise UsageError("there is nothing to do: no case is left", "raise --limit")
         return chosen
-
-    def last(self, count: int) -> list[Case]:
-        """Return the last cases that can be used, to choose fields by: a limit takes the first.
-
-        Raises `UsageError` if they are more than half of all, so that too few are left to test.
-        """
-        usable = [case for case in self.cases if not case.problem]
-        if len(usable) < 2 * count:
-            raise UsageError(
-                f"task {self.task.name} has {counted(len(usable), 'case')}, and --dev {count} "
-                "would leave fewer than that to test",
-                f"--dev {len(usable) // 2} at most" if len(usable) > 1 else "take another task",
-            )
-        return usable[-count:]
 
 
 def load(plugins: Plugins, name: str, **options: Any) -> Model:

@@ -84,30 +84,19 @@ class Effect(Measured):
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Versus(Measured):
-    """How much more one measure of a control changed in a run B than in a run A."""
-
-    first: float
-    """The change in A, over what both have."""
-    second: float
-    difference: Estimate
-    """B less A, paired; its ends are NaN where there is no interval."""
-
-
 def effects(control: str, seen: Sequence[Seen], *, last: bool, level: float) -> Iterator[Effect]:
     """Yield what a control's measures came to over edited models, of which there is one at least.
 
     Of several models the models are the units, since all documents share an edit; of one, or if the
     ``last`` is to stand for all of them as at the end of a sequence, its documents.
     """
-    pairs = _paired(seen, last=last)
-    for name, why in _measures(pairs).items():
+    pairs = paired(seen, last=last)
+    for name, why in measures(pairs).items():
         if why:
             continue
         marks = {s: (b.marks[name], a.marks[name]) for s, (b, a) in pairs.items()}
         used = list(marks.values())[-1:] if last else list(marks.values())
-        told, found = _estimated(control, name, [used], level)
+        told, found = estimated(control, name, [used], level)
         yield Effect(
             **told,
             before=found["0 before"].value,
@@ -117,28 +106,7 @@ def effects(control: str, seen: Sequence[Seen], *, last: bool, level: float) -> 
         )
 
 
-def versus(
-    control: str, first: Sequence[Seen], second: Sequence[Seen], *, last: bool, level: float
-) -> Iterator[Versus]:
-    """Yield the measures that both runs have of a control, over the states and documents of both.
-
-    The units are as in `effects`. Nothing is yielded if the documents are not the same.
-    """
-    sides = [_paired(seen, last=last) for seen in (first, second)]
-    states = [s for s in sides[0] if s in sides[1]]
-    states = states[-1:] if last else states
-    if len({each.documents for side in sides for s in states for each in side[s]}) != 1:
-        return
-    known = [_measures(side) for side in sides]
-    for name in known[0]:
-        if all(each.get(name) == "" for each in known):
-            both = [[(s[i][0].marks[name], s[i][1].marks[name]) for i in states] for s in sides]
-            told, found = _estimated(control, name, both, level)
-            one, two = (found[f"{i} after"].value - found[f"{i} before"].value for i in range(2))
-            yield Versus(**told, first=one, second=two, difference=found["change"])
-
-
-def _estimated(
+def estimated(
     control: str, name: str, runs: Sequence[Pairs], level: float
 ) -> tuple[dict[str, Any], dict[str, Estimate]]:
     """Return what is told of a measure, and its sums in each run with the ``change``.
@@ -183,15 +151,15 @@ def left_out(seen: Sequence[Seen], *, last: bool) -> dict[str, str]:
 
     A reason without a measure is of edited models: what they were asked was not the same as before.
     """
-    pairs = _paired(seen, last=last)
-    found = {name: why for name, why in _measures(pairs).items() if why}
+    pairs = paired(seen, last=last)
+    found = {name: why for name, why in measures(pairs).items() if why}
     if other := len(seen) - len(pairs):
         models = counted(len(seen), "edited model")
         return {"": f"the documents of {other} of {models} are not those of before", **found}
     return found
 
 
-def _paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Graded]]:
+def paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Graded]]:
     """Return the answers of edited models that were asked the same before, by state.
 
     There is none if the ``last`` is to stand for all, and was asked something else.
@@ -201,7 +169,7 @@ def _paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Grad
     return {} if last and same and max(same) != max(pairs) else same
 
 
-def _measures(pairs: Mapping[int, tuple[Graded, Graded]]) -> dict[str, str]:
+def measures(pairs: Mapping[int, tuple[Graded, Graded]]) -> dict[str, str]:
     """Return the measures that any of the answers has, with why they have no number, if so.
 
     Without a number of one model there is none: those that an edit has broken are not left away.

@@ -16,7 +16,6 @@ from edit_harness.folder.records import RunFolder
 from edit_harness.options import as_json, debug, many, with_plugins
 from edit_harness.registry.plugins import Plugins
 from edit_harness.run import report
-from edit_harness.run.effects import Versus
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import DIRECTION, Line
 from edit_harness.run.results import reread
@@ -24,7 +23,7 @@ from edit_harness.run.results import reread
 from ..report import facts, layouts
 from ..report.formats import Cell, Grid
 from . import show
-from .pairing import ALPHA, MCNEMAR, POWER, T_TEST, Contrast, Pairing
+from .pairing import ALPHA, MCNEMAR, POWER, T_TEST, Contrast, Pairing, Versus
 
 UNEQUAL = ("Task", "Version", "Model", "Weights", "Tokenizer", "Mode", "Judge", "Seed")
 """What readers are told of if it differs; precisions must not."""
