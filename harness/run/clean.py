@@ -1,16 +1,30 @@
 """The clean pass: what the unedited model answers to a chunk of cases, asked once for all editors of a run.
 
-Edited passes begin with the clean one.
+Texts are also kept on disk, under the digest of the weights and all else that a bit of them depends
+on, and whole chunks at a time, so that what is read back is what would be computed. The rest is not:
+the clean pass is what edited passes begin with, and without it their last bits would be others.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
-from ..cases import Answer, Case, Examined, Graded
+import torch
+
+from ..cases import Answer, Case, Examined, Generate, Graded, is_finite
 from ..edits import UNEDITED, Edit
+from ..encoding import decode_answer, dumps, encode_answer
 from ..errors import PluginError
+from ..files import replacing
 from ..model.base import Base
+from ..model.digests import of_config
 from ..model.model import Model
 from ..registry import process
 from .integrity import ModelGuard
@@ -20,11 +34,14 @@ Place = tuple[str, int]
 
 
 class CleanPass:
-    """The answers and the clean pass of the chunk at work."""
+    """The answers and the clean pass of the chunk at work; ``folder`` is the cache on disk."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, folder: Path | None = None) -> None:
         self.model = model
         self.guard = ModelGuard(model)
+        hooked = any(module._forward_hooks for module in model.module.modules())
+        # A hook of the user's own is in no digest.
+        self.folder = folder / model.digest if folder and not hooked else None
         self.base = Base(model)
         self._chunk: int | None = None
         self._known: dict[Place, Answer] = {}
@@ -46,6 +63,7 @@ class CleanPass:
         examined = [(case, edit) for case, edit in edited if isinstance(case, Examined)]
         if examined:
             return [self._examined(case, edit) for case, edit in examined]
+        self._recall(cases)
         missing = [place for place in _places(cases) if place not in self._known]
         queries = {(case.id, i): p.query for case in cases for i, p in enumerate(case.probes)}
         questions = [(UNEDITED, queries[place]) for place in missing]
@@ -53,6 +71,7 @@ class CleanPass:
         answers = self.model.answer(questions, self.base)
         if missing:
             self._known |= dict(zip(missing, answers, strict=False))
+            self._store(cases)
         after = iter(answers[len(missing) :])
         return [(self._of(case), [next(after) for _ in case.probes]) for case, _ in edited]
 
@@ -74,9 +93,70 @@ class CleanPass:
     def _of(self, case: Case) -> list[Answer]:
         return [self._known[case.id, i] for i in range(len(case.probes))]
 
+    def _recall(self, cases: Sequence[Case]) -> None:
+        """Read the texts from disk that are not in memory."""
+        places = list(_asked(cases))
+        path = self._path(cases)
+        if path is None or all(place in self._known for place in places):
+            return
+        for place, answer in zip(places, _read(path), strict=False):
+            if answer is not None:
+                self._known.setdefault(place, answer)
+
+    def _store(self, cases: Sequence[Case]) -> None:
+        path = self._path(cases)
+        if path is None or not all(map(is_finite, self._known.values())):
+            return
+        kept = [encode_answer(self._known[place]) for place in _asked(cases)]
+        # A run does not fail for want of a cache.
+        with contextlib.suppress(OSError), replacing(path) as partial:
+            partial.write_text(dumps({"answers": kept, "digest": _digest(kept)}), encoding="ascii")
+
+    def _path(self, cases: Sequence[Case]) -> Path | None:
+        """Return the file of a chunk, named by all that its texts' bits depend on; None without any."""
+        queries = list(_asked(cases).values())
+        if self.folder is None or not queries:
+            return None
+        model = self.model
+        depends = {
+            "queries": [asdict(query) for query in queries],
+            "config": of_config(model.module.config),
+            "tokenizer": model.tokens.digest,
+            "precision": model.precision,
+            "device": model.device.type,
+            "threads": torch.get_num_threads(),
+            "batch": [model.batch_tokens, model.batch_rows, model.padding],
+            "versions": [version(name) for name in ("edit-harness", "torch", "transformers")],
+        }
+        return self.folder / f"{_digest(depends)}.json"
+
+
+def _read(path: Path) -> list[Answer | None]:
+    """Return the answers of a file; none if it is missing, or not as it was written."""
+    try:
+        data = json.loads(path.read_bytes())
+        whole = data["digest"] == _digest(data["answers"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+    return [decode_answer(answer) for answer in data["answers"]] if whole else []
+
+
+def _digest(data: Any) -> str:
+    return hashlib.sha256(dumps(data).encode()).hexdigest()
+
 
 def _places(cases: Sequence[Case]) -> list[Place]:
     return [(case.id, i) for case in cases for i in range(len(case.probes))]
+
+
+def _asked(cases: Sequence[Case]) -> dict[Place, Generate]:
+    """Return the queries whose answers are kept on disk, those for texts."""
+    return {
+        (case.id, i): probe.query
+        for case in cases
+        for i, probe in enumerate(case.probes)
+        if isinstance(probe.query, Generate)
+    }
 
 
 def examine(model: Model, edit: Edit, case: Examined) -> Graded:

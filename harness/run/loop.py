@@ -17,6 +17,7 @@ from ..allowance import Allowance
 from ..cases import Answer, Case, Visit
 from ..encoding import decode_answer
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError
+from ..files import cache_folder
 from ..folder import accounts
 from ..folder.records import OK, Record, RunFolder
 from ..interfaces import Executor
@@ -136,7 +137,7 @@ class Loop:
     def _ready(self, model: Model) -> CleanPass:
         """Return what the unedited model is asked with, at the beginning of its chunks."""
         if self._clean is None:
-            self._clean = CleanPass(model)
+            self._clean = CleanPass(model, cache_folder() / "answers")
             if self._first:
                 self._first.guard.resembles(self._clean.guard)
             self._first = self._first or self._clean
