@@ -50,6 +50,8 @@ class FailurePolicy:
     """Seconds that a case may take; None goes by the cases before."""
     reload: Callable[[], Model] | None = None
     """Loads the model anew, so that a run can go on after a leak."""
+    selfcheck: bool = False
+    """Try first whether cases come out the same again, and in another order."""
 
 
 class RowSink(Protocol):
@@ -184,6 +186,10 @@ class Loop:
         self._at_work = None
         if not self._tried and (case := _first_case(sinks)):
             trial.check(clean, case)
+            for evaluation, its in sinks.items() if self.policy.selfcheck else ():
+                self._at_work = evaluation
+                trial.check_order(evaluation, its.tell)
+                clean.guard.verify()
             self._tried = True
         for evaluation, its in sinks.items():
             if not set(evaluation.visits) <= its.done:

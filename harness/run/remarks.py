@@ -5,16 +5,20 @@ How many cases failed, and why, each of them shows in its own way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
+from typing import Any
 
 from ..cases import Text
 from ..encoding import decode_answer
 from ..folder.manifests import software
+from ..interfaces import Metric
 from ..wording import counted
 from .controls import COLLAPSE
 from .effects import ENOUGH as MODELS
+from .estimates import summing, valued
 from .judging import UNPARSED
 from .results import Run
 
@@ -63,6 +67,11 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
         share = f"{broken / len(run.records):.0%} of the edited models answer with NaN or infinity"
         yield "BROKEN", f"{share}: the numbers say little of an editor that works"
+    for name, metric in run.metrics.items():
+        values = valued(run.records, name)
+        with summing(name, metric):
+            summary = metric.summarize(values.columns(name))
+        yield from unshown(name, metric, [record.values[name] for record in values], summary)
     yield from _of_judge(run)
     yield from _known(run)
     if noop := sum(record.noop for record in run.records):
@@ -163,3 +172,21 @@ def perplexity(run: Run) -> tuple[float, float] | None:
     if run.regime.mode == "batch":
         return max(run.perplexities.values(), key=itemgetter(1), default=None)
     return run.perplexities.get(max((record.state for record in run.everything), default=0))
+
+
+def unshown(
+    name: str, metric: Metric, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
+    """Yield a line for each number of a metric that no table shows, since it is no measure's.
+
+    ``rows`` are the values of each case, None or absent where it has none, and ``summary`` what was made
+    of them. A value that is in no summary is what another was made of, and needs no measure.
+    """
+    has = Counter(number for row in rows for number, value in row.items() if value is not None)
+    for number in summary:
+        prefixed = number.startswith(("pre_", "post_"))
+        if prefixed and number.partition("_")[2] in metric.measures:
+            continue
+        why = "it is not in measures" if prefixed else "no pre_ or post_ before it"
+        of = f", of {counted(has[number], 'case')}" if has[number] else ""
+        yield "note", f"metric {name}: no table shows {number}{of}: {why}"

@@ -2,30 +2,49 @@
 
 It is to answer in a batch as alone, and an edit that changes nothing is to change no answer: a mistake
 here would be in every number, such as a mask that is missing, positions that are off by one, a softmax in
-half precision. What a precision below float32 costs is measured.
+half precision. What a precision below float32 costs is measured; ``--selfcheck`` also tries whether cases
+come out the same again, and in another order.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..cases import Answer, Case, Distribution, Divergence, Generate, NextToken, Request, Scores
+from ..cases import (
+    Answer,
+    Case,
+    Distribution,
+    Divergence,
+    Generate,
+    NextToken,
+    Request,
+    Scores,
+    Text,
+)
 from ..edits import UNEDITED, Edit
+from ..encoding import decode_answer
 from ..errors import DataError, HarnessError, PluginError
 from ..folder.manifests import Preview
+from ..folder.records import Record
+from ..interfaces import Regime
 from ..model.batch import padded
 from ..model.model import Model
 from ..model.worksheet import divergences
 from ..registry import process
 from ..registry.components import Named
+from . import measure, plan
 from .clean import CleanPass, unseen
+from .editing import Tell
+
+if TYPE_CHECKING:
+    from .evaluation import Evaluation
 
 TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "tf32": 2e-2, "float16": 2e-2, "bfloat16": 1e-1}
 """What a log-probability may differ by between batches, in nats, by the model's precision."""
@@ -33,6 +52,8 @@ NORMALISED = 1e-4
 """What probabilities may fail to add up to 1 by, in nats."""
 LENGTHS = (2, 5, 9, 17, 12, 7, 3, 2)
 """Tokens of the rows."""
+FIRST = 3
+"""Cases that are tried in another order."""
 EXACT = ("float32", "float64")
 PROMPTS = 32
 """Prompts by which is measured what rounding does."""
@@ -152,6 +173,47 @@ def distance(one: Answer, other: Answer) -> float:
     if isinstance(one, Distribution) and isinstance(other, Distribution):
         return float(abs(one.logprobs - other.logprobs).max())
     return 0.0 if one == other else math.inf
+
+
+def check_order(evaluation: Evaluation, tell: Tell) -> None:
+    """Tell of cases that come out otherwise a second time.
+
+    Raises `PluginError` if they depend on their order by more than rounding.
+    """
+    cases = [case for case in evaluation.cases if not case.problem][:FIRST]
+    once, again, turned = (_run(evaluation, order) for order in (cases, cases, cases[::-1]))
+    if off := max((apart(once[name], again[name]) for name in once), default=0.0):
+        tell(f"the same cases differ by {off:.2g} nats when they are run a second time")
+    allowed = TOLERANCE[evaluation.model.precision]
+    if not (off := max((apart(once[name], turned[name]) for name in once), default=0.0)) <= allowed:
+        raise PluginError(
+            f"editor {evaluation.label}: cases differ by {off:.2g} nats when their order is turned; "
+            f"rounding makes at most {allowed:g}",
+            "an editor keeps nothing of earlier requests; what `extend` needs goes into Edit.state",
+        )
+
+
+def _run(evaluation: Evaluation, cases: Sequence[Case]) -> dict[str, Record]:
+    steps = plan.steps(cases, Regime(in_turn=evaluation.regime.in_turn))
+    made = measure.run(evaluation.model, evaluation.editor.value, steps, {})
+    return {record.case: record for record in made}
+
+
+def apart(one: Record, other: Record) -> float:
+    """Return by how many nats the answers of a case differ at most; infinity if it failed only once.
+
+    What judges say of a text is none of them.
+    """
+    if one.status != other.status:
+        return float("inf")
+    pairs = zip(_answers(one), _answers(other), strict=True)
+    return max((distance(*pair) for pair in pairs), default=0.0)
+
+
+def _answers(record: Record) -> Iterator[Answer]:
+    for answer in map(decode_answer, (*record.before, *record.after)):
+        if answer is not None:
+            yield replace(answer, verdict=None) if isinstance(answer, Text) else answer
 
 
 def preview(model: Model, cases: Sequence[Case]) -> Preview | None:

@@ -194,6 +194,10 @@ class Options:
         "--reload-on-leak", default=False, is_flag=True,
         help="Load the model anew and go on if an editor changes it.",
     )  # fmt: skip
+    selfcheck: bool = flag(
+        "--selfcheck", default=False, is_flag=True,
+        help="Try first if cases come out the same twice and in another order.",
+    )  # fmt: skip
     new: bool = flag(
         "--new", default=False, is_flag=True, help="Start a sibling of the run's folder."
     )

@@ -66,6 +66,7 @@ class Todo:
             retry=self.options.retry_failed,
             case_timeout=self.options.case_timeout,
             reload=load if self.options.reload_on_leak else None,
+            selfcheck=self.options.selfcheck,
         )
 
 
