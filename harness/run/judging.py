@@ -137,7 +137,11 @@ class JudgedTexts:
     """What judges have said of the texts of a run: the part of its results that is about them."""
 
     everything: Sequence[Record]
-    records: Table
+
+    @cached_property
+    def records(self) -> Table:
+        """The last record of each case."""
+        raise NotImplementedError
 
     @property
     def _table(self) -> Table:

@@ -293,7 +293,7 @@ class Pool:
             for name, state in (visit for visit in evaluation.visits if visit in left):
                 case = evaluation.case(name)
                 record = failed(case, state, "device_error", message, evaluation.metrics)
-                yield evaluation, self.keeping[evaluation].add(record)
+                yield evaluation, self.rows[evaluation].add(record)
         self.given_up += 1
         if self.given_up == MANY:
             raise ResourceError(

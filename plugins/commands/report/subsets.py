@@ -127,7 +127,7 @@ class Subsets:
             return None
         states = self._values(measure)[0].states[present]
         shared = self.run.regime.mode == "batch" and len(set(states.tolist())) > 1
-        found = self.run.intervals(
+        found = self.run.estimator.intervals(
             {name: values[present]},
             stats.column_means,
             limits_of(self.run.measures, change=change),
