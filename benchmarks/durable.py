@@ -34,7 +34,8 @@ from edit_harness.folder.record import OK, Record
 from edit_harness.interfaces import Metric
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics
-from edit_harness.run.outcome import Run, values
+from edit_harness.run.estimates import values
+from edit_harness.run.results import Run
 
 ROLES = (
     "efficacy",

@@ -16,7 +16,7 @@ from benchmarks.counting import Cost, Work, counting
 from edit_harness.api import load_model
 from edit_harness.interfaces import Regime
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import plan, runner
+from edit_harness.run import measure, plan
 from edit_harness.run.assembly import make_benchmark, make_editor
 
 SPREAD = 1.1
@@ -33,7 +33,7 @@ def grow(counts: Sequence[int]) -> tuple[Cost, dict[int, Work]]:
     for count in counts:
         steps = plan.steps(benchmark.selected(count), Regime())
         with counting(model.architecture) as work:
-            for _ in runner.run(model, editor.value, steps, metrics):
+            for _ in measure.run(model, editor.value, steps, metrics):
                 pass
         found[count] = work
     return Cost.of(model.architecture), found

@@ -20,18 +20,18 @@ import torch
 
 from edit_harness.registry import guard
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import asking, assembly, evaluation, selftest
-from edit_harness.run.before import Before
+from edit_harness.run import assembly, evaluation, loop, measure, trial
+from edit_harness.run.clean import CleanPass
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.witness import Witness
+from edit_harness.run.integrity import ModelGuard
 
 OFF = (
-    (Witness, "__init__"),
-    (Witness, "check"),
-    (Witness, "verify"),
-    (selftest, "check"),
+    (ModelGuard, "__init__"),
+    (ModelGuard, "check"),
+    (ModelGuard, "verify"),
+    (trial, "check"),
     (evaluation, "check_complete"),
-    (asking, "check_possible"),
+    (measure, "check_possible"),
 )
 """What is left out on the route without."""
 
@@ -78,7 +78,7 @@ def assembled(cases: int, editor: str) -> Evaluation:
 def run(made: Evaluation) -> None:
     """Run all into a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        made.run(made.open(Path(folder)))
+        loop.run_all({made: made.open(Path(folder))})
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def nothing(told: Callable[[list[str]], None]) -> Iterator[None]:
 
 def parts(made: Evaluation) -> Iterator[tuple[str, float, int]]:
     """Yield each part with its seconds, and how often it is done in a run that shares its chunks."""
-    before = Before(made.model)
+    before = CleanPass(made.model)
     case = next(case for case in made.cases if not case.problem)
     chunks = -(-len(made.cases) // 64)
 
@@ -108,11 +108,11 @@ def parts(made: Evaluation) -> Iterator[tuple[str, float, int]]:
             pass
 
     for name, work, times in (
-        ("the trial before case 1", lambda: selftest.check(before, case), 1),
+        ("the trial before case 1", lambda: trial.check(before, case), 1),
         ("bits, modules, hooks, tokenizer", before.witness.check, chunks),
         ("fixed texts, with the former", before.witness.verify, chunks),
         ("the process's state", put_back, 3 * chunks),
-        ("what the model is at the start", lambda: Witness(made.model), 1),
+        ("what the model is at the start", lambda: ModelGuard(made.model), 1),
     ):
         yield name, median(timed(work) for _ in range(7)), times
 

@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from .api import edit, evaluate, load_model, save_model
     from .folder.manifest import Identity
     from .run.assembly import inner
-    from .run.outcome import Run
+    from .run.results import Run
     from .run.spec import ModelRef, RunSpec
 
 _LAZY = {
-    "ModelRef": "run.spec", "RunSpec": "run.spec", "Identity": "folder.manifest", "Run": "run.outcome",
+    "ModelRef": "run.spec", "RunSpec": "run.spec", "Identity": "folder.manifest", "Run": "run.results",
     "inner": "run.assembly", "edit": "api", "evaluate": "api", "load_model": "api", "save_model": "api",
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,16 @@ from safetensors import SafetensorError
 from .data import Request
 from .edits import Edit
 from .errors import PluginError, ResourceError, UsageError
+from .folder.record import Record
 from .interfaces import Editor, Regime, Task
 from .model.model import Model
 from .registry.registry import Plugins
 from .registry.settings import make_executor
 from .run.assembly import load, make_benchmark, make_editor
-from .run.evaluation import Advance, assemble
-from .run.outcome import Run
-from .run.shares import Share
-from .run.spec import ModelRef, RunSpec, Selection
+from .run.evaluation import assemble
+from .run.loop import run_all
+from .run.results import Run
+from .run.spec import ModelRef, RunSpec, Selection, Share
 
 MODEL_ARGUMENTS = (
     "dtype", "device", "device_map", "max_memory", "revision", "batch_rows", "chat_template",
@@ -37,7 +38,7 @@ def evaluate(
     shard: str = "",
     output: str | Path = "results",
     new: bool = False,
-    advance: Advance = lambda record: None,
+    advance: Callable[[Record], object] = lambda record: None,
     executor: str = "local",
     executor_args: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -86,7 +87,8 @@ def evaluate(
         if not running.elsewhere:  # workers try it themselves
             evaluation.check_controls()
         folder = evaluation.open(Path(output), new=new)
-        return evaluation.run(folder, advance, running.turns(carried))
+        turns = running.turns(carried)
+        return run_all({evaluation: folder}, lambda _, record: advance(record), turns=turns)[0]
 
 
 def _specified(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .data import Answer, Case
     from .folder.manifest import Identity
     from .interfaces import ModelSource
-    from .run.outcome import Run
+    from .run.results import Run
 
 GROUP = "edit_harness"
 DISTRIBUTION = "edit-harness"

@@ -19,7 +19,8 @@ from edit_harness.folder.record import INVALID, Record
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics, source_of
 from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.outcome import Run, values
+from edit_harness.run.estimates import values
+from edit_harness.run.results import Run
 from edit_harness_plugins.commands.leaderboard import baseline, build, bundle, checks
 from edit_harness_plugins.commands.leaderboard.bundle import Report
 from edit_harness_plugins.commands.leaderboard.evidence import Evidence

@@ -18,7 +18,7 @@ from saboteurs import Honest, adds_in_place
 from edit_harness import Case, Choose, Generate, Probe, Request
 from edit_harness.errors import Terminated
 from edit_harness.interfaces import Task
-from edit_harness.run import runner
+from edit_harness.run import plan
 from edit_harness_plugins.commands.distributed.worker import (
     Batch,
     Came,
@@ -153,7 +153,7 @@ class Together:
 def _serve(order: Order, pipe: Connection, worker: int, chunk: int) -> None:
     """Be a worker, in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    runner.CHUNKS = ((10**9, chunk),)
+    plan.CHUNKS = ((10**9, chunk),)
     made = Worker(worker, order)
     pipe.send(started := made.start())
     while isinstance(started, Ready):

@@ -9,7 +9,7 @@ from typing import Any
 from builders import record
 
 import edit_harness as eh
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.testing import tiny_model
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo", "Fiat", "Rome", "Oslo")

@@ -12,7 +12,7 @@ from test_runner import Push
 
 from edit_harness import Case, Choose, Generate, Probe, Request, evaluate
 from edit_harness.folder.record import Record
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.testing import tiny_model
 
 ELSEWHERE = "https://evil.example"

@@ -15,9 +15,9 @@ from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation
 from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.outcome import Run
-from edit_harness.run.shares import Share
-from edit_harness.run.spec import RunSpec, Selection
+from edit_harness.run.loop import run_all
+from edit_harness.run.results import Run
+from edit_harness.run.spec import RunSpec, Selection, Share
 from edit_harness.testing import tiny_model
 
 SINGLE = Regime()
@@ -59,7 +59,7 @@ def assembled(
 def made(output: Path, share: Share | None = None, *, new: bool = False, **settings: Any) -> Run:
     """Run it, or go on."""
     one = assembled(share, **settings)
-    return one.run(one.open(output, new=new))
+    return run_all({one: one.open(output, new=new)})[0]
 
 
 def shards(output: Path, of: int = 3, **settings: Any) -> list[str]:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from test_runner import CASES, METRICS, Push, case
+from test_runner import CASES, Push, case, worked
 from tokenizers import normalizers
 
 from edit_harness import Case, Choose, Drift, Generate, NextToken, Probe, Request, Text
@@ -13,10 +13,9 @@ from edit_harness.edits import UNEDITED, Edit
 from edit_harness.interfaces import Regime
 from edit_harness.model import generate
 from edit_harness.model.model import Model
-from edit_harness.run import before as before_module
-from edit_harness.run.before import Before
+from edit_harness.run import clean
+from edit_harness.run.clean import CleanPass
 from edit_harness.run.plan import steps
-from edit_harness.run.runner import chunks
 from edit_harness.testing import tiny_model
 
 PAIR = ("Paris", "Rome")
@@ -32,7 +31,7 @@ DRIFTING = [made(Choose("Ada lives in", PAIR), Drift("Bob lives in"), Generate("
 
 
 def ask(model, folder, cases=TOLD, edit=UNEDITED):
-    return Before(model, folder).ask(cases, [(case, edit) for case in cases])
+    return CleanPass(model, folder).ask(cases, [(case, edit) for case in cases])
 
 
 def test_what_is_on_disk_is_not_written_again(model, tmp_path, monkeypatch):
@@ -56,7 +55,7 @@ def test_only_texts_are_kept(model, tmp_path, monkeypatch):
     first = ask(model, tmp_path, DRIFTING)
     (path,) = tmp_path.glob("*/*.json")
     assert json.loads(path.read_text())["answers"] == [{"text": first[0][0][2].text}]
-    monkeypatch.setattr(before_module, "_read", lambda path: [Text(" as kept")])
+    monkeypatch.setattr(clean, "_read", lambda path: [Text(" as kept")])
     ((before, _),) = ask(model, tmp_path, DRIFTING)
     assert before == [*first[0][0][:2], Text(" as kept")]
     ask(model, tmp_path / "none", [made(NextToken("Ada"), Choose("Ada", PAIR))])
@@ -66,7 +65,7 @@ def test_only_texts_are_kept(model, tmp_path, monkeypatch):
 def test_a_full_cache_moves_no_bit(model, tmp_path):
     """Edited passes begin with the clean one, whether its texts are known or not."""
     edits = [(case, Push().edit(model, CASES[0].requests)) for case in TOLD]
-    one, other = (Before(model, tmp_path).ask(TOLD, edits) for _ in range(2))
+    one, other = (CleanPass(model, tmp_path).ask(TOLD, edits) for _ in range(2))
     assert one == other
 
 
@@ -146,10 +145,10 @@ def test_editors_share_one_clean_pass(model, monkeypatch):
     model.architecture.block(0).register_forward_hook(
         lambda module, args, output: run.append(args[0].shape[:2].numel())
     )
-    before, plan = Before(model), list(steps(CASES, Regime()))
+    before, plan = CleanPass(model), list(steps(CASES, Regime()))
     # Which asks its own texts after each chunk.
-    monkeypatch.setattr(before.witness, "verify", lambda *_, **__: None)
-    streams = [chunks(model, e, plan, METRICS, before, chunk=3) for e in editors]
+    monkeypatch.setattr(before.guard, "verify", lambda *_, **__: None)
+    streams = [worked(model, e, plan, before, size=3) for e in editors]
     next(streams[0])
     first = sum(run)
     next(streams[1])
@@ -159,9 +158,9 @@ def test_editors_share_one_clean_pass(model, monkeypatch):
 def test_sharing_changes_no_record(model):
     plan = list(steps([*CASES, case("Fiat", "Ada " * 600)], Regime()))
     editors = [Push(), Push(fails=("Bob",), infinite=("Ann",))]
-    alone = [list(chunks(model, e, plan, METRICS, Before(model), chunk=2)) for e in editors]
-    before = Before(model)
-    streams = [chunks(model, e, plan, METRICS, before, chunk=2) for e in editors]
+    alone = [list(worked(model, e, plan, size=2)) for e in editors]
+    before = CleanPass(model)
+    streams = [worked(model, e, plan, before, size=2) for e in editors]
     together = list(zip(*streams, strict=True))
     for number, (first, second) in enumerate(together):
         for mine, theirs in ((first, alone[0][number]), (second, alone[1][number])):
@@ -173,7 +172,7 @@ def timeless(record):
 
 
 def test_an_edit_that_changes_nothing_costs_nothing(model):
-    before = Before(model)
+    before = CleanPass(model)
     scored = [made(Choose("Ada lives in", PAIR))]
     edits = [(case, Edit(info={"steps": 0})) for case in scored]
     before.ask(scored, edits)

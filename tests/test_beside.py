@@ -13,13 +13,12 @@ from saboteurs import Honest
 from edit_harness import Case, Choose, Probe, Request
 from edit_harness.edits import Dense, Edit
 from edit_harness.errors import CaseError, ResourceError, RunFolderError
-from edit_harness.folder.encoding import encode_answer
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.model.tokens import TooLongError
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import asking, evaluation, runner
+from edit_harness.run import evaluation, loop, plan
 from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.beside import Care
+from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.remarks import remarks
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
@@ -58,7 +57,7 @@ class Failing(Honest):
 @pytest.fixture
 def assembled(tmp_path, monkeypatch):
     """Return an evaluation with its folder and its editor."""
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
     plugins = Plugins.installed()
     benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
 
@@ -75,7 +74,7 @@ def assembled(tmp_path, monkeypatch):
 
 
 def run(made, folder, **care):
-    return evaluation.run_beside({made: folder}, lambda e, record: None, Care(**care))[0]
+    return loop.run_all({made: folder}, lambda e, record: None, FailurePolicy(**care))[0]
 
 
 def rows(folder):
@@ -256,7 +255,7 @@ def test_an_edit_of_zeros_is_a_no_op(odd):
 
 
 def test_that_editing_together_failed_is_told_once(assembled, monkeypatch):
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 3),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 3),))
     made, folder, _ = assembled("Bob", "Rome")
     run(made, folder)
     (told,) = (note for note in folder.notes if "together" in note)
@@ -333,7 +332,7 @@ def interrupted(assembled, monkeypatch, tmp_path):
         with monkeypatch.context() as patch:
             patch.setattr(evaluation.Evaluation, "environment", {**now, "torch": "1.0"})
             with pytest.raises(KeyboardInterrupt):
-                evaluation.run_beside({made: folder}, advance)
+                loop.run_all({made: folder}, advance)
         again, _, editor = assembled(regime=regime)
         return again, again.open(tmp_path / "interrupted"), editor, len(folder.records())
 
@@ -343,8 +342,8 @@ def interrupted(assembled, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "regime", [SINGLE, Regime("batch", 2), Regime("sequential", 2, immediate=True)], ids=str
 )
-def test_other_software_goes_on_where_it_answers_the_same(assembled, interrupted, regime):
-    """Item 8 of issue I: finished cases are asked again, and it is written which rows it made."""
+def test_other_software_goes_on_and_is_told(assembled, interrupted, regime):
+    """Item 8 of issue I: it is written which rows it made, and remarks say so."""
     whole = run(*assembled(regime=regime)[:2])
     made, folder, _, rows = interrupted(regime)
     mine = run(made, folder)
@@ -353,38 +352,20 @@ def test_other_software_goes_on_where_it_answers_the_same(assembled, interrupted
     assert (first.first, first.last, first.environment["torch"]) == (0, rows - 1, "1.0")
     assert (second.first, second.last) == (rows, None)
     assert second.environment == made.environment
-    assert second.asked.cases >= 2
-    assert second.asked.apart == 0
     (told,) = (text for _, text in remarks(mine) if "made with" in text)
-    assert told.startswith(f"from row {rows} on made with torch {version('torch')}, not 1.0: ")
+    assert told == f"from row {rows} on made with torch {version('torch')}, not 1.0"
     assert run(made, made.open(folder.path.parent)).manifest.segments == [first, second]
 
 
-def test_other_software_that_answers_otherwise_ends_it(interrupted, monkeypatch):
-    """Item 8 of issue I: no row is written, and the manifest stays as it was."""
-    made, folder, _, _ = interrupted()
-    before = folder.samples.read_bytes(), folder.manifest().segments
-
-    def moved(answer):
-        logprobs = tuple(tuple(x - 2e-4 for x in row) for row in answer.logprobs)
-        return encode_answer(replace(answer, logprobs=logprobs))
-
-    monkeypatch.setattr(asking, "encode_answer", moved)
-    with pytest.raises(RunFolderError, match=r"go on with torch .*, not 1.0: 4 finished") as error:
-        run(made, folder)
-    assert (error.value.code, "--new" in error.value.remedy) == (7, True)
-    assert (folder.samples.read_bytes(), folder.manifest().segments) == before
-
-
 def test_software_that_numbers_do_not_depend_on_is_only_noted(interrupted, monkeypatch):
-    """Item 8 of issue I: another number of threads asks nothing again; what reads all makes no row."""
+    """Item 8 of issue I: another number of threads is noted, too; what reads all makes no row."""
     made, folder, editor, rows = interrupted()
     made_with = {**made.environment, "torch": "1.0", "threads": "7"}
     monkeypatch.setattr(evaluation.Evaluation, "environment", made_with)
     run(made, folder)
     assert editor.edited == [[name] for name in NAMES[rows:]]
     first, second = folder.manifest().segments
-    assert (second.first, bool(second.asked)) == (rows, False)
+    assert second.first == rows
     monkeypatch.setattr(evaluation.Evaluation, "environment", {**made_with, "torch": "2.0"})
     run(made, made.open(folder.path.parent))
     assert folder.manifest().segments == [first, second]

@@ -20,8 +20,8 @@ from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
 from edit_harness.model import hooks
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import configure, shape_of
-from edit_harness.run import selftest
-from edit_harness.run.witness import Witness
+from edit_harness.run import trial
+from edit_harness.run.integrity import ModelGuard
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
 from edit_harness_plugins.editors._search.covariance import Covariance, collect, save
@@ -130,7 +130,7 @@ def test_editors_do_the_same_wherever_a_model_is(on_one, name, tmp_path):
     expected = made_by(editor_for(name, model, folder), model)
     with devices():
         other = placed(family, tmp_path)
-        witness = Witness(other)
+        witness = ModelGuard(other)
         found = made_by(editor_for(name, other, folder), other)
         witness.verify()
         assert other.packs
@@ -148,10 +148,10 @@ def test_every_kind_of_edit(family, tmp_path):
     with devices():
         other = placed(family, tmp_path)
         assert (other.device, other.size, other.digest) == (ONE, model.size, model.digest)
-        witness = Witness(other)
+        witness = ModelGuard(other)
         found, written = other.answer(questions), other.answer(texts)
         witness.verify()
-        selftest.check_batches(other)
+        trial.check_batches(other)
         assert (other.packs, other.starts_at(1), suffix.fits_suffix(other, 1, 8)) == (
             True,
             True,

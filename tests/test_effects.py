@@ -8,7 +8,8 @@ from scipy import stats as scipy_stats
 
 from edit_harness import Graded, Marks, Scores
 from edit_harness.folder.encoding import decode_answer, encode_answer
-from edit_harness.run.effects import ENOUGH, Seen, effects, left_out, versus
+from edit_harness.run.effects import ENOUGH, Seen, effects, left_out
+from edit_harness_plugins.commands.results.pairing import changed_more
 
 LEVEL = 0.99
 
@@ -120,7 +121,7 @@ def test_a_measure_without_a_number_is_left_out_with_the_reason(after, why):
     seen = [Seen(1, before, after), Seen(2, before, before)]
     (effect,) = effects("mine", seen, last=False, level=LEVEL)
     assert effect.name == "acc"
-    ((name, said),) = left_out(seen, last=False)
+    ((name, said),) = left_out(seen, last=False).items()
     assert name == "ppl"
     assert why in said
     assert said.endswith("(1 of 2 edited models)")
@@ -128,7 +129,7 @@ def test_a_measure_without_a_number_is_left_out_with_the_reason(after, why):
 
 def test_models_that_were_asked_something_else_are_told():
     seen = [Seen(1, graded(1), graded(0)), Seen(2, graded(1), graded(0, documents="other"))]
-    ((name, why),) = left_out(seen, last=False)
+    ((name, why),) = left_out(seen, last=False).items()
     assert (name, why) == (
         "",
         "the documents of 1 of 2 edited models are not those of before",
@@ -159,7 +160,7 @@ def test_two_runs_are_paired_over_the_models_of_both():
     after = [graded(0, 0, 1, 1), graded(0, 0, 0, 1), graded(0, 0, 0, 0)]
     one = [Seen(i, before, after[i % 2]) for i in range(1, 9)]
     two = [Seen(i, before, after[i % 2 + 1]) for i in range(3, 11)]
-    (found,) = versus("mine", one, two, last=False, level=LEVEL)
+    (found,) = changed_more("mine", one, two, last=False, level=LEVEL)
     assert (found.first, found.second) == (-0.125, -0.375)
     assert (found.models, found.documents, found.over) == (6, 4, "models")
     assert found.difference.value == -0.25
@@ -171,7 +172,7 @@ def test_two_runs_are_paired_over_the_models_of_both():
 def test_at_the_end_of_a_sequence_two_runs_are_paired_over_documents():
     one = [Seen(5, graded(1, 1), graded(1, 1)), Seen(9, graded(1, 1), graded(1, 0))]
     two = [Seen(5, graded(1, 1), graded(0, 0)), Seen(9, graded(1, 1), graded(0, 0))]
-    (found,) = versus("mine", one, two, last=True, level=LEVEL)
+    (found,) = changed_more("mine", one, two, last=True, level=LEVEL)
     assert (found.first, found.second, found.over) == (-0.5, -1.0, "documents")
     other = [Seen(9, graded(1, documents="x"), graded(0, documents="x"))]
-    assert list(versus("mine", one, other, last=True, level=LEVEL)) == []
+    assert list(changed_more("mine", one, other, last=True, level=LEVEL)) == []

@@ -19,12 +19,15 @@ from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.estimates import LEVEL, limits_of
 from edit_harness.run.evaluation import assemble
-from edit_harness.run.outcome import LEVEL, Run, limits_of
+from edit_harness.run.loop import run_all
 from edit_harness.run.remarks import remarks
+from edit_harness.run.results import Run
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.stats import estimates
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.report.subsets import unedited
 
 ROME = {"layer": 0, "steps": 4, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
         "context_count": 1}  # fmt: skip
@@ -376,7 +379,7 @@ def test_an_edit_that_changes_next_to_nothing_is_a_no_op(evaluate, model, change
 
     run = evaluate(editor=Nudge(), editor_args={})
     assert dict(remarks(run))["no-op"] == "4 of 4 edits changed no answer"
-    assert not run.unedited
+    assert not unedited(run)
 
 
 def test_a_smaller_limit_is_a_view_of_the_folder(evaluate):
@@ -423,7 +426,7 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
         made = assemble(
             plugins, model, benchmark, RunSpec("none", "counterfact"), Selection(**chosen)
         )
-        return made.run(made.open(tmp_path / "results"))
+        return run_all({made: made.open(tmp_path / "results")})[0]
 
     ids = [case.id for case in benchmark.cases]
     assert run(samples=[ids[3], ids[1]]).planned == [ids[1], ids[3]]

@@ -12,10 +12,9 @@ import edit_harness as eh
 from edit_harness import Control, Graded, Marks, PluginError, Regime
 from edit_harness.edits import Edit
 from edit_harness.folder.folder import RunFolder
-from edit_harness.run.outcome import Run
 from edit_harness.run.plan import sample
 from edit_harness.run.remarks import remarks
-from edit_harness.run.rereading import reread
+from edit_harness.run.results import Run, reread
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2,))

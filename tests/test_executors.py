@@ -11,7 +11,7 @@ from edit_harness import hookimpl
 from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_executor
-from edit_harness.run import assembly, beside
+from edit_harness.run import assembly, loop
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed.pool import WorkerExecutor
 
@@ -72,7 +72,7 @@ def chosen(name, settings):
 
 def test_this_process_is_the_default():
     local = chosen("local", {})
-    assert local.turns({}) is beside.turns
+    assert local.turns({}) is loop.turns
     assert local.loading({"device": "cuda"}) == {"device": "cuda"}
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from test_runner import CASES, METRICS, PEOPLE, Push, ran
+from test_runner import CASES, PEOPLE, Push, ran, worked
 
 from edit_harness.edits import Edit
 from edit_harness.errors import Expired, HarnessError, PluginError, ResourceError
@@ -14,10 +14,9 @@ from edit_harness.interfaces import Regime
 from edit_harness.model.tokens import TooLongError
 from edit_harness.registry.allowance import Allowance
 from edit_harness.run import failures
-from edit_harness.run.before import Before
+from edit_harness.run.clean import CleanPass
 from edit_harness.run.failures import DeviceLostError, NoEditError
 from edit_harness.run.plan import steps
-from edit_harness.run.runner import chunks
 
 LOST = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
 
@@ -66,7 +65,7 @@ def records_until(error, stream):
 
 
 def streamed(model, editor, **extra):
-    return chunks(model, editor, list(steps(CASES, Regime())), METRICS, Before(model), **extra)
+    return worked(model, editor, list(steps(CASES, Regime())), **extra)
 
 
 @dataclass
@@ -118,7 +117,7 @@ def test_memory_that_comes_back_is_enough_for_a_second_try(model):
                 raise torch.OutOfMemoryError
             return super().edit(model, requests)
 
-    assert {r.status for r in ran(model, Once(), chunk=1)} == {"ok"}
+    assert {r.status for r in ran(model, Once(), size=1)} == {"ok"}
 
 
 def test_three_cases_in_a_row_that_memory_does_not_hold_end_the_run(model):
@@ -128,7 +127,7 @@ def test_three_cases_in_a_row_that_memory_does_not_hold_end_the_run(model):
                 raise torch.OutOfMemoryError
             return super().edit(model, requests)
 
-    found, error = records_until(ResourceError, streamed(model, Greedy(), chunk=1))
+    found, error = records_until(ResourceError, streamed(model, Greedy(), size=1))
     assert [r.status for r in found] == ["ok", "oom", "oom", "oom"]
     assert error.code == 5
     assert "3 cases in a row, the last of them Danielle" in error.cause
@@ -148,7 +147,7 @@ def test_a_device_that_failed_ends_the_run_with_rows_for_what_was_at_work(model,
                 raise LOST
             return Edit({}, {model.architecture.projection(1).name: fail})
 
-    found, error = records_until(ResourceError, streamed(model, Breaks(), chunk=2))
+    found, error = records_until(ResourceError, streamed(model, Breaks(), size=2))
     statuses = {r.case: r.status for r in found}
     assert statuses == {
         "Ada": "ok", "Bob": "ok", "Ann": "device_error", "Danielle": "device_error",
@@ -166,11 +165,11 @@ def test_a_batch_that_was_halved_says_so_in_its_rows(model, monkeypatch):
         return plain(batch, *args, **kwargs)
 
     expected = ran(model, Push())
-    before = Before(model)
+    before = CleanPass(model)
     monkeypatch.setattr(model, "logits", small)
-    monkeypatch.setattr(before.witness, "check", lambda: None)  # it would see that very patch
+    monkeypatch.setattr(before.guard, "check", lambda: None)  # it would see that very patch
     plan = list(steps(CASES, Regime()))
-    (records,) = chunks(model, Push(), plan, METRICS, before, tell=told.append)
+    (records,) = worked(model, Push(), plan, before, tell=told.append)
     assert {r.status for r in records} == {"ok"}
     assert all("halved for want of memory" in r.message for r in records)
     assert "memory did not suffice: batches are of" in told[0]
@@ -188,25 +187,25 @@ def test_wherever_memory_is_short_for_once_the_numbers_stay(model, monkeypatch, 
             raise torch.OutOfMemoryError
         return plain(self, *args, **kwargs)
 
-    before = Before(model)
+    before = CleanPass(model)
     with monkeypatch.context() as patch:
         patch.setattr(type(model), "logits", short)
-        (records,) = chunks(model, Push(), list(steps(CASES, Regime())), METRICS, before)
-    before.witness.verify()
+        (records,) = worked(model, Push(), list(steps(CASES, Regime())), before)
+    before.guard.verify()
     assert {r.status for r in records} == {"ok"}
     for one, other in zip(records, expected, strict=True):
         assert one.values["probability"] == pytest.approx(other.values["probability"], abs=1e-4)
 
 
 def test_answers_that_no_model_gives_are_a_mistake_of_ours(model, monkeypatch):
-    plain = Before.ask
+    plain = CleanPass.ask
 
     def wrong(self, cases, edited):
         answers = plain(self, cases, edited)
         object.__setattr__(answers[1][1][0], "logprobs", ((0.5,), (-1.0,)))
         return answers
 
-    monkeypatch.setattr(Before, "ask", wrong)
+    monkeypatch.setattr(CleanPass, "ask", wrong)
     with pytest.raises(
         HarnessError, match="case Bob was answered with what no probability"
     ) as caught:

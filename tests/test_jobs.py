@@ -8,7 +8,7 @@ from edit_harness import Case, Probe, Request
 from edit_harness.data import Drift
 from edit_harness.interfaces import ModelSource, Regime, Task
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import runner
+from edit_harness.run import plan
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.evaluation import assemble
 from edit_harness.run.spec import RunSpec
@@ -35,7 +35,7 @@ def test_jobs_are_whole_chunks_and_cover_what_is_left_once(done):
     left = made.visits[done:]
     found = jobs({made: set(made.visits[:done])}, 3)
     assert sorted(visit for job in found for visit in visits(job)) == sorted(left)
-    groups = [{v for s in group for v in s.visits} for group in runner.grouped(made.steps, 3)]
+    groups = [{v for s in group for v in s.visits} for group in plan.grouped(made.steps, 3)]
     assert [job.left[0] for job in found] == [
         group & set(left) for group in groups if group & set(left)
     ]
@@ -67,7 +67,7 @@ class Twofold(Task):
 def test_a_job_begins_with_an_unedited_model():
     """Requests that are written in turn may be of two chunks."""
     made = planned(Regime(in_turn=True), Twofold())
-    assert len(list(runner.grouped(made.steps, 3))) == 8
+    assert len(list(plan.grouped(made.steps, 3))) == 8
     assert len(jobs({made: set()}, 3)) == 4
 
 

@@ -19,9 +19,9 @@ from edit_harness.errors import RunFolderError
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import as_json
 from edit_harness.interfaces import Regime
-from edit_harness.run import runner
-from edit_harness.run.outcome import Run
-from edit_harness.run.shares import Share
+from edit_harness.run import plan
+from edit_harness.run.results import Run
+from edit_harness.run.spec import Share
 from edit_harness_plugins.commands.distributed.merge import Whole, merge
 from edit_harness_plugins.commands.results.diff import environment_of
 
@@ -31,7 +31,7 @@ SHARDS = 3
 
 @pytest.fixture(autouse=True)
 def chunks_of_two(monkeypatch):
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def originals(tmp_path_factory):
     """A whole run, and the folders of its shards."""
     place = tmp_path_factory.mktemp("originals")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "CHUNKS", ((10**9, 2),))
+        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
         return made(place).folder.path, shards(place)
 
 
@@ -337,7 +337,7 @@ def test_a_sequence_has_no_shards():
 def test_a_smaller_limit_takes_nothing_from_shards_and_their_whole(tmp_path, monkeypatch):
     """Item 3 of issue I: a shard goes on as that of the larger plan, and so does what was merged."""
     # Alone, so that no row has the last bit of those that it is asked with.
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 1),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 1),))
     shards, few = tmp_path / "shards", tmp_path / "few"
     parts = [made(shards, Share(n, 2)).folder.path for n in (1, 2)]
     whole = joined(parts, tmp_path / "whole")
@@ -358,7 +358,7 @@ def halves(tmp_path_factory):
     """The two shards of a run, by their folders, and the run that one process makes."""
     place = tmp_path_factory.mktemp("halves")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "CHUNKS", ((10**9, 2),))
+        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
         return shards(place, 2, bad=""), made(place, bad="").folder.path
 
 

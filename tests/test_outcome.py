@@ -18,9 +18,11 @@ from edit_harness.cli import main
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.folder import RunFolder
-from edit_harness.run import control
-from edit_harness.run.outcome import Run
+from edit_harness.run import controls
+from edit_harness.run.remarks import collapsed
+from edit_harness.run.results import Run
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.report.page import matched_lines
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
 
@@ -74,7 +76,7 @@ def test_the_curve_is_of_all_cases_so_far(evaluate):
     run = evaluate(regime=SEQUENCE)
     assert [point.state for point in run.curve] == [2, 5, 7]
     for point in run.curve:
-        rows = [r for r in run.everything if r.state == point.state and r.case != control.ID]
+        rows = [r for r in run.everything if r.state == point.state and r.case != controls.ID]
         assert len(rows) == point.state
         assert point.estimates["post_ES"].value == pytest.approx(mean(rows, "post_ES"))
     assert run.curve[-1].estimates == run.estimates
@@ -152,7 +154,7 @@ def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):
     """By hand: exp of the mean negative log-probability of all tokens behind the first word."""
     run = evaluate(regime=Regime("sequential", checkpoints=(3,)))
     assert list(run.perplexities) == [3, 7]
-    first, *words = control.TEXT.split()
+    first, *words = controls.TEXT.split()
     text = first
     for word in words:  # half of the model's room, and no more
         if 2 * len(model.tokens.encode(f"{text} {word}").ids) > model.tokens.limit:
@@ -185,7 +187,7 @@ class Ruin(Push):
 @pytest.mark.parametrize("by", [1e4, float("nan")])
 def test_a_collapse_is_reported(evaluate, by):
     run = evaluate(Ruin(by=by), regime=SEQUENCE)
-    assert min(run.collapsed) == 3
+    assert min(collapsed(run)) == 3
     results = run.results()
     assert [p["state"] for p in results["perplexity"]] == list(range(1, 8))
     json.dumps(results, allow_nan=False)
@@ -193,7 +195,7 @@ def test_a_collapse_is_reported(evaluate, by):
 
 def test_single_edits_have_no_control(evaluate):
     run = evaluate()
-    assert (run.perplexities, run.collapsed) == ({}, [])
+    assert (run.perplexities, collapsed(run)) == ({}, [])
     assert {"curve", "perplexity", "interval"}.isdisjoint(run.results())
 
 
@@ -222,7 +224,7 @@ def test_a_record_of_no_use_is_listed_and_not_run(model, tmp_path):
 
 def test_a_model_brings_a_text_of_its_own(tmp_path):
     (tmp_path / "text.txt").write_text("Ada lives in\nRome. \n")
-    case = control.control(eh.ModelSource("", data={"text": str(tmp_path / "text.txt")}))
+    case = controls.control(eh.ModelSource("", data={"text": str(tmp_path / "text.txt")}))
     assert case.probes[0].query == eh.Choose("Ada", ("lives in Rome.",))
     assert case.requests == ()
 
@@ -232,14 +234,14 @@ def test_no_probability_is_infinite_perplexity():
         size = len(logprobs)
         return {"tokens": [[1] * size], "logprobs": [list(logprobs)], "argmax": [[1] * size]}
 
-    assert control.perplexity(scores(-1.0, -3.0)) == pytest.approx(math.exp(2))
-    assert control.perplexity(scores(None, -3.0)) == math.inf
-    assert control.perplexity(scores(-1e9)) == math.inf
+    assert controls.perplexity(scores(-1.0, -3.0)) == pytest.approx(math.exp(2))
+    assert controls.perplexity(scores(None, -3.0)) == math.inf
+    assert controls.perplexity(scores(-1e9)) == math.inf
 
 
 def test_an_edit_of_nothing_is_no_collapse(evaluate):
     run = evaluate("none", regime=SEQUENCE)
-    assert run.collapsed == []
+    assert collapsed(run) == []
     assert all(old == new for old, new in run.perplexities.values())
     assert UNEDITED.changes_nothing
 
@@ -314,7 +316,7 @@ def test_a_text_that_is_too_long_is_cut_and_stops_no_run(tmp_path):
     assert run.failures == []
     assert len(run.perplexities) == 2
     (case,) = {r.case for r in run.everything} - {"0", "1", "2"}
-    assert case == control.ID
+    assert case == controls.ID
 
 
 class Counting(eh.Metric):
@@ -474,7 +476,7 @@ def test_where_every_case_failed_there_is_no_number_after_the_edit(evaluate):
 def test_a_plot_joins_before_and_after_of_the_same_cases(evaluate):
     """Item 13 of issue 18: a failed edit has no magnitude after it, so that before leaves it out."""
     run = evaluate(Push(fails=NAMES[:3]))
-    line = next(line for line in run.matched if line.name == "NM")
+    line = next(line for line in matched_lines(run) if line.name == "NM")
     whole = next(line for line in run.lines if line.name == "NM")
     assert (whole.before.n, whole.after.n) == (7, 4)
     assert (line.before.n, line.after.n) == (4, 4)

@@ -26,6 +26,7 @@ from edit_harness_plugins.commands.report.cases import (
     worst_first,
 )
 from edit_harness_plugins.commands.report.facts import statuses
+from edit_harness_plugins.commands.report.page import matched_lines
 from edit_harness_plugins.commands.report.plots import dumbbells
 from edit_harness_plugins.commands.report.templates import (
     LONGEST,
@@ -423,7 +424,7 @@ def test_a_search_looks_into_texts_alone(base, tab, tmp_path):
 
 def test_plots_are_parts_of_the_page_in_its_colours(base):
     pytest.importorskip("matplotlib")
-    (plot, *_) = dumbbells(base.matched)
+    (plot, *_) = dumbbells(matched_lines(base))
     assert plot.startswith('<svg viewBox="0 0 540 ')
     assert "<title>Before and after the edit, %</title>" in plot
     assert "var(--s0)" in plot

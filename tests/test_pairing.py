@@ -13,7 +13,7 @@ from test_stats import bent
 from edit_harness import Metric, Regime, stats
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness_plugins.commands.results.pairing import (
     ALPHA,
     JACKKNIFE,

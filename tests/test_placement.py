@@ -15,7 +15,7 @@ from edit_harness.errors import LeakError
 from edit_harness.loading.load import load
 from edit_harness.model import weights
 from edit_harness.model.model import Model
-from edit_harness.run.witness import Witness
+from edit_harness.run.integrity import ModelGuard
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
 from edit_harness_plugins.editors._search.suffix import SuffixForward
@@ -112,7 +112,7 @@ def test_what_hooks_cannot_carry_is_stood_in_for(both, head):
     name = "lm_head.weight" if head else embedding(model)
     down = f"{model.architecture.projection(0).name}.weight"
     edit = change_of(model, name) + change_of(model, down)
-    witness = Witness(offloaded)
+    witness = ModelGuard(offloaded)
     with offloaded.applied(edit):
         assert torch.equal(offloaded.parameter(name), model.parameter(name) + 0.1)
     witness.verify()
@@ -204,7 +204,7 @@ def test_what_is_left_in_offloaded_weights_is_seen(leak, tmp_path):
         accelerate.disk_offload(model.module, tmp_path, torch.device("cpu"))
     else:
         accelerate.cpu_offload(model.module, torch.device("cpu"))
-    witness = Witness(model)
+    witness = ModelGuard(model)
     witness.verify()
     change(model.module, tmp_path)
     with pytest.raises(LeakError, match=what):

@@ -24,9 +24,9 @@ from edit_harness.files import dumps
 from edit_harness.folder.manifest import as_json
 from edit_harness.interfaces import ModelSource, Regime
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import evaluation, runner, selfcheck
+from edit_harness.run import evaluation, loop, plan, trial
 from edit_harness.run.assembly import load, make_benchmark
-from edit_harness.run.beside import Care
+from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import ModelRef, RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed.pool import WorkerExecutor, check_identity
@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def bench(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, CHUNK),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, CHUNK),))
     monkeypatch.setattr(Plugins, "installed", lambda: PLUGINS)  # reading them takes longest
     return Bench(folder, tmp_path)
 
@@ -75,8 +75,8 @@ class Bench:
         """Return the folders of a run on workers, or in this process."""
         made = self.assembled(editors, regime)
         self.last = folders = {each: each.open(self.output / where) for each in made}
-        turns = (OfBench(self, workers) if workers else evaluation.Local()).turns({"device": "cpu"})
-        evaluation.run_beside(folders, lambda e, r: None, Care(**care), turns)
+        turns = (OfBench(self, workers) if workers else loop.Local()).turns({"device": "cpu"})
+        loop.run_all(folders, lambda e, r: None, FailurePolicy(**care), turns)
         return list(folders.values())
 
     def assembled(self, editors, regime=None):
@@ -384,7 +384,7 @@ def test_a_failed_device_is_a_dead_worker(bench, alone):
 
 def test_each_worker_tries_an_editor_first_if_that_is_wished(bench, alone, monkeypatch):
     tried = []
-    monkeypatch.setattr(selfcheck, "check", lambda evaluation, tell: tried.append(evaluation))
+    monkeypatch.setattr(trial, "check_order", lambda evaluation, tell: tried.append(evaluation))
     (folder,) = bench.run(together(2), selfcheck=True)
     assert len(tried) == len(set(tried)) == 2
     assert rows(folder) == alone
@@ -427,7 +427,7 @@ def test_workers_with_other_software_ask_finished_cases_again(bench, alone, monk
     older = as_json(with_entries(segment, environment={"torch": "1.0"}))
     folder.write_manifest(with_entries(folder.manifest(), segments=[older]))
     before = folder.samples.read_bytes()
-    monkeypatch.setattr(selfcheck, "apart", lambda one, other: worse)
+    monkeypatch.setattr(trial, "apart", lambda one, other: worse)
     if worse:
         with pytest.raises(
             RunFolderError, match=r"go on with torch .*, not 1.0: \d finished cases"

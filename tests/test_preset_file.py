@@ -9,7 +9,7 @@ from msgspec import structs
 
 from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, files
 from edit_harness.folder.manifest import as_json
-from edit_harness.run.tuning import among, mark, tuning
+from edit_harness.run.rows import among, mark, tuning
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel, read, typed
 
 FACTS = [Request("{} lives in", name, "Paris") for name in ("Ada", "Bob", "Ann")]

@@ -5,16 +5,15 @@ import pytest
 from edit_harness import Measure
 from edit_harness.run.report import (
     Line,
-    combined,
     interval,
     lines,
-    listed,
     number,
     render,
     show,
     single,
 )
 from edit_harness.stats import Estimate
+from edit_harness_plugins.commands.report.tables import combined, listed
 
 PERCENT, NATS = Measure("x"), Measure("x", "lower", "nats")
 

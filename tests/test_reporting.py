@@ -16,7 +16,7 @@ from test_runner import Push
 
 from edit_harness.cli import main
 from edit_harness.run import remarks
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.report import facts, layouts
 from edit_harness_plugins.commands.run import console

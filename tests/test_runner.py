@@ -15,9 +15,9 @@ from edit_harness.errors import LeakError
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.interfaces import Regime
 from edit_harness.model.model import Model
-from edit_harness.run.before import Before
-from edit_harness.run.plan import steps
-from edit_harness.run.runner import chunks, run
+from edit_harness.run.clean import CleanPass
+from edit_harness.run.measure import Work, run
+from edit_harness.run.plan import chunk_size, chunks, steps
 
 PEOPLE = ("Ada", "Bob", "Ann", "Danielle", "Paris")
 
@@ -74,8 +74,17 @@ METRICS = {"probability": Probability()}
 SINGLE = Regime()
 
 
+def worked(model, editor, plan, clean=None, size=None, done=(), **extra):
+    """Yield the records of each chunk, without those that are done."""
+    work = Work(clean or CleanPass(model), editor, METRICS, **extra)
+    for chunk in chunks(plan, size or chunk_size(model), done):
+        yield work.records(chunk)
+        work.check()
+
+
 def ran(model, editor, cases=CASES, regime=SINGLE, **extra):
-    return list(run(model, editor, steps(cases, regime), METRICS, **extra))
+    made = worked(model, editor, list(steps(cases, regime)), **extra)
+    return [record for records in made for record in records]
 
 
 def test_every_case_has_a_record_in_order(model):
@@ -84,7 +93,7 @@ def test_every_case_has_a_record_in_order(model):
 
 @pytest.mark.parametrize("chunk", [1, 2, 16])
 def test_the_chunk_changes_no_number(model, chunk):
-    for one, other in zip(ran(model, Push(), chunk=chunk), ran(model, Push()), strict=True):
+    for one, other in zip(ran(model, Push(), size=chunk), ran(model, Push()), strict=True):
         for name, value in one.values["probability"].items():
             assert value == pytest.approx(other.values["probability"][name], abs=1e-5)
 
@@ -168,10 +177,8 @@ class Leaky(Push):
 
 @pytest.mark.parametrize("leaves", ["weight", "hook", "buffer"])
 def test_what_an_evaluation_leaves_behind_ends_the_run_of_all_editors(model, leaves):
-    before, plan = Before(model), list(steps(CASES, Regime()))
-    leaky, honest = (
-        chunks(model, e, plan, METRICS, before, chunk=2) for e in (Leaky(leaves=leaves), Push())
-    )
+    before, plan = CleanPass(model), list(steps(CASES, Regime()))
+    leaky, honest = (worked(model, e, plan, before, size=2) for e in (Leaky(leaves=leaves), Push()))
     with pytest.raises(LeakError, match="changed the model itself"):
         next(leaky)
     with pytest.raises(LeakError):
@@ -211,7 +218,7 @@ def test_an_adaptor_that_fails_is_a_failure_and_stops_nobody(model):
 @pytest.mark.parametrize("chunk", [1, 2, 16])
 def test_the_first_edit_of_a_sequence_is_made_whatever_the_chunk(model, chunk):
     plan = list(steps(CASES[:3], Regime("sequential")))
-    found = list(run(model, Push(), plan, METRICS, chunk=chunk))
+    found = list(run(model, Push(), plan, METRICS, size=chunk))
     whole = Push().edit(model, [c.requests[0] for c in CASES[:3]])
     expected = [model.answer([(whole, c.probes[0].query)])[0].prob(0) for c in CASES[:3]]
     assert [r.values["probability"]["post_p"] for r in found] == pytest.approx(expected, rel=1e-4)
@@ -261,14 +268,14 @@ def test_a_metric_that_fails_is_named(model):
 
 def test_what_is_done_is_not_done_again(model):
     editor = Push()
-    records = ran(model, editor, done={("Ada", 0), ("Bob", 0)}, chunk=2)
+    records = ran(model, editor, done={("Ada", 0), ("Bob", 0)}, size=2)
     assert [r.case for r in records] == ["Ann", "Danielle", "Paris"]
     assert editor.edited == ["Ann", "Danielle", "Paris"]
 
 
 def test_the_rest_of_a_chunk_is_computed_in_the_same_chunk(model):
     editor = Push()
-    records = ran(model, editor, done={("Ada", 0)}, chunk=2)
+    records = ran(model, editor, done={("Ada", 0)}, size=2)
     assert editor.edited == list(PEOPLE)
     assert [r.case for r in records] == list(PEOPLE[1:])
 
@@ -284,7 +291,7 @@ def test_an_editor_that_changes_the_model_itself_ends_the_run(model):
 
     found = []
     with pytest.raises(PluginError, match=r"not as before: weights \(transformer\.wte"):
-        found.extend(r.case for r in run(model, Vandal(), steps(CASES, Regime()), METRICS, chunk=2))
+        found.extend(r.case for r in run(model, Vandal(), steps(CASES, Regime()), METRICS, size=2))
     assert found == ["Ada", "Bob"]
     assert PluginError.code == 3
 
@@ -402,7 +409,7 @@ def test_a_sequence_is_the_sum_of_its_edits_at_every_point(model, chunk):
 
     The tolerance is that of adding deltas in another order and of shared passes, in float32.
     """
-    records = ran(model, Push(), regime=SEQUENCE, chunk=chunk)
+    records = ran(model, Push(), regime=SEQUENCE, size=chunk)
     assert [r.visit for r in records] == VISITS
     by_id = {case.id: case for case in CASES}
     for r in records:
@@ -417,8 +424,8 @@ def test_a_sequence_is_the_sum_of_its_edits_at_every_point(model, chunk):
 
 @pytest.mark.parametrize("kept", [1, 4, 8, len(VISITS) - 1])
 def test_a_sequence_goes_on_where_it_stopped(model, kept):
-    whole = ran(model, Push(), regime=SEQUENCE, chunk=2)
-    rest = ran(model, Push(), regime=SEQUENCE, chunk=2, done=set(VISITS[:kept]))
+    whole = ran(model, Push(), regime=SEQUENCE, size=2)
+    rest = ran(model, Push(), regime=SEQUENCE, size=2, done=set(VISITS[:kept]))
     assert [r.visit for r in rest] == VISITS[kept:]
     for one, other in zip(rest, whole[kept:], strict=True):
         assert (one.before, one.after, one.values) == (other.before, other.after, other.values)
@@ -426,7 +433,7 @@ def test_a_sequence_goes_on_where_it_stopped(model, kept):
 
 def test_a_sequence_that_is_done_is_not_edited_again(model):
     editor = Push()
-    assert ran(model, editor, regime=SEQUENCE, done=set(VISITS), chunk=2) == []
+    assert ran(model, editor, regime=SEQUENCE, done=set(VISITS), size=2) == []
     assert editor.edited == []
 
 
@@ -471,7 +478,7 @@ def pair_of_ann() -> Case:
 
 def test_seconds_of_turns_and_batches_are_those_of_a_case(model, monkeypatch):
     ticks = iter(range(1000))
-    monkeypatch.setattr("edit_harness.run.making.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("edit_harness.run.editing.perf_counter", lambda: float(next(ticks)))
     batch = ran(model, Push(), regime=Regime("batch", 5))
     assert {r.seconds["edit"] for r in batch} == {1 / 5}
     pair = Case("pair", (CASES[0].requests[0], CASES[1].requests[0]), CASES[0].probes)

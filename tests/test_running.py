@@ -12,7 +12,7 @@ from edit_harness.cli import main
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.log import encoded
 from edit_harness.folder.record import Record
-from edit_harness.run import runner
+from edit_harness.run import plan
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.catalog import list as listing
 
@@ -120,7 +120,7 @@ def test_listed_runs_count_what_counts(tmp_path):
 
 
 def test_a_shard_is_run_told_and_read_back(tell, monkeypatch):
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
     shown, told = tell("loud", "--shard", "2/2")
     assert shown.exit_code == 0, told
     assert "shard 2 of 2: 1 case of these; merge joins the shards" in told
@@ -141,7 +141,7 @@ def test_a_shard_is_run_told_and_read_back(tell, monkeypatch):
     ],
 )
 def test_a_shard_that_cannot_be_is_told(tell, monkeypatch, flags, cause):
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
     shown, told = tell("loud", *flags)
     assert shown.exit_code == 2
     assert cause in told

@@ -14,11 +14,11 @@ from edit_harness.errors import LeakError
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.interfaces import ModelSource, Task
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import evaluation, runner
+from edit_harness.run import evaluation, loop, plan
 from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.beside import Care
-from edit_harness.run.selftest import distance
+from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import RunSpec
+from edit_harness.run.trial import distance
 from edit_harness.testing import tiny_model
 
 COUNT, SIZE = 10, 2
@@ -42,7 +42,7 @@ class Few(Task):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks of two cases."""
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, SIZE),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, SIZE),))
     monkeypatch.setattr(nn.functional, "softmax", nn.functional.softmax)  # put back afterwards
 
 
@@ -60,7 +60,7 @@ def assembled(tmp_path):
 
 
 def run(folders, care=None, advance=lambda e, record: None):
-    return evaluation.run_beside(folders, advance, care or Care())
+    return loop.run_all(folders, advance, care or FailurePolicy())
 
 
 def statuses(folder):
@@ -79,8 +79,8 @@ def clean(tmp_path_factory):
     made = evaluation.assemble(plugins, model, benchmark, RunSpec(Honest(), Few()))
     folder = made.open(tmp_path_factory.mktemp("clean"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "CHUNKS", ((10**9, SIZE),))
-        made.run(folder)
+        patch.setattr(plan, "CHUNKS", ((10**9, SIZE),))
+        loop.run_all({made: folder})
     return answers(folder)
 
 
@@ -203,7 +203,7 @@ def test_who_was_at_work_is_charged_though_no_reading_finds_it(assembled, clean)
 def test_with_the_model_loaded_anew_all_others_are_measured(assembled, clean):
     folders = assembled(Honest(), saboteur(saboteurs.adds_in_place))
     honest, leaky = folders.values()
-    runs = run(folders, Care(reload=tiny_model))
+    runs = run(folders, FailurePolicy(reload=tiny_model))
     assert answers(honest) == clean
     (failure,) = runs[1].failures
     assert (failure.case, failure.status) == ("4", "leak")
@@ -224,7 +224,7 @@ def test_a_model_loaded_anew_must_answer_as_the_first_one(assembled):
     folders = assembled(saboteur(saboteurs.attends_otherwise))
     try:
         with pytest.raises(LeakError, match="what it answers after it was loaded again"):
-            run(folders, Care(reload=tiny_model))
+            run(folders, FailurePolicy(reload=tiny_model))
     finally:
         ALL_ATTENTION_FUNCTIONS.update(plain)
 
@@ -254,7 +254,7 @@ def test_a_leak_is_tried_again_on_demand(assembled, clean):
         run(folders)
     only.turn_to(tiny_model())
     type(editor).harm = staticmethod(lambda model: None)
-    (done,) = run(folders, Care(retry=True))
+    (done,) = run(folders, FailurePolicy(retry=True))
     assert answers(folder) == clean
     assert done.failures == []
     assert {r.case: r.attempt for r in folder.records() if r.attempt > 1} == {"4": 2, "5": 2}

@@ -11,9 +11,9 @@ from edit_harness.edits import Edit
 from edit_harness.errors import PluginError
 from edit_harness.interfaces import ModelSource
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import evaluation, selfcheck
+from edit_harness.run import evaluation, loop, trial
 from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.beside import Care
+from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 
@@ -54,14 +54,14 @@ class Ordered(Drifting):
 
 def test_a_sound_editor_passes_without_a_word():
     told = []
-    selfcheck.check(assembled(Honest()), told.append)
+    trial.check_order(assembled(Honest()), told.append)
     assert told == []
 
 
 def test_what_comes_out_otherwise_a_second_time_is_told():
     told = []
     with pytest.raises(PluginError):
-        selfcheck.check(assembled(Random()), told.append)
+        trial.check_order(assembled(Random()), told.append)
     assert told[0].startswith("the same cases differ by ")
 
 
@@ -71,7 +71,7 @@ def test_what_depends_on_the_order_ends_the_run_before_it_begins(tmp_path):
     with pytest.raises(
         PluginError, match=r"editor ordered: cases differ by .* order is turned"
     ) as caught:
-        evaluation.run_beside({made: folder}, lambda e, r: None, Care(selfcheck=True))
+        loop.run_all({made: folder}, lambda e, r: None, FailurePolicy(selfcheck=True))
     assert caught.value.code == 3
     assert folder.records() == []
 
@@ -79,7 +79,7 @@ def test_what_depends_on_the_order_ends_the_run_before_it_begins(tmp_path):
 def test_what_is_tried_leaves_no_row(tmp_path):
     made = assembled(Honest())
     folder = made.open(tmp_path)
-    (run,) = evaluation.run_beside({made: folder}, lambda e, r: None, Care(selfcheck=True))
+    (run,) = loop.run_all({made: folder}, lambda e, r: None, FailurePolicy(selfcheck=True))
     assert [r.case for r in folder.records()] == list(NAMES)
     assert run.failures == []
     assert torch.is_grad_enabled()

@@ -10,8 +10,8 @@ from edit_harness import DataError
 from edit_harness.data import Divergence, Scores
 from edit_harness.errors import HarnessError
 from edit_harness.model.batch import padded
-from edit_harness.run import selftest
-from edit_harness.run.before import Before
+from edit_harness.run import trial
+from edit_harness.run.clean import CleanPass
 from edit_harness.testing import tiny_model
 from edit_harness.testing.tiny import CONFIGS
 
@@ -21,7 +21,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_every_architecture_passes_in_every_precision(family):
     for dtype in DTYPES:
-        selftest.check(Before(tiny_model(family, dtype)), CASES[0])
+        trial.check(CleanPass(tiny_model(family, dtype)), CASES[0])
 
 
 def without_mask(batch):
@@ -71,9 +71,9 @@ SEEDED = [(family, bug) for family in FAMILIES for bug in BUGS] + [
 def test_a_mistake_with_batches_is_found(family, bug, monkeypatch):
     for dtype in DTYPES:
         model = tiny_model(family, dtype)
-        monkeypatch.setattr(selftest, "padded", lambda rows, **kw: bug(padded(rows, **kw)))
+        monkeypatch.setattr(trial, "padded", lambda rows, **kw: bug(padded(rows, **kw)))
         with pytest.raises(DataError, match="otherwise in a batch that is padded on the") as caught:
-            selftest.check_batches(model)
+            trial.check_batches(model)
         assert "--batch-size 1" in caught.value.remedy
 
 
@@ -82,7 +82,7 @@ def test_a_softmax_in_half_precision_is_found(monkeypatch):
     half = lambda logits, dim: plain(logits.bfloat16(), dim).float()
     monkeypatch.setattr(torch.Tensor, "log_softmax", half)
     with pytest.raises(HarnessError, match="probabilities add up to 1 but for") as caught:
-        selftest.check_sums(tiny_model(dtype=torch.bfloat16))
+        trial.check_sums(tiny_model(dtype=torch.bfloat16))
     assert caught.value.code == 70
 
 
@@ -90,11 +90,11 @@ def test_a_model_that_answers_with_nan_is_refused_before_case_one(model):
     with torch.no_grad():
         model.module.get_output_embeddings().weight.fill_(float("nan"))
     with pytest.raises(DataError, match="NaN or infinity"):
-        selftest.check(Before(model), CASES[0])
+        trial.check(CleanPass(model), CASES[0])
 
 
 def test_an_edit_of_nothing_that_changes_something_is_a_mistake_of_ours(model, monkeypatch):
-    zeros = selftest.zeros
+    zeros = trial.zeros
 
     def moved(model):
         edit = zeros(model)
@@ -103,18 +103,18 @@ def test_an_edit_of_nothing_that_changes_something_is_a_mistake_of_ours(model, m
             part.normal_(generator=torch.Generator().manual_seed(0))
         return edit
 
-    selftest.check_nothing(Before(model), CASES[0])
-    monkeypatch.setattr(selftest, "zeros", moved)
+    trial.check_nothing(CleanPass(model), CASES[0])
+    monkeypatch.setattr(trial, "zeros", moved)
     with pytest.raises(
         HarnessError, match="changes nothing changes an answer of case Ada"
     ) as caught:
-        selftest.check_nothing(Before(model), CASES[0])
+        trial.check_nothing(CleanPass(model), CASES[0])
     assert caught.value.code == 70
 
 
 def test_distances_are_in_nats_and_infinite_between_other_things():
     one = Scores(((1,),), ((-1.0,),), ((1,),))
-    assert selftest.distance(one, Scores(((1,),), ((-1.5,),), ((1,),))) == 0.5
-    assert selftest.distance(one, Scores(((2,),), ((-1.0,),), ((1,),))) == float("inf")
-    assert selftest.distance(Divergence(0.1, 0.2, 9), Divergence(0.1, 0.5, 9)) == pytest.approx(0.3)
-    assert selftest.distance(one, Divergence(0.1, 0.2, 9)) == float("inf")
+    assert trial.distance(one, Scores(((1,),), ((-1.5,),), ((1,),))) == 0.5
+    assert trial.distance(one, Scores(((2,),), ((-1.0,),), ((1,),))) == float("inf")
+    assert trial.distance(Divergence(0.1, 0.2, 9), Divergence(0.1, 0.5, 9)) == pytest.approx(0.3)
+    assert trial.distance(one, Divergence(0.1, 0.2, 9)) == float("inf")

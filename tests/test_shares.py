@@ -7,9 +7,8 @@ from test_plan import cases
 
 from edit_harness import Case, UsageError
 from edit_harness.interfaces import Regime
-from edit_harness.run import runner
-from edit_harness.run.plan import steps
-from edit_harness.run.shares import Share, deal, units
+from edit_harness.run.plan import deal, grouped, steps, units
+from edit_harness.run.spec import Share
 
 CONTROL = Case("control", (), ())
 REGIMES = st.one_of(
@@ -34,7 +33,7 @@ def planned(count, regime):
 
 
 def in_units(plan, *sizes):
-    return units([list(runner.grouped(plan, size)) for size in sizes])
+    return units([list(grouped(plan, size)) for size in sizes])
 
 
 @given(st.integers(0, 60), REGIMES, st.integers(1, 9), st.integers(0, 3), st.integers(1, 8))
@@ -60,8 +59,8 @@ def test_units_split_no_chunk_of_any_device_and_no_edit(count, regime, size, oth
     assert [step for unit in found for step in unit] == plan
     assert all(unit[0].fresh for unit in found)
     for each in (size, other):
-        chunks = [chunk for unit in found for chunk in runner.grouped(unit, each)]
-        assert chunks == list(runner.grouped(plan, each))
+        chunks = [chunk for unit in found for chunk in grouped(unit, each)]
+        assert chunks == list(grouped(plan, each))
 
 
 def test_a_sequence_is_one_unit():

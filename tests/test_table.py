@@ -16,9 +16,9 @@ from edit_harness.folder import log
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import STATUSES, Answers, Record
 from edit_harness.folder.table import Chosen, RunTable
-from edit_harness.run import outcome
-from edit_harness.run.control import ID
-from edit_harness.run.outcome import Run
+from edit_harness.run import estimates
+from edit_harness.run.controls import ID
+from edit_harness.run.results import Run
 
 NAMES = ("a", "b", 'q"\\', "ü", "10", "c")
 
@@ -163,7 +163,7 @@ def test_records_numbers_and_results_are_those_of_rows_that_are_read_whole(
     assert list(run.estimates) == list(same.estimates)
     np.testing.assert_equal(run.results(), same.results())
     for name in METRICS:
-        one, other = (outcome.valued(each, name) for each in (run.records, by_hand(kept)))
+        one, other = (estimates.valued(each, name) for each in (run.records, by_hand(kept)))
         expected = [r for r in by_hand(kept) if r.status != "invalid_case" and r.values.get(name)]
         assert one == other == expected
         named(one.columns(name), by_row(expected, name))

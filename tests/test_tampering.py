@@ -12,7 +12,7 @@ import edit_harness as eh
 from edit_harness.data import Scores
 from edit_harness.files import dumps
 from edit_harness.registry.settings import settings
-from edit_harness.run import asking
+from edit_harness.run import measure
 from edit_harness.run.assembly import make_editor
 from edit_harness_plugins.commands.leaderboard import bundle, replay
 from edit_harness_plugins.commands.leaderboard.sandbox import Draw
@@ -884,7 +884,7 @@ def test_controls_are_verified_like_cases(name, controlled, tmp_path):
 
 def test_a_changed_harness_with_official_digests(tmp_path, monkeypatch):
     """Item 26 of issue I: what it measured shows when the official code measures again."""
-    ask = asking.Asker.ask
+    ask = measure.Work._ask
 
     def kinder(self, todo):
         return [replace(m, after=[kind(answer) for answer in m.after]) for m in ask(self, todo)]
@@ -896,7 +896,7 @@ def test_a_changed_harness_with_official_digests(tmp_path, monkeypatch):
         return replace(answer, logprobs=(tuple(part / 2 for part in first), *rest))
 
     with monkeypatch.context() as changed:
-        changed.setattr(asking.Asker, "ask", kinder)
+        changed.setattr(measure.Work, "_ask", kinder)
         made, baseline, _ = honest(tmp_path)
     (tmp_path / "seen").mkdir()
     found, evidence = report(tmp_path / "seen", made.archive(tmp_path / "bundle.zip"), baseline)

@@ -11,8 +11,8 @@ from saboteurs import Honest
 from edit_harness.errors import DataError, LeakError, PluginError, UsageError
 from edit_harness.registry import selection
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import runner
-from edit_harness.run.beside import Care
+from edit_harness.run import plan
+from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import ALL, ModelRef, RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed import worker
@@ -56,11 +56,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def ordered(folder, monkeypatch):
-    monkeypatch.setattr(runner, "CHUNKS", ((10**9, 2),))
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
 
     def ordered(editor=None, model=str(folder), **changes):
         spec = RunSpec(editor or Honest(), Some(), model=ModelRef(model))
-        order = Order(runs=[(spec, ALL)], loading={"device": "cpu"}, care=Care())
+        order = Order(runs=[(spec, ALL)], loading={"device": "cpu"}, care=FailurePolicy())
         return replace(order, **changes)
 
     return ordered
@@ -158,7 +158,7 @@ def test_rows_of_a_failed_device_are_left_to_others(ordered, plugins):
 
 def test_what_nobody_foresaw_is_told_too(ordered, plugins, monkeypatch):
     made = started(ordered())
-    monkeypatch.setattr(runner, "chunks", lambda *given, **more: 1 / 0)
+    monkeypatch.setattr(plan, "chunks", lambda *given, **more: 1 / 0)
     *_, last = made.run(BATCH)
     assert last.error.cause.startswith(f"internal error on {HOST}: ZeroDivisionError")
 

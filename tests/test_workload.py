@@ -3,7 +3,7 @@
 from edit_harness import Case, Choose, Drift, Generate, Probe, Request
 from edit_harness.data import Examined
 from edit_harness.interfaces import Control, Regime
-from edit_harness.run import workload
+from edit_harness.run import plan
 from edit_harness.run.plan import steps
 
 REQUEST = Request("{} lives in", "Ada", "Paris")
@@ -15,12 +15,12 @@ PROBES = (
 
 
 def test_what_is_read_before_and_after_and_what_is_searched_count():
-    assert workload.of_answers(Case("a", (), PROBES)) == 2 * (5 + 6 + 3 + 42)
+    assert plan.work_of_answers(Case("a", (), PROBES)) == 2 * (5 + 6 + 3 + 42)
     (step,) = steps([Case("a", (REQUEST,), PROBES)], Regime())
-    assert workload.of_edit(step) == 25 * len("Ada lives inParis")
-    assert workload.of_step(step) == workload.of_edit(step) + 112
+    assert plan.work_of_edit(step) == 25 * len("Ada lives inParis")
+    assert plan.work_of_step(step) == plan.work_of_edit(step) + 112
 
 
 def test_a_control_of_its_own_code_counts_more_than_any_case():
     control = Examined("control:x", (), (), control=Control())
-    assert workload.of_answers(control) > workload.of_answers(Case("a", (), 10 * PROBES))
+    assert plan.work_of_answers(control) > plan.work_of_answers(Case("a", (), 10 * PROBES))

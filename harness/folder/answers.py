@@ -13,7 +13,7 @@ that is another one, in nats."""
 
 
 def unchanged(before: Sequence[Answer | None], after: Sequence[Answer | None]) -> bool:
-    """Tell whether an edit changed no answer: what `edit_harness.folder.records.Record.noop` says.
+    """Tell whether an edit changed no answer: what `edit_harness.folder.record.Record.noop` says.
 
     Texts are the same, and so are the likeliest candidate, and which tokens are right (of a candidate
     without a rival: which are the likeliest); no probability changes by `VISIBLE`, no divergence comes to

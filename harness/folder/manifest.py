@@ -158,7 +158,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     cases: int
     cases_sha256: str
     marks: Sequence[str]
-    """Marks of these cases: see `edit_harness.run.tuning.mark`."""
+    """Marks of these cases: see `edit_harness.run.rows.mark`."""
     score: Mapping[str, Any]
     tested: int = 0
     """How many of the run's own cases they are."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from ..run.evaluation import Turns
+    from ..run.loop import Turns
 
 
 class Executor(ABC):

@@ -3,7 +3,7 @@
 What an import or a call changes in the process is put back. This is against accidents, not against
 malice: a plugin is code with the rights of who runs it. It imports no torch, and looks at the parts of
 torch and numpy only where these are loaded. What a plugin must leave as it was in a model is in
-`edit_harness.run.leaks`.
+`edit_harness.run.integrity`.
 """
 
 from __future__ import annotations

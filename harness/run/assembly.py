@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from itertools import islice
 from typing import Any, cast
 
 import torch
 
 from ..data import Case, Query
-from ..errors import DataError, HarnessError, PluginError, UsageError, counted
+from ..errors import DataError, HarnessError, PluginError, UsageError
 from ..folder.table import cases_digest
 from ..interfaces import Editor, ModelSource, Task
 from ..loading import load as loader
 from ..model.model import Model
 from ..registry.guard import blamed, named
+from ..registry.packages import Package
 from ..registry.registry import Plugins, suggestion
 from ..registry.settings import (
     Configured,
     Named,
     build_component,
     configure,
+    make_judge,
     make_task,
     shape_of,
     source_of,
     typed,
 )
-from .control import is_control
+from . import judging
+from .controls import is_control
 
 MOST_CASES = 5_000_000
 PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)
@@ -57,20 +62,6 @@ class Benchmark:
         if not chosen:
             raise UsageError("there is nothing to do: no case is left", "raise --limit")
         return chosen
-
-    def last(self, count: int) -> list[Case]:
-        """Return the last cases that can be used, to choose fields by: a limit takes the first.
-
-        Raises `UsageError` if they are more than half of all, so that too few are left to test.
-        """
-        usable = [case for case in self.cases if not case.problem]
-        if len(usable) < 2 * count:
-            raise UsageError(
-                f"task {self.task.name} has {counted(len(usable), 'case')}, and --dev {count} "
-                "would leave fewer than that to test",
-                f"--dev {len(usable) // 2} at most" if len(usable) > 1 else "take another task",
-            )
-        return usable[-count:]
 
 
 def load(plugins: Plugins, name: str, **options: Any) -> Model:
@@ -199,3 +190,48 @@ def inner(editor: str | Editor, model: Model, **fields: Any) -> Editor:
     if _prepares.get():
         configured.prepare(model)
     return configured
+
+
+def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) -> list[Package]:
+    """Return what the classes of objects came in, and our own package, by name.
+
+    An object stands with the package that registered it, if one did.
+    """
+    found = [package for value, by in parts for package in plugins.packages_of(type(value), by)]
+    ours = plugins.packages_of(Plugins)
+    distinct = {tuple(package.identity.values()): package for package in [*ours, *found]}
+    return [distinct[identity] for identity in sorted(distinct)]
+
+
+def judge_of(
+    plugins: Plugins, name: str, args: Mapping[str, Any], seed: int, cases: Sequence[Case]
+) -> Named | None:
+    """Return the judge of that name; None if there is no name, or the name is ``none``.
+
+    Raises `UsageError` for settings without a judge, and for a judge that cannot judge these cases.
+    """
+    if name in ("", "none"):
+        if args:
+            raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
+        return None
+    made = make_judge(plugins.find("judge", name), args, seed)
+    judging.check_kinds(made.value, made.name, cases)
+    return made
+
+
+def environment(model: Model) -> dict[str, str]:
+    """Return what may differ between machines without making another run of it."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+        "cuda": torch.version.cuda or "",
+        "processor": processor(model.device),
+        "device": model.placement,
+        "threads": str(torch.get_num_threads()),
+    }
+
+
+def processor(device: torch.device) -> str:
+    """Return what a device is called: a GPU by its kind."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

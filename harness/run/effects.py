@@ -24,6 +24,8 @@ ENOUGH = 5
 """Edited models below which an interval over them says nothing: of two, Student's has 64 errors each way."""
 LIMITS = {"perplexity": (1.0, math.inf), "bits": (0.0, math.inf)}
 """What a measure can come to, by how its values are summed up."""
+Pairs = Sequence[tuple[Marks, Marks]]
+"""A measure before and after, of each edited model."""
 
 
 class Seen(NamedTuple):
@@ -34,25 +36,31 @@ class Seen(NamedTuple):
     after: Any
 
 
-@dataclass(frozen=True)
-class Effect:
-    """One measure of a control, before and after the edits."""
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One measure of a control."""
 
     control: str
     """Its name, as it was asked for."""
     name: str
     """The measure."""
     better: str
-    before: float
-    after: float
-    change: Estimate
-    """After less before, with the interval of the paired difference; its ends are NaN of one document,
-    or of too few models."""
     over: Literal["documents", "models"]
     """What the units of the interval are."""
     documents: int
     models: int
     """How many edited models were asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect(Measured):
+    """One measure of a control, before and after the edits."""
+
+    before: float
+    after: float
+    change: Estimate
+    """After less before, with the interval of the paired difference; its ends are NaN of one document,
+    or of too few models."""
     states: Mapping[int, tuple[float, float]]
     """Before and after, by state of the model."""
 
@@ -82,28 +90,76 @@ def effects(control: str, seen: Sequence[Seen], *, last: bool, level: float) -> 
     Of several models the models are the units, since all documents share an edit; of one, or if the
     ``last`` is to stand for all of them as at the end of a sequence, its documents.
     """
-    pairs = _paired(seen, last=last)
-    for name, why in _measures(pairs).items():
-        if not why:
-            marks = {s: (b.marks[name], a.marks[name]) for s, (b, a) in pairs.items()}
-            yield _effect(control, name, marks, last=last, level=level)
+    pairs = paired(seen, last=last)
+    for name, why in measures(pairs).items():
+        if why:
+            continue
+        marks = {s: (b.marks[name], a.marks[name]) for s, (b, a) in pairs.items()}
+        used = list(marks.values())[-1:] if last else list(marks.values())
+        told, found = estimated(control, name, [used], level)
+        yield Effect(
+            **told,
+            before=found["0 before"].value,
+            after=found["0 after"].value,
+            change=found["change"],
+            states={state: (_whole(b), _whole(a)) for state, (b, a) in marks.items()},
+        )
 
 
-def left_out(seen: Sequence[Seen], *, last: bool) -> Iterator[tuple[str, str]]:
-    """Yield the measures of a control that there is no number of, with the reasons.
+def estimated(
+    control: str, name: str, runs: Sequence[Pairs], level: float
+) -> tuple[dict[str, Any], dict[str, Estimate]]:
+    """Return what is told of a measure, and its sums in each run with the ``change``.
+
+    That is after less before in one run, and of two, the second's less the first's.
+    """
+    single, (marks, _) = len(runs[0]) == 1, runs[0][0]
+    columns = {
+        f"{number} {key}": column
+        for number, pairs in enumerate(runs)
+        for key, column in (_documents(pairs[0]) if single else _models(pairs)).items()
+    }
+
+    def summed(drawn: stats.Columns) -> dict[str, float]:
+        sums = {
+            f"{i} {s}": _value(drawn[f"{i} {s}"].sum(), drawn[f"{i} {s} of"].sum(), marks.how)
+            for i in range(len(runs))
+            for s in SIDES
+        }
+        changes = [sums[f"{i} after"] - sums[f"{i} before"] for i in range(len(runs))]
+        return {**sums, "change": changes[-1] - changes[0] if len(runs) > 1 else changes[0]}
+
+    # Two runs began with the same model and documents: what is compared is after and after.
+    before = None if single or len(runs) > 1 else summed(columns)["0 before"]
+    limits = {"change": _limits([pair for pairs in runs for pair in pairs], before)}
+    found = stats.estimates(columns, summed, limits, level=level)
+    if not single and len(runs[0]) < ENOUGH:
+        found["change"] = replace(found["change"], low=math.nan, high=math.nan)
+    told = {
+        "control": control,
+        "name": name,
+        "better": marks.better,
+        "over": "documents" if single else "models",
+        "documents": len(marks.values),
+        "models": len(runs[0]),
+    }
+    return told, found
+
+
+def left_out(seen: Sequence[Seen], *, last: bool) -> dict[str, str]:
+    """Return the measures of a control that there is no number of, with the reasons.
 
     A reason without a measure is of edited models: what they were asked was not the same as before.
     """
-    pairs = _paired(seen, last=last)
+    pairs = paired(seen, last=last)
+    found = {name: why for name, why in measures(pairs).items() if why}
     if other := len(seen) - len(pairs):
-        yield (
-            "",
-            f"the documents of {other} of {counted(len(seen), 'edited model')} are not those of before",
-        )
-    yield from ((name, why) for name, why in _measures(pairs).items() if why)
+        models = counted(len(seen), "edited model")
+        return {"": f"the documents of {other} of {models} are not those of before", **found}
+    return found
 
 
-def _paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Graded]]:
+def paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Graded]]:
     """Return the answers of edited models that were asked the same before, by state.
 
     There is none if the ``last`` is to stand for all, and was asked something else.
@@ -113,7 +169,7 @@ def _paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Grad
     return {} if last and same and max(same) != max(pairs) else same
 
 
-def _measures(pairs: Mapping[int, tuple[Graded, Graded]]) -> dict[str, str]:
+def measures(pairs: Mapping[int, tuple[Graded, Graded]]) -> dict[str, str]:
     """Return the measures that any of the answers has, with why they have no number, if so.
 
     Without a number of one model there is none: those that an edit has broken are not left away.
@@ -141,125 +197,6 @@ def _missing(name: str, before: Graded, after: Graded) -> str:
             return f"the documents have no weight, of the {which} model"
     same = len(before.marks[name].values) == len(after.marks[name].values)
     return "" if same else "it is of other documents than before"
-
-
-def _effect(
-    control: str,
-    name: str,
-    marks: Mapping[int, tuple[Marks, Marks]],
-    *,
-    last: bool,
-    level: float,
-) -> Effect:
-    used = list(marks.values())[-1:] if last else list(marks.values())
-    single = len(used) == 1
-    columns = _documents(used[0]) if single else _models(used)
-    how, better = used[0][0].how, used[0][0].better
-
-    def summed(drawn: stats.Columns) -> dict[str, float]:
-        before, after = (_value(drawn[s].sum(), drawn[f"{s} of"].sum(), how) for s in SIDES)
-        return {"before": before, "after": after, "change": after - before}
-
-    sums = summed(columns)
-    limits = {"change": _limits(used, None if single else sums["before"])}
-    change = stats.estimates(columns, summed, limits, level=level)["change"]
-    if not single and len(used) < ENOUGH:
-        change = replace(change, low=math.nan, high=math.nan)
-    return Effect(
-        control,
-        name,
-        better,
-        sums["before"],
-        sums["after"],
-        change,
-        "documents" if single else "models",
-        len(used[0][0].values),
-        len(used),
-        {state: tuple(_whole(each) for each in pair) for state, pair in marks.items()},  # type: ignore[misc]
-    )
-
-
-@dataclass(frozen=True)
-class Versus:
-    """How much more one measure of a control changed in a run B than in a run A."""
-
-    control: str
-    name: str
-    better: str
-    first: float
-    """The change in A, over what both have."""
-    second: float
-    difference: Estimate
-    """B less A, paired; its ends are NaN where there is no interval."""
-    over: Literal["documents", "models"]
-    documents: int
-    models: int
-
-
-def versus(
-    control: str,
-    first: Sequence[Seen],
-    second: Sequence[Seen],
-    *,
-    last: bool,
-    level: float,
-) -> Iterator[Versus]:
-    """Yield the measures that both runs have of a control, over the states and documents of both.
-
-    The units are as in `effects`. Nothing is yielded if the documents are not the same.
-    """
-    sides = [_paired(seen, last=last) for seen in (first, second)]
-    states = [s for s in sides[0] if s in sides[1]]
-    states = states[-1:] if last else states
-    known = [{name for name, why in _measures(side).items() if not why} for side in sides]
-    if len({graded.documents for side in sides for s in states for graded in side[s]}) != 1:
-        return
-    for name in _measures(sides[0]):
-        if all(name in each for each in known):
-            both = [[(s[i][0].marks[name], s[i][1].marks[name]) for i in states] for s in sides]
-            yield _versus(control, name, *both, level=level)
-
-
-def _versus(
-    control: str,
-    name: str,
-    first: Sequence[tuple[Marks, Marks]],
-    second: Sequence[tuple[Marks, Marks]],
-    *,
-    level: float,
-) -> Versus:
-    single, marks = len(first) == 1, first[0][0]
-    columns = {
-        f"{run} {key}": column
-        for run, pairs in (("A", first), ("B", second))
-        for key, column in (_documents(pairs[0]) if single else _models(pairs)).items()
-    }
-
-    def summed(drawn: stats.Columns) -> dict[str, float]:
-        a, b = (
-            _value(drawn[f"{run} after"].sum(), drawn[f"{run} after of"].sum(), marks.how)
-            - _value(drawn[f"{run} before"].sum(), drawn[f"{run} before of"].sum(), marks.how)
-            for run in "AB"
-        )
-        return {"A": a, "B": b, "difference": b - a}
-
-    # Both began with the same model and documents, so that what is compared is after and after.
-    limits = {"difference": _limits([*first, *second], None)}
-    found = stats.estimates(columns, summed, limits, level=level)
-    difference = found["difference"]
-    if not single and len(first) < ENOUGH:
-        difference = replace(difference, low=math.nan, high=math.nan)
-    return Versus(
-        control,
-        name,
-        marks.better,
-        found["A"].value,
-        found["B"].value,
-        difference,
-        "documents" if single else "models",
-        len(marks.values),
-        len(first),
-    )
 
 
 def _limits(pairs: Sequence[tuple[Marks, Marks]], before: float | None) -> tuple[float, float]:

@@ -1,69 +1,43 @@
-"""Put a run together: plugins, model, plan, run folder, estimates.
-
-The command line and the Python interface (`edit_harness.api`) both come through here.
-"""
+"""A spec made real: everything that a run needs, found and checked before its first edit."""
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
-from msgspec import UNSET, structs
-
-from ..data import Answer, Case, Examined, Visit
-from ..errors import CaseError, HarnessError, LeakError, RunFolderError, UsageError, counted
-from ..folder.encoding import decode_answer
-from ..folder.folder import RunFolder, check_complete, folder_name
+from ..data import Case, Examined, Visit
+from ..errors import LeakError, UsageError
+from ..folder.folder import RunFolder, folder_name
 from ..folder.log import VERSION
 from ..folder.manifest import (
     ControlId,
     EditorId,
     Identity,
     JudgeId,
-    Manifest,
     ModelId,
-    ModelInfo,
     Preview,
-    ShardInfo,
     TaskId,
-    TaskInfo,
-    Tuning,
     as_json,
     decoded,
 )
-from ..folder.record import OK, Record
 from ..folder.table import cases_digest
-from ..interfaces import Executor, Measure, Metric, Regime, whole
+from ..interfaces import Measure, Metric, Regime, whole
 from ..model import weights
 from ..model.model import Model
 from ..registry.packages import Package
 from ..registry.registry import Plugins
-from ..registry.settings import Named, described, make_judge, make_metrics, provenance, settings
-from . import beside, control, examining, judging, plan, precision, runner, shares
-from .assembly import Benchmark, make_editor
-from .beside import Care, Rows, Turn
+from ..registry.settings import Named, described, make_metrics, provenance, settings
+from . import controls, plan, trial
+from .assembly import Benchmark, contributing, environment, judge_of, make_editor
 from .controls import SAMPLE, make_controls
-from .outcome import Run, measures_of
-from .plan import Step
-from .shares import Share, Span
-from .spec import ALL, RunSpec, Selection
-from .tuning import among, tuning
-from .witness import Witness
-
-Advance = Callable[[Record], None]
-NO_CARE = Care()
-SHOWN = 3
-"""Conflicts that are named."""
-Turns = Callable[[Mapping["Evaluation", Rows], Care], Generator[Turn, None, None]]
-"""Makes the records that are missing, and yields them as they are written."""
+from .estimates import measures_of
+from .failures import RETRIED
+from .integrity import ModelGuard
+from .plan import Span, Step
+from .spec import ALL, RunSpec, Selection, Share
 
 
 @dataclass(eq=False)
@@ -124,12 +98,12 @@ class Evaluation:
         """What shows whether the model survives, where many edits share it."""
         fits = self.model.tokens.leaves_room
         single = self.regime.mode == "single"
-        return [] if single else [control.control(self.model.source, fits)]
+        return [] if single else [controls.control(self.model.source, fits)]
 
     @cached_property
     def _asked(self) -> list[Case]:
         """The cases of the controls that were asked for; one of them may be watching anyway."""
-        return [examining.case(self.model, each) for each in self.controls]
+        return [controls.case_of(self.model, each) for each in self.controls]
 
     @property
     def planned(self) -> list[Visit]:
@@ -147,8 +121,8 @@ class Evaluation:
                 "a sequence has no shards: each of its edits builds on those before",
                 "leave --shard out; other editors, tasks and seeds can run elsewhere",
             )
-        sizes = runner.chunk_sizes(self.model)
-        units = shares.units([list(runner.grouped(self.steps, size)) for size in sizes])
+        sizes = plan.chunk_sizes(self.model)
+        units = plan.units([list(plan.grouped(self.steps, size)) for size in sizes])
         return self.share.spans(units, sum(bool(case.problem) for case in self.cases))
 
     @property
@@ -223,26 +197,26 @@ class Evaluation:
         return [
             ControlId(id=name, asks=self._asks(asked[name]), **described(each))
             for each in self.controls
-            for name in [control.PREFIX + each.name]
+            for name in [controls.PREFIX + each.name]
         ]
 
     def _asks(self, case: Case) -> str:
         """Return a digest of what is asked; what is examined is in the control's own provenance."""
         return "" if isinstance(case, Examined) else cases_digest([case])
 
-    def check_controls(self, witness: Witness | None = None) -> None:
+    def check_controls(self, guard: ModelGuard | None = None) -> None:
         """Try an edit once, if controls with code of their own are to see it.
 
-        Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was; ``witness``
+        Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was; ``guard``
         knows how it was.
         """
         own = {case.id for case in self._asked if isinstance(case, Examined)}
         if self._tried or own.isdisjoint(name for name, _ in self.visits):
             return
-        witness = witness or Witness(self.model)
-        examining.check(self.model, self.editor, self.steps[0].requests)
+        guard = guard or ModelGuard(self.model)
+        trial.check_seen(self.model, self.editor, self.steps[0].requests)
         try:
-            witness.verify()
+            guard.verify()
         except LeakError as leak:
             whose = f"editor {self.label}"
             raise LeakError(leak.what, editor=whose, by=whose) from None
@@ -251,13 +225,36 @@ class Evaluation:
     @cached_property
     def preview(self) -> Preview | None:
         """What the model's precision costs, where it is below that of record."""
-        return precision.preview(self.model, self.cases)
+        return trial.preview(self.model, self.cases)
 
     def lacks_nothing(self, folder: RunFolder, *, retry: bool) -> bool:
         """Tell whether a folder has all rows, and none to be tried again if that is wished."""
         known = folder.visits()
-        again = beside.retried(self, known) if retry else ()
+        again = self.retried(known) if retry else ()
         return known.keys() >= set(self.visits) and not again
+
+    def retried(self, known: Mapping[Visit, str]) -> set[Visit]:
+        """Return the visits whose status is worth another try, with all that share their edits."""
+        failures = {visit for visit in self.visits if known.get(visit) in RETRIED}
+        names = {name for name, _ in failures}
+        states = {s.state for s in self.steps for case in s.edit if case.id in names}
+        if self.regime.mode == "single" or not states:
+            return failures
+        visits = {visit for step in self.steps for visit in step.visits}
+        if self.regime.mode == "batch":
+            return failures | {visit for visit in visits if visit[1] in states}
+        return failures | {visit for visit in visits if visit[1] >= min(states)}
+
+    def steps_of(self, visits: Collection[Visit]) -> list[Step]:
+        """Return the steps that some visits belong to, and those that these go on from."""
+        found: list[Step] = []
+        behind: list[Step] = []
+        for step in self.steps:
+            behind = [step] if step.fresh else [*behind, step]
+            if not set(visits).isdisjoint(step.visits):
+                found += behind
+                behind = []
+        return found
 
     def turn_to(self, model: Model) -> None:
         """Go on with another copy of the same model."""
@@ -283,7 +280,7 @@ class Evaluation:
         return measures_of(self.metrics)
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
-        """Make the run's folder, or find it again; it is written into once it is held: `settle`."""
+        """Make the run's folder, or find it again; `edit_harness.run.rows.settle` writes into it."""
         name = folder_name(
             self.label,
             self.task.name,
@@ -294,217 +291,6 @@ class Evaluation:
         )
         path = self.model.source.path
         return RunFolder.open(output, name, self.identity, new=new, model=path)
-
-    def settle(self, folder: RunFolder, known: AbstractSet[str] = frozenset()) -> None:
-        """Write down what the rows are of, in a folder that is held; ``known`` cases have rows.
-
-        A folder loses no case.
-        """
-        before, own = folder.manifest(), self.own_cases
-        cases = self._among({*(before.cases if before else ()), *known})
-        if not folder.has_cases([case.id for case in cases]):
-            folder.write_cases(cases)
-        preset, tuned = self._tuning(before, cases)
-        judging = settings(self.judge.value) if self.judge else None
-        folder.write_manifest(
-            Manifest(
-                identity=self.identity,
-                cases=[case.id for case in cases],
-                judged_by=before.judged_by if before else None,
-                judge_settings=before.judge_settings if before and judging is None else judging,
-                label=self.label,
-                metrics=list(self.metrics),
-                # One that this command leaves out is of an edit of its own, or of no use.
-                visits=len(self.visits) + len(cases) - len(own),
-                preset=preset,
-                tuned=tuned,
-                found=dict(self.editor.value.found),
-                preview=self.preview,
-                model=ModelInfo(
-                    name=self.model.name,
-                    path=self.model.source.path,
-                    revision=self.model.revision,
-                    note=self.model.source.note,
-                    parameters=self.model.size,
-                    let_in=self.model.let_in,
-                ),
-                task=TaskInfo(
-                    origin=self.task.value.origin,
-                    notes=list(getattr(self.task.value, "notes", ())),
-                    conflicts=self._conflicts,
-                    trimmed=sum(len(case.trimmed) for case in cases),
-                ),
-                distributions=[package.identity for package in self.packages],
-                segments=before.segments if before else (),
-                shard=self._part(self.share, before) if self.share else UNSET,
-            )
-        )
-
-    @property
-    def _conflicts(self) -> str:
-        """Say which cases write to one subject and relation what is not the same, if any."""
-        planned = [case for case in self.cases if not case.problem]
-        found = self.dropped or plan.conflicting(planned, self.regime)
-        pairs = [f"{name} against {other}" for name, other in found.items()]
-        more = f" and {len(pairs) - SHOWN:,} more" if len(pairs) > SHOWN else ""
-        what = f"{counted(len(pairs), 'case')} in conflict with an earlier one of the same subject and relation"
-        how = "left out" if self.dropped else "kept (--edit-conflicts drop leaves them out)"
-        return f"{what}, {how}: {', '.join(pairs[:SHOWN])}{more}" if pairs else ""
-
-    def _among(self, known: AbstractSet[str]) -> list[Case]:
-        """Return the cases of this run and those that its folder knows, in the task's order.
-
-        Where edits share a model, the order is part of what the run is.
-        """
-        own = self.own_cases
-        first = own if self.identity.together else []
-        names = {*known, *(case.id for case in own)}.difference(case.id for case in first)
-        return [*first, *(case for case in self.all_cases or self.cases if case.id in names)]
-
-    def _tuning(self, before: Manifest | None, cases: Sequence[Case]) -> tuple[str, Tuning | None]:
-        """Return where fields come from, with which of all cases of the run they were chosen by."""
-        known = list({case.id: case for case in (*self.cases, *cases)}.values())
-        if tuned := self.spec.tuned:
-            tuned = structs.replace(tuned, tested=len(among(tuned.marks, known)))
-        return tuning(self.preset, tuned, before, lambda: known)
-
-    def _part(self, share: Share, before: Manifest | None) -> ShardInfo:
-        """Return what tells a shard's place in the plan, or in a larger one that it was made for.
-
-        See `edit_harness_plugins.commands.distributed.merge`.
-        """
-        known = before.shard if before else None
-        if known and {*known.cases} > {case.id for case in self.cases}:
-            return known
-        return ShardInfo(
-            number=share.number,
-            of=share.of,
-            cases=[case.id for case in self.cases],
-            cases_digest=cases_digest(self.cases),
-            planned=len(self.planned),
-            spans=self.spans,
-            visits=self.visits,
-        )
-
-    def run(
-        self,
-        folder: RunFolder,
-        advance: Advance = lambda record: None,
-        turns: Turns = beside.turns,
-    ) -> Run:
-        """Run what the folder lacks, and return the whole; ``turns`` is as in `run_beside`."""
-        (run,) = run_beside(
-            {self: folder}, lambda evaluation, record: advance(record), NO_CARE, turns
-        )
-        return run
-
-
-def run_beside(
-    folders: Mapping[Evaluation, RunFolder],
-    advance: Callable[[Evaluation, Record], None],
-    care: Care = NO_CARE,
-    turns: Turns = beside.turns,
-) -> list[Run]:
-    """Run what the folders lack, chunk by chunk, one editor after the other on each.
-
-    The evaluations are of the same cases of the same model, whose clean passes they share. ``turns``
-    makes the records, here or elsewhere: see `edit_harness_plugins.commands.distributed`.
-    """
-    with ExitStack() as stack:
-        rows = {}
-        for evaluation, folder in folders.items():
-            write = stack.enter_context(folder.writing())  # nothing that was read before holds
-            known = {record.visit: record for record in folder.records()}
-            evaluation.settle(folder, {name for name, _ in known})
-            statuses = {visit: record.status for visit, record in known.items()}
-            again = beside.retried(evaluation, statuses) if care.retry else set()
-            rows[evaluation] = Rows(folder, write, known, again, evaluation.others)
-        for evaluation, its in rows.items():
-            for visit in evaluation.visits:
-                if visit in its.known and visit not in its.again:
-                    advance(evaluation, its.known[visit])
-        try:
-            _go_on(rows, advance, care, turns)
-            _compare_before(rows)
-        except BaseException:
-            with suppress(HarnessError):  # what is told is why it ended
-                _summed(rows)
-            raise
-        for evaluation, its in rows.items():
-            check_complete(evaluation.visits, its.folder, its.known)
-        runs = _summed(rows)
-        for evaluation, run in zip(rows, runs, strict=True):
-            for said in evaluation.plugins.call("edit_harness_run_finished", run=run):
-                lines = said if isinstance(said, list | tuple) else [said]
-                run.folder.notes += map(str, lines)
-        return runs
-
-
-def _go_on(
-    rows: Mapping[Evaluation, Rows],
-    advance: Callable[[Evaluation, Record], None],
-    care: Care,
-    turns: Turns,
-) -> None:
-    """Make the records that are missing. Raises `CaseError` at the first failure, if that is to end it."""
-    # Closed when something ends it, so that an editor at work ends now, and not some time later.
-    with closing(turns(rows, care)) as fresh:
-        for evaluation, record in fresh:
-            advance(evaluation, record)
-            if care.stop and record.status != OK and record.case != control.ID:
-                raise CaseError(
-                    f"case {record.case} failed ({record.status}): {record.message}",
-                    "go on with the same command and --on-error skip",
-                )
-
-
-def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:
-    """Raise `RunFolderError` if the unedited model did not answer as is published of it.
-
-    Then no row that was written now counts any more: another model was at work.
-    """
-    found = [
-        f"{its.folder.path}: {how}" + "; the new rows were withdrawn" * its.withdraw(how)
-        for evaluation, its in rows.items()
-        if (how := _mismatch(evaluation, its))
-    ]
-    if found:
-        raise RunFolderError(
-            found[0],
-            "another model, prompt or device setting is at work: try --batch-size 1 and --device cpu",
-        )
-
-
-def _mismatch(evaluation: Evaluation, its: Rows) -> str:
-    """Say how the answers before the edits of the planned cases are not what plugins know of them."""
-    planned = {case.id: case for case in evaluation.cases}
-
-    def answered() -> Iterator[tuple[Case, list[Answer | None]]]:
-        for (name, _), record in its.known.items():
-            if name in planned:
-                yield planned[name], [decode_answer(answer) for answer in record.before]
-
-    found = evaluation.plugins.call(
-        "edit_harness_check_answers",
-        source=evaluation.model.source,
-        identity=evaluation.identity,
-        answered=answered,
-    )
-    return "; ".join(str(objection) for objection in found if objection)
-
-
-def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
-    """Return the runs, as far as they have come, and write down the results of all that they have."""
-    runs = []
-    for evaluation, its in rows.items():
-        manifest, own = its.folder.planned(), [case.id for case in evaluation.own_cases]
-        there = [its.known[visit] for visit in evaluation.visits if visit in its.known]
-        left_out = set(manifest.cases).difference(own)
-        more = [record for record in its.known.values() if record.case in left_out]
-        whole = Run(its.folder, evaluation.metrics, manifest, [*there, *more])
-        its.folder.write_results(whole.results())
-        runs.append(whole.of(own, there, len(evaluation.visits)) if left_out else whole)
-    return runs
 
 
 def assemble(
@@ -532,7 +318,7 @@ def assemble(
         every = cases if selection.samples else benchmark.cases
         dropped = plan.conflicts(every)
         cases = [case for case in every if case.id not in dropped][: len(cases)]
-    judging_by = _judge(plugins, spec.judge or task.judge, spec.judge_args, seed, cases)
+    judging_by = judge_of(plugins, spec.judge or task.judge, spec.judge_args, seed, cases)
     asked, sample = make_controls(plugins, spec.controls, spec.control_args, seed)
     for each in asked:
         each.value.prepare(model)
@@ -562,56 +348,3 @@ def assemble(
     if selection.share:
         _ = evaluation.spans  # a plan that has no such part is an error before there is a folder
     return evaluation
-
-
-def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) -> list[Package]:
-    """Return what the classes of objects came in, and our own package, by name.
-
-    An object stands with the package that registered it, if one did.
-    """
-    found = [package for value, by in parts for package in plugins.packages_of(type(value), by)]
-    ours = plugins.packages_of(Plugins)
-    distinct = {tuple(package.identity.values()): package for package in [*ours, *found]}
-    return [distinct[identity] for identity in sorted(distinct)]
-
-
-def _judge(
-    plugins: Plugins, name: str, settings: Mapping[str, Any], seed: int, cases: Sequence[Case]
-) -> Named | None:
-    """Return the judge of that name; None if there is no name, or the name is ``none``.
-
-    Raises `UsageError` for settings without a judge, and for a judge that cannot judge these cases.
-    """
-    if name in ("", "none"):
-        if settings:
-            raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
-        return None
-    made = make_judge(plugins.find("judge", name), settings, seed)
-    judging.check_kinds(made.value, made.name, cases)
-    return made
-
-
-class Local(Executor):
-    """Runs the cases in this process."""
-
-    def turns(self, loading: Mapping[str, Any]) -> Turns:
-        """Return the route of one process."""
-        return beside.turns
-
-
-def environment(model: Model) -> dict[str, str]:
-    """Return what may differ between machines without making another run of it."""
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-        "cuda": torch.version.cuda or "",
-        "processor": processor(model.device),
-        "device": model.placement,
-        "threads": str(torch.get_num_threads()),
-    }
-
-
-def processor(device: torch.device) -> str:
-    """Return what a device is called: a GPU by its kind."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

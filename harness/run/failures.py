@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
@@ -10,12 +12,11 @@ from ..errors import Expired, PluginError
 from ..model.tokens import TooLongError
 from ..registry.guard import said
 
+T = TypeVar("T")
 RETRIED = frozenset(
     ("edit_failed", "oom", "timeout", "device_error", "plugin_error", "leak", "error")
 )
 """The statuses that another try may change; the others are the case's own."""
-MANY = 3
-"""So many cases in a row that memory does not hold end a run."""
 NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 LOST = ("CUDA error", "device-side assert", "CUDNN_STATUS", "CUBLAS_STATUS", "HIP error")
 
@@ -40,6 +41,17 @@ def free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def frugally(work: Callable[[], T]) -> T:
+    """Call once more, after what nobody needs was freed, if memory does not suffice."""
+    try:
+        return work()
+    except BaseException as error:
+        if not out_of_memory(error):
+            raise
+    free_memory()
+    return work()
 
 
 def check_device(error: BaseException) -> None:

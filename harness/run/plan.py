@@ -1,17 +1,32 @@
-"""The order of edits and measurements, fixed before the first of them.
+"""The order of edits and measurements, fixed before the first of them, and who makes which part of it.
 
-A plan is a list of steps. Single edits are batches of one on a fresh model; mass editing is a
-larger batch; lifelong editing keeps the edits of the steps before. Editors and tasks don't know.
+A plan is a list of steps, and is carried out in chunks. Single edits are batches of one on a fresh model;
+mass editing is a larger batch; lifelong editing keeps the edits of the steps before. A shard is whole units
+of whole chunks, so that it runs the batches of the whole run; work is counted in characters, never timed,
+so that a plan is shared out alike everywhere.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
-from ..data import Case, Request, Visit
+from ..data import Case, Choose, Examined, Generate, Query, Request, Visit
 from ..interfaces import Regime
+
+if TYPE_CHECKING:
+    from ..model.model import Model
+
+CHUNKS = ((20_000_000, 64), (200_000_000, 16))
+"""Edits that share forward passes, for models of less than so many parameters.
+
+They are also what an interruption can lose: some seconds of work on a CPU.
+"""
+LARGE_CHUNK, GPU_CHUNK = 4, 16
+"""The same for larger models, on a CPU and elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -137,3 +152,166 @@ def _turns(group: Sequence[Case], *, in_turn: bool) -> list[tuple[Request, ...]]
         return [tuple(request for case in group for request in case.requests)]
     most = max(len(case.requests) for case in group)
     return [tuple(c.requests[i] for c in group if i < len(c.requests)) for i in range(most)]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Cases that are asked together, of a group of steps whose edits are found together."""
+
+    steps: Sequence[Step]
+    """The group; other chunks may be of the same."""
+    todo: Sequence[tuple[Case, int]]
+    """Each case with the number of its step in the group."""
+    missing: Sequence[int]
+    """The places in ``todo`` whose rows are wanted; the others are asked for equal batches."""
+    number: int
+    """Its place in the plan, which all editors that go through the plan share."""
+    waiting: Sequence[tuple[Case, int]]
+    """The cases, each with its state, whose rows are wanted of this chunk or later ones of the group."""
+    edits: bool
+    """Whether the group's edits are to be found before this chunk."""
+
+
+def chunk_sizes(model: Model) -> tuple[int, int]:
+    """Return how many edits share forward passes on a CPU, and elsewhere."""
+    small = [(size, size) for most, size in CHUNKS if model.size < most]
+    return (*small, (LARGE_CHUNK, GPU_CHUNK))[0]
+
+
+def chunk_size(model: Model) -> int:
+    """Return the same of a model where it is."""
+    return chunk_sizes(model)[model.device.type != "cpu"]
+
+
+def grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
+    """Yield steps that are edited together: of so many cases or just above; the last may have fewer."""
+    group: list[Step] = []
+    for step in steps:
+        if group and step.again != group[-1].again:
+            yield group
+            group = []
+        group.append(step)
+        if sum(len(step.edit) for step in group) >= size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def chunks(steps: Iterable[Step], size: int, done: Collection[Visit] = ()) -> Iterator[Chunk]:
+    """Yield the chunks of a plan of which a row is wanted, or an edit that later ones go on from.
+
+    They follow from the whole plan, so that a run that goes on computes the same batches.
+    """
+    groups, number = list(grouped(steps, size)), 0
+    for group, needed in zip(groups, _needed(groups, done), strict=True):
+        parts = _asked_together(group, size)
+        missing = [
+            [n for n, (case, i) in enumerate(part) if (case.id, group[i].state) not in done]
+            for part in parts
+        ]
+        waiting = [
+            (part[n][0], group[part[n][1]].state)
+            for part, own in zip(parts, missing, strict=True)
+            for n in own
+        ]
+        edits = needed
+        for part, own in zip(parts or [[]], missing or [[]], strict=True):
+            if edits or own:
+                yield Chunk(group, part, own, number, waiting, edits)
+            edits, waiting = False, waiting[len(own) :]
+            number += bool(part)
+
+
+def _asked_together(group: Sequence[Step], size: int) -> list[list[tuple[Case, int]]]:
+    """Return the cases of a group in parts of a size; what is examined shares no forward pass."""
+    todo = [(case, i) for i, step in enumerate(group) for case in step.measure]
+    asked = [each for each in todo if not isinstance(each[0], Examined)]
+    parts = [asked[start : start + size] for start in range(0, len(asked), size)]
+    return [*parts, *([each] for each in todo if isinstance(each[0], Examined))]
+
+
+def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[bool]:
+    """Tell of each group whether its edits are needed: by itself, or as part of a sequence."""
+    needed: list[bool] = []
+    later = False
+    for i, group in reversed(list(enumerate(groups))):
+        goes_on = i + 1 < len(groups) and not groups[i + 1][0].fresh
+        wanted = any(visit not in done for step in group for visit in step.visits)
+        later = wanted or (goes_on and later)
+        needed.append(later)
+    return needed[::-1]
+
+
+Span = tuple[int, int]
+"""First and last (exclusive) place in a plan's visits."""
+EDIT = 25
+"""What finding an edit counts, in passes over its request: a search has about as many steps."""
+TOKEN = 4
+"""Characters of a token, for texts that are yet to be generated."""
+EXAMINED = 20_000
+"""What a control with code of its own counts: some hundred short questions, as nobody has read them."""
+
+
+def merged(spans: Sequence[Span]) -> list[Span]:
+    """Return rising spans, those that touch as one."""
+    found: list[Span] = []
+    for start, stop in spans:
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, stop))
+    return found
+
+
+def units(groupings: Sequence[Sequence[Sequence[Step]]]) -> list[list[Step]]:
+    """Return steps in the smallest units that no grouping splits and no edit goes on behind.
+
+    The groupings are of the same steps, which different devices run in different chunks.
+    """
+    steps = [step for group in groupings[0] for step in group]
+    ends = [set(accumulate(map(len, groups))) for groups in groupings]
+    cuts = [n for n in sorted(set.intersection(*ends)) if n == len(steps) or steps[n].fresh]
+    return [steps[start:stop] for start, stop in pairwise([0, *cuts])]
+
+
+def deal(works: Sequence[int], count: int) -> list[int]:
+    """Return who of so many gets each piece of work, from 0 on.
+
+    In each round everybody gets one, and who has least so far the largest: so all have their pieces
+    everywhere, and no two differ by more than the largest piece.
+    """
+    given: list[int] = []
+    loads = [0] * count
+    for start in range(0, len(works), count):
+        pieces = works[start : start + count]
+        largest = sorted(range(len(pieces)), key=lambda n: -pieces[n])
+        least = sorted(range(count), key=lambda who: loads[who])
+        to = dict(zip(largest, least, strict=False))
+        for n, piece in enumerate(pieces):
+            loads[to[n]] += piece
+            given.append(to[n])
+    return given
+
+
+def work_of_edit(step: Step) -> int:
+    """Return what it takes to find the edit of a step."""
+    return EDIT * sum(len(r.text) + len(r.target_new) for r in step.requests)
+
+
+def work_of_answers(case: Case) -> int:
+    """Return what it takes to ask a case before and after the edit."""
+    if isinstance(case, Examined):
+        return EXAMINED
+    return 2 * sum(_read(probe.query) for probe in case.probes)
+
+
+def work_of_step(step: Step) -> int:
+    """Return what a whole step takes."""
+    return work_of_edit(step) + sum(map(work_of_answers, step.measure))
+
+
+def _read(query: Query) -> int:
+    if isinstance(query, Choose):
+        return sum(len(query.prompt) + len(candidate) for candidate in query.candidates)
+    generated = TOKEN * query.max_new_tokens if isinstance(query, Generate) else 0
+    return len(query.prompt) + generated

@@ -5,14 +5,22 @@ How many cases failed, and why, each of them shows in its own way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
+from typing import Any
 
+from ..data import Text
 from ..errors import counted
-from ..folder.manifest import Asked, software
-from .control import COLLAPSE
+from ..folder.encoding import decode_answer
+from ..folder.manifest import software
+from ..interfaces import Metric
+from .controls import COLLAPSE
 from .effects import ENOUGH as MODELS
-from .outcome import UNPARSED, Run
+from .estimates import summing, valued
+from .judging import UNPARSED
+from .results import Run
 
 NONFINITE = 0.05
 """The share of edits that break the model from which on that is said."""
@@ -46,21 +54,24 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
             "note",
             f"{counted(task.trimmed, 'text')} had white space at an end, which was left out",
         )
-    if found := run.perplexity:
+    if found := perplexity(run):
         old, new = found
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
     elif run.regime.mode != "single":
         yield "control", "the text could not be asked, so that a collapse may go unseen"
     yield from _of_controls(run)
-    if run.collapsed:
-        first = min(run.collapsed)
+    if lost := collapsed(run):
+        first = min(lost)
         yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
     broken = sum(record.status == "nonfinite" for record in run.records)
     if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
         share = f"{broken / len(run.records):.0%} of the edited models answer with NaN or infinity"
         yield "BROKEN", f"{share}: the numbers say little of an editor that works"
-    for doubt in run.doubts:
-        yield "note", doubt
+    for name, metric in run.metrics.items():
+        values = valued(run.records, name)
+        with summing(name, metric):
+            summary = metric.summarize(values.columns(name))
+        yield from unshown(name, metric, [record.values[name] for record in values], summary)
     yield from _of_judge(run)
     yield from _known(run)
     if noop := sum(record.noop for record in run.records):
@@ -78,8 +89,8 @@ def _known(run: Run) -> Iterator[tuple[str, str]]:
         shares = means
         told = "has " + ", ".join(f"{name} {mean:.1%}" for name, mean in means.items())
     else:
-        shares = {role: right / judged for role, (right, judged) in run.knows.items()}
-        parts = (f"{right} of {judged} {role}" for role, (right, judged) in run.knows.items())
+        shares = {role: right / judged for role, (right, judged) in knows(run).items()}
+        parts = (f"{right} of {judged} {role}" for role, (right, judged) in knows(run).items())
         told = f"answers {', '.join(parts)} prompts as is right without the edit"
     if low := [name for name, share in shares.items() if share < KNOWS]:
         told += f"; it cannot do the task before any edit ({', '.join(low)} under {KNOWS:.0%}), "
@@ -91,10 +102,7 @@ def _known(run: Run) -> Iterator[tuple[str, str]]:
 def _of_segments(run: Run) -> Iterator[tuple[str, str]]:
     for before, now in pairwise(run.manifest.segments):
         if changed := software(before.environment, now.environment):
-            asked = now.asked or Asked(cases=0, apart=0.0)
-            cases = counted(asked.cases, "finished case")
-            again = f"{cases} asked again differ by {asked.apart:.1g} nats at most"
-            yield "note", f"from row {now.first} on made with {'; '.join(changed)}: {again}"
+            yield "note", f"from row {now.first} on made with {'; '.join(changed)}"
 
 
 def _of_controls(run: Run) -> Iterator[tuple[str, str]]:
@@ -134,3 +142,51 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
         text = f"{run.unparsed} of {run.judged} texts without a verdict; they count nowhere"
         many = f": more than {UNPARSED:.0%}, the judged numbers are not to be trusted"
         yield "judged", text + (many if run.doubtful else "")
+
+
+def collapsed(run: Run) -> list[int]:
+    """Return the states at which the model predicts the control's text no more."""
+    return [s for s, (old, new) in run.perplexities.items() if not new <= COLLAPSE * old]
+
+
+def knows(run: Run) -> dict[str, tuple[int, int]]:
+    """Return, by role, to how many prompts the unedited model replies what is right without the edit, of how many."""
+    found: dict[str, tuple[int, int]] = {}
+    for record in run.records.judged:
+        probes = run.by_id[record.case].probes
+        for probe, answer in zip(probes, map(decode_answer, record.before), strict=False):
+            verdict = answer.verdict if isinstance(answer, Text) else None
+            if probe.key and probe.key.old and verdict and verdict.counts:
+                right, judged = found.get(probe.role, (0, 0))
+                found[probe.role] = right + verdict.reverted, judged + 1
+    return found
+
+
+def perplexity(run: Run) -> tuple[float, float] | None:
+    """Return the perplexity at the end of a sequence, or that of the batch that hurt most.
+
+    None of single edits, and where the text could not be asked.
+    """
+    if run.regime.mode == "single":
+        return None
+    if run.regime.mode == "batch":
+        return max(run.perplexities.values(), key=itemgetter(1), default=None)
+    return run.perplexities.get(max((record.state for record in run.everything), default=0))
+
+
+def unshown(
+    name: str, metric: Metric, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
+    """Yield a line for each number of a metric that no table shows, since it is no measure's.
+
+    ``rows`` are the values of each case, None or absent where it has none, and ``summary`` what was made
+    of them. A value that is in no summary is what another was made of, and needs no measure.
+    """
+    has = Counter(number for row in rows for number, value in row.items() if value is not None)
+    for number in summary:
+        prefixed = number.startswith(("pre_", "post_"))
+        if prefixed and number.partition("_")[2] in metric.measures:
+            continue
+        why = "it is not in measures" if prefixed else "no pre_ or post_ before it"
+        of = f", of {counted(has[number], 'case')}" if has[number] else ""
+        yield "note", f"metric {name}: no table shows {number}{of}: {why}"

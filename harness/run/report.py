@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, cast
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..files import finite
 from ..interfaces import Measure
 from ..shell.terminal import Terminal, plain
 from ..stats import Estimate
 from .effects import Effect
+from .estimates import LEVEL
 
-CELL = 10
-"""Characters of a column of numbers."""
-LABEL = 20
-"""Characters of a column of names; longer ones go on below."""
+if TYPE_CHECKING:
+    from .results import Run
+
 HUNDREDTHS = ("%", "0.01 bits")
 """The units of numbers that tables show times 100."""
 THOUSAND = 1000
@@ -72,7 +73,7 @@ def lines(
 
 def single(rows: Sequence[Line], level: float) -> Table:
     """Return the table of one run."""
-    table = _table()
+    table = table_of_text()
     followed = any(row.immediate for row in rows)
     extra = ("Immediate", "Change", "Final") if followed else ("After",)
     for heading in ("Metric", "", "Before", *extra, f"{level:.0%} CI", "n"):
@@ -94,7 +95,7 @@ def single(rows: Sequence[Line], level: float) -> Table:
 
 def besides(effects: Sequence[Effect], level: float) -> Table:
     """Return the table of side effects: the differences, each with its paired interval."""
-    table = _table()
+    table = table_of_text()
     for heading in ("Control", "", *besides_heads(level)):
         left = heading in ("Control", "")
         # Names are strangers', and the only texts that may take several lines.
@@ -124,70 +125,6 @@ def besides_cells(each: Effect) -> list[str]:
     ]
 
 
-def combined(
-    runs: Sequence[tuple[tuple[str, ...], Sequence[Line]]],
-    heads: Sequence[str],
-    names: Sequence[str],
-    width: int = 80,
-) -> Iterator[Table]:
-    """Yield the table of several runs: a row for each, a column for each measure after the edit.
-
-    What is too wide for ``width`` characters goes on below, with the runs' names repeated.
-    """
-    widths = [
-        min(max(len(head), *(len(run[i]) for run, _ in runs)), LABEL)
-        for i, head in enumerate(heads)
-    ]
-    labels = sum(widths) + 2 * len(widths)
-    fits = max((width - labels) // CELL, 1)
-    for start in range(0, len(names), fits):
-        table = _table()
-        for head, label in zip(heads, widths, strict=True):
-            table.add_column(head, width=label)
-        for name in names[start : start + fits]:
-            table.add_column(name, justify="right", no_wrap=True, min_width=CELL - 2)
-        for run, rows in runs:
-            found = {row.name: row for row in rows}
-            cells = (
-                show(found[n].after, found[n]) if n in found else ""
-                for n in names[start : start + fits]
-            )
-            table.add_row(*run, *cells)
-        yield table
-
-
-def curve(points: Sequence[Point], measures: Mapping[str, Measure], width: int) -> Iterator[Table]:
-    """Yield the table of a sequence: a row for each of its points, a column for each measure.
-
-    A row is of all cases that the model held then.
-    """
-    runs = []
-    for point in points:
-        rows = [row for row in lines(measures, point.estimates, {}, {}) if not row.measure.detail]
-        runs.append(((str(point.state),), rows))
-    names = dict.fromkeys(row.name for _, rows in runs for row in rows)
-    yield from combined(runs, ["Cases"], list(names), width)
-
-
-def listed(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return a table with a heading for each name of a cell; numbers stand to the right."""
-    table = _table()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    for name in names:
-        texts = any(isinstance(row.get(name), str) for row in rows)
-        table.add_column(name, justify="left" if texts else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in names))
-    # A table's own title would be wrapped at the table's width.
-    return Group(plain(title, "italic"), table)
-
-
-def _cell(value: Any) -> Text:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return Text("–")
-    return plain(_plain(value) if isinstance(value, int | float) else value)
-
-
 def show(estimate: Estimate | None, line: Line) -> str:
     """Return a value as text; what was not measured is a dash."""
     if estimate is None or math.isnan(estimate.value):
@@ -214,10 +151,11 @@ def number(value: float, line: Line) -> str:
         return f"{round(100 * value, 1) + 0.0:.1f}"
     if line.measure.unit == "nats" and abs(value) < line.floor:
         return f"< {line.floor:.2g}"
-    return _plain(value)
+    return plain_number(value)
 
 
-def _plain(value: float) -> str:
+def plain_number(value: float) -> str:
+    """Return a number of three digits, or whole from a thousand on."""
     whole = abs(value) >= THOUSAND - 0.5 and math.isfinite(value)
     return f"{value:,.0f}" if whole else f"{value:.3g}"
 
@@ -230,5 +168,60 @@ def render(table: RenderableType, width: int = 80) -> str:
     return capture.get()
 
 
-def _table() -> Table:
+def table_of_text() -> Table:
+    """Return a table without lines, as all of the terminal's are."""
     return Table(box=None, pad_edge=False, header_style="bold")
+
+
+def data(run: Run) -> dict[str, Any]:
+    """Return a run's results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
+    mode, identity = run.regime.mode, run.manifest.identity
+    found = {
+        "editor": run.label,
+        "preset": run.manifest.preset,
+        "task": identity.task.name,
+        "model": run.manifest.model.path,
+        "precision": identity.model.dtype,
+        "level": LEVEL,
+        "results": _flat(run.estimates, mode),
+        "cases": len(run.records),
+        "missing": run.missing,
+        "failed": dict(zip(run.failures.cases, run.failures.statuses, strict=True)),
+        "noop": run.records.noops,
+        "pending": run.pending,
+        "undecided": run.undecided,
+        "unparsed": run.unparsed,
+        "judged_by": run.served,
+        "tables": run.tables,
+    }
+    if run.shard:
+        found["shard"] = asdict(run.shard)
+    if run.effects:
+        controls: dict[str, dict[str, Any]] = {}
+        for each in run.effects:
+            controls.setdefault(each.control, {})[each.name] = each.data
+        found["control"] = controls
+    if run.uncompared:
+        found["control_left_out"] = run.uncompared
+    if mode != "single":
+        perplexities = sorted(run.perplexities.items())
+        found |= {
+            "interval": run.covers,
+            "immediate": _flat(run.immediate, mode),
+            "retention": _flat(run.retention, mode),
+            "curve": [{"cases": p.state, **_flat(p.estimates, mode)} for p in run.curve],
+            "perplexity": [
+                {"state": s, "before": old, "after": new} for s, (old, new) in perplexities
+            ],
+        }
+    return cast(dict[str, Any], finite(found))
+
+
+def _flat(estimates: Mapping[str, Estimate], mode: str) -> dict[str, float]:
+    flat: dict[str, float] = {}
+    for name, estimate in estimates.items():
+        flat[f"{name},{mode}"] = estimate.value
+        flat[f"{name}_low,{mode}"] = estimate.low
+        flat[f"{name}_high,{mode}"] = estimate.high
+        flat[f"{name}_n,{mode}"] = estimate.n
+    return flat

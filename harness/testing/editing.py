@@ -31,7 +31,7 @@ from ..model.batch import padded
 from ..model.model import Model
 from ..registry import guard
 from ..registry.settings import configure, shape_of
-from ..run import leaks, plan, runner
+from ..run import integrity, measure, plan
 from .suite import Suite
 from .tiny import tiny_model
 
@@ -193,7 +193,7 @@ def after(
 
 def state_of(model: Model) -> dict[str, Any]:
     """Return everything that an editor could leave behind, comparable by ``==``."""
-    return {**leaks.read(model), **guard.read()}
+    return {**integrity.read(model), **guard.read()}
 
 
 def bits(tensor: torch.Tensor) -> bytes:
@@ -252,7 +252,7 @@ def records_of(
     """Run a case of each request, one chunk for each case if they are edited one by one."""
     steps = plan.steps(as_cases(requests), regime)
     chunk = 1 if regime.mode == "single" else None
-    return list(runner.run(model, editor, steps, {}, chunk=chunk))
+    return list(measure.run(model, editor, steps, {}, size=chunk))
 
 
 def assert_ok(record: Record) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edit_harness import Control, Query
-from edit_harness.run.control import control
+from edit_harness.run.controls import control
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model

@@ -14,6 +14,7 @@ from seesaw_cases import CLOSE, WORK, case, cells, effect, person, same, sure, t
 
 from edit_harness import Scores
 from edit_harness.run import report
+from edit_harness_plugins.commands.report.tables import listed
 from edit_harness_plugins.metrics.people.cross_property import CrossProperty
 
 METRIC = CrossProperty()
@@ -248,5 +249,5 @@ def test_without_cases_there_is_nothing():
 def test_the_tables_fit_a_terminal():
     run = [(pair, b, a) for pair in PAIRS for b, a in [(True, False)] * 40 + [(False, True)]]
     for title, rows in tables(METRIC, *made(run)).items():
-        text = report.render(report.listed(title, rows))
+        text = report.render(listed(title, rows))
         assert len(text.splitlines()) == len(rows) + 2, text

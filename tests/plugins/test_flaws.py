@@ -13,6 +13,7 @@ from seesaw_cases import CLOSE, case, cells, compared, description, person, same
 from edit_harness import Generate, Key, Probe, Text, Verdict
 from edit_harness.run import report
 from edit_harness.stats import bootstrap
+from edit_harness_plugins.commands.report.tables import listed
 from edit_harness_plugins.metrics.people.flaws import FLAWS, Flaws
 from edit_harness_plugins.metrics.verdicts.judging import Judging
 
@@ -215,7 +216,7 @@ def test_the_tables_fit_a_terminal():
         for _ in cases
     ]
     for title, rows in tables(METRIC, cases, answers).items():
-        text = report.render(report.listed(title, rows))
+        text = report.render(listed(title, rows))
         assert len(text.splitlines()) == len(rows) + 2, text
 
 

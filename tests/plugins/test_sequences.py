@@ -11,7 +11,7 @@ import edit_harness as eh
 from edit_harness import Regime
 from edit_harness.edits import UNEDITED
 from edit_harness.model.model import Model
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.tuning.ft import FineTuning

@@ -18,10 +18,10 @@ import click
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import finite, replacing
 from edit_harness.folder.folder import RunFolder
-from edit_harness.run.outcome import Run
-from edit_harness.run.report import listed
+from edit_harness.run.results import Run
 from edit_harness.shell.options import HELP, as_json, debug, many
 
+from ..report.tables import listed
 from ..run.console import err, out
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen

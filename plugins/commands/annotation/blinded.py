@@ -16,7 +16,7 @@ from edit_harness.errors import DataError
 from edit_harness.files import dumps
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.record import OK, Record
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 
 COMPARE = "compare"
 """The kind of key that asks for a comparison of the text before an edit with that after it."""

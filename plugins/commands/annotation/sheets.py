@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import dumps, replacing
 from edit_harness.folder.manifest import fingerprint
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 
 from .blinded import FORMS, Form, Item, guidelines, items_of, meanings
 

@@ -24,7 +24,7 @@ from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import build_component, make_task, source_of
 from edit_harness.run import report
 from edit_harness.run.assembly import make_editor
-from edit_harness.run.outcome import LEVEL
+from edit_harness.run.estimates import LEVEL
 from edit_harness.testing import (
     EditorTests,
     JudgeTests,

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from edit_harness.errors import HarnessError, UsageError
 from edit_harness.registry.registry import Plugins, suggestion
-from edit_harness.run.control import is_control
+from edit_harness.run.controls import is_control
 from edit_harness.shell.options import as_json, debug, with_plugins
 from edit_harness.shell.terminal import Terminal
 

@@ -230,7 +230,7 @@ def show_composition(
 ) -> None:
     """Print what the data of a task are made of, as they are put to a model."""
     # Here, since it brings numpy along.
-    from edit_harness.run import report
+    from ..report.tables import listed
 
     task, tables = composed(plugins, name, settings, model)
     if as_json:
@@ -241,4 +241,4 @@ def show_composition(
         print_entry("note", note)
     for title, rows in tables.items():
         out.print()
-        out.print(report.listed(title, rows))
+        out.print(listed(title, rows))

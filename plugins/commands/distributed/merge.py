@@ -24,9 +24,9 @@ from edit_harness.folder.manifest import Manifest, ShardInfo, extended
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
-from edit_harness.run.outcome import Run
-from edit_harness.run.rereading import own_metrics
-from edit_harness.run.shares import Share
+from edit_harness.run.estimates import own_metrics
+from edit_harness.run.results import Run
+from edit_harness.run.spec import Share
 from edit_harness.shell.options import SETTINGS, as_json, debug, with_plugins
 
 from ..results.diff import environment_of, identities, short

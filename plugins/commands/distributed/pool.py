@@ -23,10 +23,11 @@ from edit_harness.errors import DataError, PluginError, ResourceError, UsageErro
 from edit_harness.folder.manifest import Identity, software
 from edit_harness.interfaces import Executor
 from edit_harness.loading.load import TF32
-from edit_harness.run import runner
-from edit_harness.run.asking import failed
-from edit_harness.run.beside import Care, Keeping, Rows, Turn, of_no_use
-from edit_harness.run.evaluation import Evaluation, Turns
+from edit_harness.run import plan
+from edit_harness.run.evaluation import Evaluation
+from edit_harness.run.loop import FailurePolicy, Turn, Turns, record_unusable
+from edit_harness.run.measure import failed
+from edit_harness.run.rows import Rows
 
 from ..results.diff import identities, short
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
@@ -97,8 +98,8 @@ class WorkerExecutor(Executor):
         what the driver has; `ResourceError` if workers do not start, or die of several cases.
         """
 
-        def turns(rows: Mapping[Evaluation, Rows], care: Care) -> Generator[Turn]:
-            yield from of_no_use(rows)
+        def turns(rows: Mapping[Evaluation, Rows], care: FailurePolicy) -> Generator[Turn]:
+            yield from record_unusable(rows)
             if all(set(each.visits) <= its.done for each, its in rows.items()):
                 return
             order = Order(
@@ -158,7 +159,7 @@ def jobs(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Job]:
     They are the chunks of one process, so that the same texts share a forward pass wherever they are run.
     """
     found: list[list[tuple[int, frozenset[Visit]]]] = []
-    for groups in zip(*(runner.grouped(each.steps, size) for each in done), strict=True):
+    for groups in zip(*(plan.grouped(each.steps, size) for each in done), strict=True):
         if groups[0][0].fresh or not found:
             found.append([])
         for place, (known, group) in enumerate(zip(done.values(), groups, strict=True)):
@@ -173,7 +174,6 @@ class Pool:
     def __init__(self, workers: Workers, rows: Mapping[Evaluation, Rows]) -> None:
         self.workers, self.rows = workers, rows
         self.evaluations = list(rows)
-        self.keeping: Mapping[Evaluation, Keeping] = {}
         self.queue: deque[Job] = deque()
         self.starting: set[int] = set()
         self.idle: deque[int] = deque()
@@ -190,22 +190,9 @@ class Pool:
             yield from self._events()
         # On what the numbers are made, which is not what the driver is on.
         environment = {**self.first["environment"], "workers": str(self.workers.size)}
-        begun = {each: its.begin(each, environment) for each, its in self.rows.items()}
-        overlaps = {each: overlap for each, overlap in begun.items() if overlap}
-        for _ in self._made(overlaps):
-            pass
-        for overlap in overlaps.values():
-            overlap.end()
-        yield from self._made(self.rows)
-        for its in self.rows.values() if self.died else ():
-            last = f", the last of them: {self.died[-1]}"
-            its.tell(f"{counted(len(self.died), 'worker')} died{last}; others did their work")
-
-    def _made(self, keeping: Mapping[Evaluation, Keeping]) -> Iterator[Turn]:
-        """Yield the records that some of the runs lack, as they are kept."""
-        self.keeping = keeping
-        done = {e: keeping[e].done if e in keeping else set(e.visits) for e in self.evaluations}
-        self.queue.extend(jobs(done, self.first["chunk"]))
+        for each, its in self.rows.items():
+            its.begin(each, environment)
+        self.queue.extend(jobs({e: its.done for e, its in self.rows.items()}, self.first["chunk"]))
         while self.queue or self.busy:
             self._start(min(self.workers.size, len(self.queue) + len(self.busy)))
             while self.queue and self.idle:
@@ -213,6 +200,9 @@ class Pool:
                 self.busy[worker] = job
                 self.workers.send(worker, job.batch())
             yield from self._events()
+        for its in self.rows.values() if self.died else ():
+            last = f", the last of them: {self.died[-1]}"
+            its.tell(f"{counted(len(self.died), 'worker')} died{last}; others did their work")
 
     def _start(self, wanted: int) -> None:
         for _ in range(len(self.starting) + len(self.idle) + len(self.busy), wanted):
@@ -262,7 +252,7 @@ class Pool:
         for place, record in event.records:
             if self.busy[event.worker].came(place, record.visit):
                 evaluation = self.evaluations[place]
-                yield evaluation, self.keeping[evaluation].add(record)
+                yield evaluation, self.rows[evaluation].add(record)
 
     def _gone(self, worker: int, why: str) -> Iterator[Turn]:
         """Bear that a worker is gone. Raises `ResourceError` if it is one of several that do not start."""
@@ -302,7 +292,7 @@ class Pool:
             for name, state in (visit for visit in evaluation.visits if visit in left):
                 case = evaluation.case(name)
                 record = failed(case, state, "device_error", message, evaluation.metrics)
-                yield evaluation, self.keeping[evaluation].add(record)
+                yield evaluation, self.rows[evaluation].add(record)
         self.given_up += 1
         if self.given_up == MANY:
             raise ResourceError(

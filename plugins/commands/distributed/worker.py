@@ -27,10 +27,10 @@ from edit_harness.loading.load import pick_device
 from edit_harness.model.model import Model
 from edit_harness.registry.guard import said
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import assembly, evaluation, runner
-from edit_harness.run.beside import Bench, Care
+from edit_harness.run import assembly, evaluation, plan
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import DeviceLostError
+from edit_harness.run.loop import FailurePolicy, Loop
 from edit_harness.run.spec import RunSpec, Selection
 
 INSTALL = "install the same on every worker; edit-harness cluster-check says what each has"
@@ -46,7 +46,7 @@ class Order:
     """Runs of one model and one task's cases."""
     loading: Mapping[str, Any]
     """How the model is loaded: arguments of `edit_harness.loading.load.load` that change no number."""
-    care: Care
+    care: FailurePolicy
     """What is done about what goes wrong; without what loads the model anew, which is no data."""
     reload: bool = False
     """Whether the model is loaded anew after a leak."""
@@ -135,7 +135,7 @@ class Worker:
             made.cause += f" (worker on {host})" * (host not in made.cause)
             return Failed(self.number, made)
         reload = self._load if self.order.reload else None
-        self._bench = Bench(replace(self.order.care, reload=reload))
+        self._bench = Loop(replace(self.order.care, reload=reload))
         return Ready(self.number, self.card())
 
     def _load(self) -> Model:
@@ -152,7 +152,7 @@ class Worker:
         model = self.evaluations[0].model
         return {
             **surroundings(self.plugins, model.device),
-            "chunk": runner.chunk_of(model),
+            "chunk": plan.chunk_size(model),
             "environment": self.evaluations[0].environment,
             "identities": [each.identity for each in self.evaluations],
         }
@@ -173,7 +173,7 @@ class Worker:
             return Came(self.number, records, notes, events)
 
         try:
-            for each, record in self._bench.turns(buffers):
+            for each, record in self._bench.run(buffers):
                 yield sent(*[(places[each], record)] * (record.status != LOST))
         except (Exception, SystemExit) as error:
             yield sent()
@@ -239,7 +239,7 @@ def surroundings(plugins: Plugins, device: torch.device | None = None) -> dict[s
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "device": evaluation.processor(device),
+        "device": assembly.processor(device),
         "memory": memory,
         "versions": versions,
         "packages": sorted((p.identity for p in plugins.packages), key=lambda p: p["name"]),

@@ -24,8 +24,8 @@ from edit_harness.registry import selection, settings
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.run.assembly import Benchmark
-from edit_harness.run.before import Before
-from edit_harness.run.outcome import Run
+from edit_harness.run.clean import CleanPass
+from edit_harness.run.results import Run
 
 from ..run.console import err
 from ..run.console import out as console
@@ -221,7 +221,7 @@ def header(model: Model, benchmark: Benchmark) -> dict[str, str]:
 
 def measured(model: Model, cases: Sequence[Case]) -> Iterator[known_answers.Line]:
     """Yield the line of each case. Raises `DataError` if the model answers with NaN."""
-    before = Before(model)
+    before = CleanPass(model)
     for start in range(0, len(cases), TOGETHER):
         chunk = cases[start : start + TOGETHER]
         before.turn_to(start)
@@ -237,11 +237,11 @@ def measured(model: Model, cases: Sequence[Case]) -> Iterator[known_answers.Line
             yield known_answers.line(case, found)
 
 
-def _answers(before: Before, cases: Sequence[Case]) -> list[list[Answer]]:
+def _answers(before: CleanPass, cases: Sequence[Case]) -> list[list[Answer]]:
     """Return the answers of each case, none of one that is too long; asked together if they can be."""
     try:
         before.ask(cases, [])
     except TooLongError:
         alone = len(cases) == 1
         return [[]] if alone else [each for case in cases for each in _answers(before, [case])]
-    return [before.clean(case) for case in cases]
+    return [before.answers(case) for case in cases]

@@ -22,8 +22,8 @@ from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.record import INVALID, OK, STATUSES, Record
 from edit_harness.folder.table import cases_digest
 from edit_harness.interfaces import Task
-from edit_harness.run import control
-from edit_harness.run.outcome import values as values_of
+from edit_harness.run import controls
+from edit_harness.run.estimates import values as values_of
 
 from . import baseline, bundle
 from .bundle import NAMES, SUMS, CannotCheck, Finding, Flag, Rejected, Unchecked, shown
@@ -276,7 +276,7 @@ def _misshapen(record: Record, case: Case) -> str:
         if len(answers) != len(case.probes) and (answers or record.status in ASKED):
             return f"{len(answers)} answers {side} to {len(case.probes)} probes"
         for probe, answer in zip(case.probes, answers, strict=False):
-            if control.is_control(record.case) and isinstance(answer, dict) and "marks" in answer:
+            if controls.is_control(record.case) and isinstance(answer, dict) and "marks" in answer:
                 continue  # of a control with code of its own: what is no number fails 2.2
             try:
                 found = convert(answer, FORMS.get(type(probe.query)))
@@ -333,7 +333,7 @@ def _asked(evidence: Evidence) -> Iterator[tuple[Record, Case]]:
 
 
 def _at(record: Record, why: str) -> str:
-    where = "a control" if control.is_control(record.case) else f"case {shown(record.case)!r}"
+    where = "a control" if controls.is_control(record.case) else f"case {shown(record.case)!r}"
     return f"{where}: {why}"
 
 

@@ -19,9 +19,9 @@ from edit_harness.folder.record import Record
 from edit_harness.interfaces import Metric
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics, source_of
-from edit_harness.run import control, plan
-from edit_harness.run.outcome import Run
+from edit_harness.run import controls, plan
 from edit_harness.run.plan import Step
+from edit_harness.run.results import Run
 
 from . import baseline, bundle
 from .baseline import Baseline
@@ -106,8 +106,8 @@ class Evidence:
 
         No bundle has a control's question: its answer is the scores of one text, or marks.
         """
-        if control.is_control(record.case):
-            return control.case("", Choose("", ("",)))
+        if controls.is_control(record.case):
+            return controls.case("", Choose("", ("",)))
         return self.by_id.get(record.case)
 
     @cached_property
@@ -149,7 +149,7 @@ class Evidence:
     @cached_property
     def records(self) -> list[Record]:
         """Those that are of a case, and not of a control."""
-        return [record for record in self.everything if not control.is_control(record.case)]
+        return [record for record in self.everything if not controls.is_control(record.case)]
 
     @cached_property
     def visits(self) -> list[Visit]:
@@ -160,10 +160,10 @@ class Evidence:
     @cached_property
     def controls(self) -> set[Visit]:
         """The visits of controls: of those that were asked for, and of what watches many edits."""
-        watching = [] if self.identity.regime.mode == "single" else [control.ID]
+        watching = [] if self.identity.regime.mode == "single" else [controls.ID]
         stand_ins = [Case(name, (), ()) for name in (*self.identity.asked, *watching)]
         visits = {visit for step in self.steps(stand_ins) for visit in step.visits}
-        return {visit for visit in visits if control.is_control(visit[0])}
+        return {visit for visit in visits if controls.is_control(visit[0])}
 
     def steps(self, controls: Sequence[Case]) -> list[Step]:
         """Return the plan of such a run, with what edited models are asked besides."""

@@ -32,7 +32,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component
 from edit_harness.registry.settings import Named
-from edit_harness.run import assembly, control, runner, selftest
+from edit_harness.run import assembly, controls, measure, trial
 from edit_harness.run.plan import Step
 
 from . import baseline
@@ -64,7 +64,7 @@ class Tally:
 
     def add(self, claimed: Record, again: Record, case: Case | None) -> None:
         """Compare the answers of a record with those that were measured here."""
-        of = again.case if control.is_control(again.case) else ""
+        of = again.case if controls.is_control(again.case) else ""
         name = _label(again.visit) if of else again.case
         same = claimed.status == again.status
         if case is None or INVALID in (claimed.status, again.status):
@@ -151,7 +151,7 @@ def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
     wanted: set[str | Visit] = {*chosen, *more, *(visits[name] for name in besides)}
     steps = thinned(evidence.steps(controls), wanted, evidence.identity.regime.mode)
     claimed = {record.visit: record for record in evidence.everything}
-    for record in runner.run(model, editor.value, steps, {}, judge=judge):
+    for record in measure.run(model, editor.value, steps, {}, judge=judge):
         tally.add(claimed[record.visit], record, evidence.case(record))
     remarks = [*tally.remarks, *lacking]
     package = editor.package
@@ -218,7 +218,7 @@ def distance(claimed: Answer | None, again: Answer | None, *, judged: bool = Tru
     if any(getattr(claimed, n, 0) != getattr(again, n, 0) for n in ("argmax", "vocabulary")):
         return math.inf
     try:
-        return selftest.distance(claimed, again)
+        return trial.distance(claimed, again)
     except TypeError:  # None stands for a number that is not finite
         return 0.0 if claimed == again else math.inf
 
@@ -264,11 +264,11 @@ def made_judge(evidence: Evidence) -> Judge | None:
 def made_controls(evidence: Evidence, model: Model) -> list[Case]:
     """Return what edited models were asked besides. Raises `CannotCheck` for all but the text."""
     asked = evidence.identity.controls
-    if other := [each.name for each in asked if each.id != control.ID]:
+    if other := [each.name for each in asked if each.id != controls.ID]:
         raise CannotCheck(f"control {shown(other[0])} is not put again to edited models")
     if evidence.identity.regime.mode == "single" and not asked:
         return []
-    case = control.control(model.source, model.tokens.leaves_room)
+    case = controls.control(model.source, model.tokens.leaves_room)
     if asked and asked[0].asks != cases_digest([case]):
         raise CannotCheck("control text asks something else here than in the run")
     return [case]

@@ -21,7 +21,8 @@ from markupsafe import Markup
 
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.files import dumps, finite
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.results import Run
 
 from ..report.boards import Entrant, Protocol, model_of
 from ..report.facts import statuses

@@ -16,8 +16,8 @@ from edit_harness.folder.manifest import Manifest, as_json, decoded
 from edit_harness.folder.table import cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.sources import UNVERSIONED
-from edit_harness.run.outcome import Run
-from edit_harness.run.rereading import own_metrics
+from edit_harness.run.estimates import own_metrics
+from edit_harness.run.results import Run
 
 from ..run.console import err
 from ..run.console import out as console

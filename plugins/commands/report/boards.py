@@ -12,10 +12,11 @@ from dataclasses import astuple, dataclass
 
 from edit_harness.folder.record import INVALID
 from edit_harness.interfaces import Measure
-from edit_harness.run.outcome import Run
 from edit_harness.run.report import Line, show
+from edit_harness.run.results import Run
 
 from .facts import facts
+from .subsets import unedited
 
 BADGES = ("recomputed", "replayed", "reproduced")
 """How a leaderboard came by a row's numbers, by rising trust."""
@@ -91,7 +92,7 @@ class Row:
     @property
     def competes(self) -> bool:
         """Whether its numbers may be the best."""
-        return self.entrant.trusted and not self.entrant.run.unedited
+        return self.entrant.trusted and not unedited(self.entrant.run)
 
     @property
     def invalid(self) -> int:
@@ -144,7 +145,7 @@ def _board(protocol: Protocol, rows: Sequence[Row]) -> Board:
 def _place(row: Row) -> tuple[str, str, bool, str, str]:
     """Return what rows are sorted by at first: model, the unedited one first, editor."""
     run = row.entrant.run
-    return row.model, row.weights, not run.unedited, run.label, run.manifest.fingerprint
+    return row.model, row.weights, not unedited(run), run.label, run.manifest.fingerprint
 
 
 def model_of(run: Run) -> str:

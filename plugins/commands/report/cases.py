@@ -19,8 +19,9 @@ from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.record import INVALID, OK, Record
 from edit_harness.interfaces import Measure
 from edit_harness.registry.guard import blamed, named
-from edit_harness.run.outcome import LEAVE_OUT, Run
+from edit_harness.run.estimates import LEAVE_OUT
 from edit_harness.run.report import HUNDREDTHS
+from edit_harness.run.results import Run
 
 from .templates import embedded
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from edit_harness.folder.record import INVALID, OK
 from edit_harness.run import remarks
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.results import Run
 
 REASONS = 5
 """Different messages of one status that a page lists."""

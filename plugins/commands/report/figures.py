@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.interfaces import Measure
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import HUNDREDTHS
+from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
 from .layouts import directed

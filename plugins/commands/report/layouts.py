@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from edit_harness.run import report
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import Line
+from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
 from .facts import caption, carried, facts, labels, shared_caveats

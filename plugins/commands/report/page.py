@@ -5,11 +5,12 @@ A page that stands alone holds its style and its script; one of a site shares th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edit_harness.run import report
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.results import Run
 
 from . import facts, plots
 from .boards import Entrant, boards, model_of
@@ -63,7 +64,7 @@ def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
 def _told(run: Run, embedded: int) -> dict[str, Any]:
     lines, main = run.lines, shown(run, verbose=False)
     names = {line.name for line in main}
-    matched = [line for line in run.matched if line.name in names] if drawable() else []
+    matched = [line for line in matched_lines(run) if line.name in names] if drawable() else []
     return {
         "run": run,
         "model": model_of(run),
@@ -75,3 +76,9 @@ def _told(run: Run, embedded: int) -> dict[str, Any]:
         "dumbbells": plots.dumbbells(matched),
         "curve": (plots.curves(run.curve, main) if drawable() else None) or "",
     }
+
+
+def matched_lines(run: Run) -> Iterator[report.Line]:
+    """Yield the lines over those cases that have a value before and after, which a plot may join."""
+    found = run.estimator.estimates(run.records, both=True)
+    return report.lines(run.measures, found, {}, {}, run.floor)

@@ -12,8 +12,7 @@ from pathlib import Path
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.files import put
 from edit_harness.registry.registry import Plugins
-from edit_harness.run.outcome import Run
-from edit_harness.run.rereading import reread
+from edit_harness.run.results import Run, reread
 from edit_harness.shell.terminal import Terminal
 
 from . import figures, formats, layouts

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from .papers import Printed
-from .subsets import Subsets
+from .subsets import Subsets, unedited
 
 
 def sheets(table: Printed, every: Sequence[Subsets]) -> Iterator[list[Subsets]]:
@@ -19,9 +19,9 @@ def sheets(table: Printed, every: Sequence[Subsets]) -> Iterator[list[Subsets]]:
     """
     of_tasks = [each for each in every if each.task in table.tasks]
     for some in grouped(of_tasks, lambda each: each.run.manifest.identity.model.dtype):
-        edited = [each for each in some if not each.run.unedited]
+        edited = [each for each in some if not unedited(each.run)]
         for regime in dict.fromkeys(str(each.run.regime) for each in edited or some):
-            here = [e for e in some if e.run.unedited or str(e.run.regime) == regime]
+            here = [e for e in some if unedited(e.run) or str(e.run.regime) == regime]
             yield from _by_data(table, here)
 
 

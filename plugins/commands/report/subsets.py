@@ -1,6 +1,6 @@
 """Numbers of a part of a run: of the cases that have a tag, of a group that their prompts are about.
 
-The numbers of a whole run are `edit_harness.run.outcome.Run.estimates`. Those of a part are means over
+The numbers of a whole run are `edit_harness.run.results.Run.estimates`. Those of a part are means over
 cases, with intervals drawn in the same way.
 """
 
@@ -15,7 +15,8 @@ import numpy as np
 from edit_harness import stats
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
-from edit_harness.run.outcome import Run, limits_of, measured, valued
+from edit_harness.run.estimates import limits_of, measured, usable, valued
+from edit_harness.run.results import Run
 from edit_harness.stats import Columns, Estimate
 from edit_harness_plugins.significance import TTest, paired
 
@@ -126,10 +127,25 @@ class Subsets:
             return None
         states = self._values(measure)[0].states[present]
         shared = self.run.regime.mode == "batch" and len(set(states.tolist())) > 1
-        found = self.run.intervals(
+        found = self.run.estimator.intervals(
             {name: values[present]},
             stats.column_means,
             limits_of(self.run.measures, change=change),
             states if shared and not name.startswith("pre_") else None,
         )
         return found[name]
+
+
+def unedited(run: Run) -> bool:
+    """Tell whether nothing is another number after the edits, as of the editor that does nothing."""
+    rows = usable(run.records)
+    return (
+        bool(rows)
+        and rows.noops == len(rows)
+        and all(
+            np.array_equal(values, columns.get(f"post_{name[4:]}", values), equal_nan=True)
+            for columns in map(rows.columns, run.metrics)
+            for name, values in columns.items()
+            if name.startswith("pre_")
+        )
+    )

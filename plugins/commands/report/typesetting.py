@@ -15,8 +15,8 @@ from itertools import compress
 from typing import Any
 
 from edit_harness.interfaces import Measure
-from edit_harness.run.outcome import Run
 from edit_harness.run.report import Line
+from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
 from .facts import caption, carried, facts, labels, shared_caveats
@@ -24,7 +24,7 @@ from .formats import Cell, Grid, Mark
 from .layouts import numbers, shown_estimate, spread
 from .papers import EVERYTHING, PRINTED, Printed, named
 from .sheets import grouped, sheets
-from .subsets import FALLS, WHOLE, Part, Subsets
+from .subsets import FALLS, WHOLE, Part, Subsets, unedited
 
 UNEDITED = "unedited"
 ALWAYS = ("Model", "Editor")
@@ -81,7 +81,7 @@ class Filled:
     def runs(self) -> list[Run]:
         """The runs that edited something; all if none did."""
         runs = [each.run for each in self.some]
-        return [run for run in runs if not run.unedited] or runs
+        return [run for run in runs if not unedited(run)] or runs
 
     @property
     def kind(self) -> str:
@@ -186,7 +186,7 @@ def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
     """Yield the rows of each model: the unedited one, and its editors with the best marked."""
     here = [each for each in some if table.split != "task" or each.task == split]
     columns = _columns(table, some, split)
-    edited = [each for each in here if not each.run.unedited]
+    edited = [each for each in here if not unedited(each.run)]
     heads, names = labels([each.run for each in edited], ALWAYS) if edited else ([], [])
     kept = [head not in ("Model", *SHARED) for head in heads]
     for model, own in _by_model(here).items():
@@ -245,7 +245,7 @@ def _unedited(own: Sequence[Subsets], column: Column) -> Number | None:
     (part,) = column.parts
     found: list[Number | None] = []
     for each in own:
-        after = each.after(column.measure, part) if each.run.unedited else None
+        after = each.after(column.measure, part) if unedited(each.run) else None
         if estimate := each.before(column.measure, part) or after:
             found.append(_number(each, column, estimate, "before"))
     return _largest(found)
@@ -313,7 +313,7 @@ def _of(each: Subsets, column: Column) -> dict[str, Any]:
 
 def _grid(found: Filled) -> Grid:
     table, every = found.table, found.rows
-    edited = [run for run in found.runs if not run.unedited]
+    edited = [run for run in found.runs if not unedited(run)]
     heads = labels(edited, ALWAYS)[0] if edited else ALWAYS
     heads = [head for head in heads if head not in SHARED]
     if table.split:
@@ -341,7 +341,7 @@ def _notes(found: Filled) -> Iterator[str]:
     counts = [n.estimate.n for row in found.rows for n in row.numbers if n]
     by_row = " by row" if len(set(counts)) > 1 else ""
     yield f"{caption(found.runs, data=True)}, n = {spread(counts)}{by_row}"
-    if len({each.cases for each in some if not each.run.unedited}) > 1:
+    if len({each.cases for each in some if not unedited(each.run)}) > 1:
         yield "the best are marked among rows of the same cases alone"
     if table.value == "falls":
         yield f"of so many tests over cases that can be made; p < {FALLS}, not corrected"

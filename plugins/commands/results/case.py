@@ -17,7 +17,7 @@ from edit_harness.errors import UsageError
 from edit_harness.folder.encoding import decode_answer, encode_case
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.shell.options import as_json, debug
 from edit_harness.shell.terminal import plain
 

@@ -15,16 +15,15 @@ from edit_harness.errors import UsageError
 from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import report
-from edit_harness.run.effects import Versus
-from edit_harness.run.outcome import LEVEL
+from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import DIRECTION, Line
-from edit_harness.run.rereading import reread
+from edit_harness.run.results import reread
 from edit_harness.shell.options import as_json, debug, many, with_plugins
 
 from ..report import facts, layouts
 from ..report.formats import Cell, Grid
 from . import show
-from .pairing import ALPHA, MCNEMAR, POWER, T_TEST, Contrast, Pairing
+from .pairing import ALPHA, MCNEMAR, POWER, T_TEST, Contrast, Pairing, Versus
 
 UNEQUAL = ("Task", "Version", "Model", "Weights", "Tokenizer", "Mode", "Judge", "Seed")
 """What readers are told of if it differs; precisions must not."""

@@ -20,7 +20,7 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import Identity, Segment
 from edit_harness.folder.manifest import as_json as as_mapping
 from edit_harness.folder.record import Record
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.shell.options import as_json, debug
 
 from ..report.formats import Cell, Grid, Row

@@ -19,16 +19,10 @@ from edit_harness import stats
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
-from edit_harness.run.effects import Versus, versus
-from edit_harness.run.outcome import (
-    LEVEL,
-    Run,
-    difference,
-    limits_of,
-    measured,
-    measures_of,
-    usable,
-)
+from edit_harness.run import effects
+from edit_harness.run.effects import Seen
+from edit_harness.run.estimates import LEVEL, difference, limits_of, measured, measures_of, usable
+from edit_harness.run.results import Run
 from edit_harness.stats import Columns, Estimate
 from edit_harness_plugins.significance import (
     benjamini_hochberg,
@@ -47,7 +41,18 @@ TOLERANCES = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 """By how many nats the unedited model may differ between machines, by its precision."""
 T_TEST, MCNEMAR, SIGN, JACKKNIFE = "paired t", "McNemar", "sign", "jackknife t"
 SIDES = ("0 ", "1 ")
-"""What stands before the names of the columns of A and of B; see `outcome.difference`."""
+"""What stands before the names of the columns of A and of B; see `edit_harness.run.estimates.difference`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versus(effects.Measured):
+    """How much more one measure of a control changed in a run B than in a run A."""
+
+    first: float
+    """The change in A, over what both have."""
+    second: float
+    difference: Estimate
+    """B less A, paired; its ends are NaN where there is no interval."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class Pairing:
         return [
             each
             for name in both
-            for each in versus(name, one.seen[name], two.seen[name], last=last, level=LEVEL)
+            for each in changed_more(name, one.seen[name], two.seen[name], last=last, level=LEVEL)
         ]
 
     @property
@@ -267,3 +272,24 @@ def _possible(least: float | None, measure: Measure) -> float | None:
     """Return a difference if a measure can differ by so much."""
     low, high = measure.limits
     return None if least is None or least > high - low else least
+
+
+def changed_more(
+    control: str, first: Sequence[Seen], second: Sequence[Seen], *, last: bool, level: float
+) -> Iterator[Versus]:
+    """Yield the measures that both runs have of a control, over the states and documents of both.
+
+    The units are as in `edit_harness.run.effects`. Nothing is yielded if the documents are not the same.
+    """
+    sides = [effects.paired(seen, last=last) for seen in (first, second)]
+    states = [s for s in sides[0] if s in sides[1]]
+    states = states[-1:] if last else states
+    if len({each.documents for side in sides for s in states for each in side[s]}) != 1:
+        return
+    known = [effects.measures(side) for side in sides]
+    for name in known[0]:
+        if all(each.get(name) == "" for each in known):
+            both = [[(s[i][0].marks[name], s[i][1].marks[name]) for i in states] for s in sides]
+            told, found = effects.estimated(control, name, both, level)
+            one, two = (found[f"{i} after"].value - found[f"{i} before"].value for i in range(2))
+            yield Versus(**told, first=one, second=two, difference=found["change"])

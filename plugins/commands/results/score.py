@@ -24,9 +24,9 @@ from edit_harness.interfaces import Metric
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import Named, described, make_judge, make_metrics
+from edit_harness.run.estimates import answers, own_metrics, values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
-from edit_harness.run.outcome import Run, values
-from edit_harness.run.rereading import answers, own_metrics, valued
+from edit_harness.run.results import Run, revalued
 from edit_harness.run.spec import RunSpec
 from edit_harness.shell.options import SETTINGS, as_json, debug, many, takes, with_plugins
 
@@ -68,7 +68,7 @@ def score(
             again = rescored(plugins, RunFolder.at(name), judge, judge_args, codes)
             if metrics:
                 named = make_metrics(plugins, metrics)
-                again = replace(again, metrics=named, everything=valued(again, named))
+                again = replace(again, metrics=named, everything=revalued(again, named))
             scored.append(again)
     if quiet:
         for run in scored:
@@ -103,7 +103,7 @@ def rescored(
             console.note_stopped(judge, codes)
             run = Run.read(run.folder, run.metrics)
         run.check_finished()
-        again = replace(run, everything=valued(run, run.metrics))
+        again = replace(run, everything=revalued(run, run.metrics))
         pairs = zip(run.everything, again.everything, strict=True)
         if other := sum(one.values != two.values for one, two in pairs):
             note(

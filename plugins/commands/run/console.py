@@ -19,10 +19,12 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import INVALID, OK, Record
 from edit_harness.registry.settings import Named, defaults, settings
 from edit_harness.run import remarks as about
-from edit_harness.run import report
-from edit_harness.run.control import is_control
-from edit_harness.run.outcome import Run, usable
+from edit_harness.run.controls import is_control
+from edit_harness.run.estimates import usable
+from edit_harness.run.results import Run
 from edit_harness.shell.terminal import Terminal, plain
+
+from ..report.tables import combined, curve, listed
 
 if TYPE_CHECKING:
     from edit_harness.run.evaluation import Evaluation
@@ -198,11 +200,11 @@ def _tables(run: Run, *, verbose: bool) -> None:
         metrics = ", ".join(run.metrics)
         err.print(f"nothing  {metrics}: nothing to measure in these cases")
     if len(run.curve) > 1:
-        for table in report.curve(run.curve, run.measures, out.width):
+        for table in curve(run.curve, run.measures, out.width):
             out.print(table)
     for title, contents in shown_tables(run, verbose=verbose):
         out.print()
-        out.print(report.listed(title, contents))
+        out.print(listed(title, contents))
 
 
 def shown_tables(run: Run, *, verbose: bool) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
@@ -290,4 +292,4 @@ def summary(runs: Sequence[Run]) -> Iterator[Table]:
         ]
         shown = (line for _, lines in rows for line in lines if not line.measure.detail)
         names = list(dict.fromkeys(line.name for line in shown))
-        yield from report.combined(rows, heads, names, out.width)
+        yield from combined(rows, heads, names, out.width)

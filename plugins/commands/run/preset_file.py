@@ -59,7 +59,7 @@ class Tuned(Struct, frozen=True, kw_only=True):
     model: TunedModel
     task: str
     cases: Mapping[str, str]
-    """The marks of the cases that they were tried on, by id: see `edit_harness.run.tuning.mark`."""
+    """The marks of the cases that they were tried on, by id: see `edit_harness.run.rows.mark`."""
     points: int
     """How many combinations were tried."""
     score: Score

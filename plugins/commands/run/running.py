@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from functools import partial
@@ -23,15 +23,14 @@ from edit_harness.registry import guard
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import make_executor
-from edit_harness.run import assembly, evaluation
+from edit_harness.run import assembly, evaluation, loop, plan
 from edit_harness.run.assembly import Benchmark
-from edit_harness.run.beside import Care
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import RETRIED
-from edit_harness.run.outcome import Run
-from edit_harness.run.shares import Share
-from edit_harness.run.spec import ModelRef, RunSpec, Selection
+from edit_harness.run.loop import FailurePolicy
+from edit_harness.run.results import Run
+from edit_harness.run.spec import ModelRef, RunSpec, Selection, Share
 from edit_harness.shell.options import called, taken
 
 from . import console, preset_file
@@ -63,9 +62,9 @@ class Todo:
         """Whether what fails leaves others to be run."""
         return len(self.runs) > 1
 
-    def care(self, load: Callable[[], Model]) -> Care:
+    def policy(self, load: Callable[[], Model]) -> FailurePolicy:
         """Return what is done about what goes wrong; ``load`` loads the model anew."""
-        return Care(
+        return FailurePolicy(
             stop=self.options.on_error == "stop",
             retry=self.options.retry_failed,
             case_timeout=self.options.case_timeout,
@@ -190,7 +189,18 @@ def run_model(
             if made and not todo.options.quiet:
                 console.header(made, where)
             with console.tolerated(codes, todo.several):
-                yield from run_beside(made, todo, codes, load)
+                folders = opened(made, todo, codes)
+                if not folders:
+                    continue
+                with (
+                    kept(folders),
+                    guard.measuring(),
+                    console.progress(list(folders), quiet=todo.options.quiet) as advance,
+                ):
+                    turns = todo.executor.turns(todo.loading)
+                    finished = loop.run_all(folders, advance, todo.policy(load), turns)
+                show(folders, finished, todo.options, codes)
+                yield from finished
 
 
 def assembled(
@@ -221,10 +231,10 @@ def assembled(
     return found
 
 
-def run_beside(
-    assembled: Sequence[Evaluation], todo: Todo, codes: list[int], load: Callable[[], Model]
-) -> list[Run]:
-    """Run editors on the same cases, with progress and tables; ``load`` loads their model."""
+def opened(
+    assembled: Sequence[Evaluation], todo: Todo, codes: list[int]
+) -> dict[Evaluation, RunFolder]:
+    """Return the folders of runs, and say what is read back from them."""
     options = todo.options
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
@@ -237,22 +247,29 @@ def run_beside(
                 again = {s: number for s, number in statuses.items() if s in RETRIED}
                 console.note_read_back(folder, Counter(again))
             folders[which] = folder
-    if not folders:
-        return []
+    return folders
+
+
+@contextmanager
+def kept(folders: Mapping[Evaluation, RunFolder]) -> Iterator[None]:
+    """Say what is kept of runs that end in the block before they are through."""
     try:
-        with (
-            guard.measuring(),
-            console.progress(list(folders), quiet=options.quiet) as advance,
-        ):
-            finished = evaluation.run_beside(
-                folders, advance, todo.care(load), todo.executor.turns(todo.loading)
-            )
+        yield
     except RunFolderError:
         raise
     except BaseException:
         for which, folder in folders.items():
             console.note_kept(which, folder, RETRIED)
         raise
+
+
+def show(
+    folders: Mapping[Evaluation, RunFolder],
+    finished: Sequence[Run],
+    options: Options,
+    codes: list[int],
+) -> None:
+    """Print notes and tables of finished runs."""
     for which in folders:
         console.note_stopped(which.judge, codes)
     for run in finished:
@@ -265,7 +282,6 @@ def run_beside(
             console.finished(
                 run, quiet=options.quiet, verbose=options.verbose, named=len(finished) > 1
             )
-    return finished
 
 
 def rehearse(assembled: Evaluation) -> None:
@@ -290,13 +306,13 @@ def rehearse(assembled: Evaluation) -> None:
 
 def timed(assembled: Evaluation) -> tuple[float, float]:
     """Return the seconds that an edit takes, and asking a case before and after, by running a few."""
-    from edit_harness.run import plan, runner
+    from edit_harness.run import measure
 
     some = [case for case in assembled.cases if not case.problem][:TIMED]
     single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
     made: list[Record] = []
     for _ in range(2):  # the first time a model is tried out
-        made = list(runner.run(assembled.model, assembled.editor.value, single, assembled.metrics))
+        made = list(measure.run(assembled.model, assembled.editor.value, single, assembled.metrics))
     edit, ask = (fmean([r.seconds[part] for r in made] or [0.0]) for part in ("edit", "evaluate"))
     return edit, ask
 

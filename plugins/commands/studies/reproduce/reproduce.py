@@ -18,7 +18,7 @@ from edit_harness.errors import PluginError, UsageError
 from edit_harness.folder.folder import check_writable
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_executor
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness_plugins.commands.report.formats import rich
 from edit_harness_plugins.commands.run import console, running

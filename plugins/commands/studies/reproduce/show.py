@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edit_harness.errors import counted
-from edit_harness.run.outcome import LEVEL
+from edit_harness.run.estimates import LEVEL
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import Cell, Grid
 from edit_harness_plugins.commands.report.papers import named

@@ -14,7 +14,8 @@ from itertools import combinations
 from statistics import NormalDist
 from typing import Literal
 
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import typesetting
 from edit_harness_plugins.commands.report.subsets import Subsets

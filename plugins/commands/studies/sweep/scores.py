@@ -13,8 +13,9 @@ from edit_harness.errors import UsageError, counted
 from edit_harness.interfaces import Measure
 from edit_harness.registry.registry import suggestion
 from edit_harness.run import report
-from edit_harness.run.outcome import LEVEL, Run
+from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import DIRECTION, HUNDREDTHS, Line
+from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
 from edit_harness_plugins.commands.report.heatmaps import HeatMap

@@ -10,17 +10,19 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from edit_harness.data import Case
 from edit_harness.errors import HarnessError, UsageError, counted
 from edit_harness.folder.folder import check_writable
 from edit_harness.registry import guard
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import shape_of
-from edit_harness.run import assembly, evaluation
+from edit_harness.run import assembly, evaluation, loop
+from edit_harness.run.assembly import Benchmark
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.outcome import Run
+from edit_harness.run.results import Run
+from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness.run.tuning import mark
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
 from edit_harness_plugins.commands.run import console, preset_file
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
@@ -49,7 +51,7 @@ class Sweep:
         )
         args, seed = flags.task_args, flags.seed
         self.benchmark = assembly.make_benchmark(plugins, flags.task, args, source, seed)
-        self.cases = self.benchmark.last(flags.dev)
+        self.cases = last(self.benchmark, flags.dev)
         self.model = assembly.load(plugins, name, **options)
         self.axes = grid.axes(self.editor, asked, len(self.model.architecture.blocks))
         self.points = grid.points(self.axes)
@@ -105,7 +107,7 @@ class Sweep:
                 guard.measuring(),
                 console.progress(assembled, quiet=self.flags.quiet) as advance,
             ):
-                return evaluation.run_beside(folders, advance)
+                return loop.run_all(folders, advance)
         except BaseException:
             console.err.print(
                 f"kept: what there is, in {self.flags.output_path}; continue with the same command"
@@ -259,3 +261,18 @@ def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:
         points=len(todo.points),
         score=Score(found.score, **vars(best.score)),
     )
+
+
+def last(benchmark: Benchmark, count: int) -> list[Case]:
+    """Return the last cases that can be used, to choose fields by: a limit takes the first.
+
+    Raises `UsageError` if they are more than half of all, so that too few are left to test.
+    """
+    usable = [case for case in benchmark.cases if not case.problem]
+    if len(usable) < 2 * count:
+        raise UsageError(
+            f"task {benchmark.task.name} has {counted(len(usable), 'case')}, and --dev {count} "
+            "would leave fewer than that to test",
+            f"--dev {len(usable) // 2} at most" if len(usable) > 1 else "take another task",
+        )
+    return usable[-count:]

@@ -1,19 +1,23 @@
-"""What an editor must leave as it was in a model, read: weights, modules, hooks, tokenizer and the rest.
+"""Shows whether a model is still what it was before the first edit: by what it is, and by what it answers.
 
-All of it is compared by ``==``. What it must leave in the process is in `edit_harness.registry.guard`; what no
-reading finds, such as another way to compute the same layers, is shown by `edit_harness.run.witness`.
+What it is (weights, modules, hooks, tokenizer and the rest) is read, and compared by ``==``. Its answers
+to fixed rows of tokens show what no reading finds, such as another way to compute the same layers. Nothing
+here puts anything back; what an editor must leave in the process is in `edit_harness.registry.guard`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from ..errors import LeakError, ResourceError
 from ..model import weights
 from ..model.weights import mark
+from ..registry import guard as process
+from . import failures
 
 if TYPE_CHECKING:
     from ..model.model import Model
@@ -45,6 +49,60 @@ COMPUTING = {
 """Where the functions are that models compute with, which others can be put in the place of."""
 SAMPLE = "  Ada's 12 naïve coöps — ÅNGSTRÖM, once more:\t東京!"
 """A text by whose tokens it shows that a tokenizer's rules are other ones."""
+
+LENGTHS = ((2, 8), (3, 5))
+"""Tokens of the rows that are asked, by batch: one has to be padded, and may need as little memory as any."""
+
+
+class ModelGuard:
+    """A model as it was when this was made."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._state = read(model)
+        self._logits = self._answers()
+
+    def check(self) -> None:
+        """Raise `LeakError` if something of the model is not as it was; it is asked nothing."""
+        if changed := process.changes(self._state, read(self.model)):
+            raise LeakError(changed[0] + (f" and {len(changed) - 1} more" * (len(changed) > 1)))
+
+    def verify(self) -> None:
+        """Compare all. Raises `LeakError`, and `DeviceLostError` if the device fails."""
+        self.check()
+        what = "what it answers to a fixed text"
+        try:
+            logits = failures.frugally(self._answers)
+        except Exception as error:  # in whatever way it computes now
+            failures.check_device(error)
+            if failures.out_of_memory(error):
+                raise ResourceError(
+                    "memory does not suffice for two short texts", "free some, and start again"
+                ) from error
+            raise LeakError(what) from error
+        self._compare(logits, what)
+
+    def resembles(self, other: ModelGuard) -> None:
+        """Raise `LeakError` if the same model, loaded again, answers otherwise than this one did."""
+        self._compare(other._logits, "what it answers after it was loaded again")
+
+    def _compare(self, logits: Tensor, what: str) -> None:
+        # By their bits, so that NaN equals itself.
+        bits = [each.contiguous().view(torch.uint8) for each in (logits, self._logits)]
+        if logits.shape != self._logits.shape or not torch.equal(*bits):
+            raise LeakError(what)
+
+    @torch.no_grad()
+    def _answers(self) -> Tensor:
+        """Return the logits behind fixed rows of tokens, rows by vocabulary."""
+        return torch.cat([self._batch(lengths) for lengths in LENGTHS])
+
+    def _batch(self, lengths: Sequence[int]) -> Tensor:
+        size = self.model.architecture.config.vocab_size
+        rows = [[(7 * n + 3 * j + 1) % size for j in range(n)] for n in lengths]
+        batch = self.model.batch(rows)
+        places = batch.places(range(len(rows)), [len(row) - 1 for row in rows])
+        return self.model.logits(batch, places).clone()
 
 
 def read(model: Model) -> dict[str, Any]:

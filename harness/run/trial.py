@@ -1,24 +1,49 @@
-"""Before case 1: a model answers in a batch as alone, and an edit that changes nothing changes no answer.
+"""Before case 1: whether the model's answers can be trusted, tried on the model of the run itself.
 
-It is the route that is tried, on the model of the run, and a mistake in it would be in every number:
-a mask that is missing, positions that are off by one, a softmax in half precision.
+It is to answer in a batch as alone, and an edit that changes nothing is to change no answer: a mistake
+here would be in every number, such as a mask that is missing, positions that are off by one, a softmax in
+half precision. What a precision below float32 costs is measured; ``--selfcheck`` also tries whether cases
+come out the same again, and in another order.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Answer, Case, Distribution, Divergence, Generate, NextToken, Scores
+from ..data import (
+    Answer,
+    Case,
+    Distribution,
+    Divergence,
+    Generate,
+    NextToken,
+    Request,
+    Scores,
+    Text,
+)
 from ..edits import UNEDITED, Edit
 from ..errors import DataError, HarnessError, PluginError
-from ..model.batch import padded
+from ..folder.encoding import decode_answer
+from ..folder.manifest import Preview
+from ..folder.record import Record
+from ..interfaces import Regime
+from ..model.batch import divergences, padded
 from ..model.model import Model
-from .before import Before
+from ..registry import guard as process
+from ..registry.settings import Named
+from . import measure, plan
+from .clean import CleanPass, unseen
+from .editing import Tell
+
+if TYPE_CHECKING:
+    from .evaluation import Evaluation
 
 TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "tf32": 2e-2, "float16": 2e-2, "bfloat16": 1e-1}
 """What a log-probability may differ by between batches, in nats, by the model's precision."""
@@ -26,18 +51,23 @@ NORMALISED = 1e-4
 """What probabilities may fail to add up to 1 by, in nats."""
 LENGTHS = (2, 5, 9, 17, 12, 7, 3, 2)
 """Tokens of the rows."""
+FIRST = 3
+"""Cases that are tried in another order."""
+EXACT = ("float32", "float64")
+PROMPTS = 32
+"""Prompts by which is measured what rounding does."""
 REPORT = "this is a mistake of the harness: please report it with the model's name"
 
 
-def check(before: Before, case: Case) -> None:
+def check(clean: CleanPass, case: Case) -> None:
     """Raise an error if the numbers of a run would not be what they are said to be.
 
     `DataError` if the model is broken, or answers otherwise in a batch than alone; `HarnessError` if
     the harness's own route does so, or an edit that changes nothing changes an answer of the case.
     """
-    check_batches(before.model)
-    check_sums(before.model)
-    check_nothing(before, case)
+    check_batches(clean.model)
+    check_sums(clean.model)
+    check_nothing(clean, case)
 
 
 @torch.no_grad()
@@ -100,7 +130,7 @@ def check_sums(model: Model) -> None:
             raise HarnessError(f"probabilities add up to 1 but for {off:.2g} nats", REPORT)
 
 
-def check_nothing(before: Before, case: Case) -> None:
+def check_nothing(clean: CleanPass, case: Case) -> None:
     """Raise `HarnessError` if no edit, or one of zeros, changes what a case answers.
 
     The one is to be equal bit for bit. The other goes the way of all edits, and rounding is allowed
@@ -109,10 +139,10 @@ def check_nothing(before: Before, case: Case) -> None:
     short = (probe for probe in case.probes if not isinstance(probe.query, Generate))
     asked = replace(case, probes=tuple({probe.role: probe for probe in short}.values()))
     try:
-        found = before.ask([asked], [(asked, Edit()), (asked, zeros(before.model))])
+        found = clean.ask([asked], [(asked, Edit()), (asked, zeros(clean.model))])
     except DataError:  # the case itself cannot be asked, which its row will say
         return
-    for (pre, post), allowed in zip(found, (0.0, TOLERANCE[before.model.precision]), strict=True):
+    for (pre, post), allowed in zip(found, (0.0, TOLERANCE[clean.model.precision]), strict=True):
         apart = max(map(distance, pre, post), default=0.0)
         if not apart <= allowed:
             raise HarnessError(
@@ -142,3 +172,87 @@ def distance(one: Answer, other: Answer) -> float:
     if isinstance(one, Distribution) and isinstance(other, Distribution):
         return float(abs(one.logprobs - other.logprobs).max())
     return 0.0 if one == other else math.inf
+
+
+def check_order(evaluation: Evaluation, tell: Tell) -> None:
+    """Tell of cases that come out otherwise a second time.
+
+    Raises `PluginError` if they depend on their order by more than rounding.
+    """
+    cases = [case for case in evaluation.cases if not case.problem][:FIRST]
+    once, again, turned = (_run(evaluation, order) for order in (cases, cases, cases[::-1]))
+    if off := max((apart(once[name], again[name]) for name in once), default=0.0):
+        tell(f"the same cases differ by {off:.2g} nats when they are run a second time")
+    allowed = TOLERANCE[evaluation.model.precision]
+    if not (off := max((apart(once[name], turned[name]) for name in once), default=0.0)) <= allowed:
+        raise PluginError(
+            f"editor {evaluation.label}: cases differ by {off:.2g} nats when their order is turned; "
+            f"rounding makes at most {allowed:g}",
+            "an editor keeps nothing of earlier requests; what `extend` needs goes into Edit.state",
+        )
+
+
+def _run(evaluation: Evaluation, cases: Sequence[Case]) -> dict[str, Record]:
+    steps = plan.steps(cases, Regime(in_turn=evaluation.regime.in_turn))
+    made = measure.run(evaluation.model, evaluation.editor.value, steps, {})
+    return {record.case: record for record in made}
+
+
+def apart(one: Record, other: Record) -> float:
+    """Return by how many nats the answers of a case differ at most; infinity if it failed only once.
+
+    What judges say of a text is none of them.
+    """
+    if one.status != other.status:
+        return float("inf")
+    pairs = zip(_answers(one), _answers(other), strict=True)
+    return max((distance(*pair) for pair in pairs), default=0.0)
+
+
+def _answers(record: Record) -> Iterator[Answer]:
+    for answer in map(decode_answer, (*record.before, *record.after)):
+        if answer is not None:
+            yield replace(answer, verdict=None) if isinstance(answer, Text) else answer
+
+
+def preview(model: Model, cases: Sequence[Case]) -> Preview | None:
+    """Measure what rounding does to the first prompts of the cases; None in full precision.
+
+    Half precision and TF32 round so coarsely that small effects of an edit drown: each prompt is answered
+    alone and together with the others, which only rounding tells apart. What a table gives in nats below
+    that floor is shown as below it.
+    """
+    if model.precision in EXACT:
+        return None
+    prompts = [p.query.prompt for case in cases[:PROMPTS] for p in case.probes]
+    questions = [(UNEDITED, NextToken(prompt)) for prompt in dict.fromkeys(prompts)][:PROMPTS]
+    together = _stacked(model.answer(questions))
+    alone = _stacked([model.answer([question])[0] for question in questions])
+    drift = [d.forward for d in divergences(alone, together)]
+    likely = alone > alone.max(-1, keepdim=True).values - 5
+    largest = (alone - together).abs()[likely].max()
+    floor = float(np.mean(drift))
+    return Preview(precision=model.precision, floor=floor, largest=float(largest))
+
+
+def _stacked(answers: Sequence[object]) -> torch.Tensor:
+    return torch.stack([
+        torch.from_numpy(answer.logprobs) for answer in answers if isinstance(answer, Distribution)
+    ])  # fmt: skip
+
+
+def check_seen(model: Model, editor: Named, requests: Sequence[Request]) -> None:
+    """Raise `PluginError` if an editor's edits cannot be seen in the module, by trying one.
+
+    An edit that fails here fails in the run as well, where it is counted.
+    """
+    with process.restored(lambda changed: None):
+        try:
+            edit = editor.value.edit(model, requests)
+        except Exception:
+            return
+    if isinstance(edit, Edit) and (why := unseen(edit)):
+        raise PluginError(
+            f"editor {editor.name} edits by {why}, which a control with code of its own does not see",
+            "use an editor of weights or of a patch, or --control text, which any edit can be put to",
+        )

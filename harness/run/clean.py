@@ -1,4 +1,4 @@
-"""What the unedited model answers to a chunk of cases: asked once for all editors of a run.
+"""The clean pass: what the unedited model answers to a chunk of cases, asked once for all editors of a run.
 
 Texts are also kept on disk, under the digest of the weights and all else that a bit of them depends
 on, and whole chunks at a time, so that what is read back is what would be computed. The rest is not:
@@ -20,36 +20,37 @@ import torch
 
 from ..data import Answer, Case, Examined, Generate, Graded, is_finite
 from ..edits import UNEDITED, Edit
+from ..errors import PluginError
 from ..files import dumps, replacing
 from ..folder.encoding import decode_answer, encode_answer
 from ..model.model import Model
 from ..model.reuse import CleanTexts
 from ..model.weights import of_config
-from . import examining
-from .witness import Witness
+from ..registry import guard as process
+from .integrity import ModelGuard
 
 Place = tuple[str, int]
 """A case's id and the number of one of its probes."""
 
 
-class Before:
+class CleanPass:
     """The answers and the clean pass of the chunk at work; ``folder`` is the cache on disk."""
 
     def __init__(self, model: Model, folder: Path | None = None) -> None:
         self.model = model
-        self.witness = Witness(model)
+        self.guard = ModelGuard(model)
         hooked = any(module._forward_hooks for module in model.module.modules())
         # A hook of the user's own is in no digest.
         self.folder = folder / model.digest if folder and not hooked else None
         self.base = CleanTexts(model)
         self._chunk: int | None = None
-        self._answers: dict[Place, Answer] = {}
+        self._known: dict[Place, Answer] = {}
         self._unexamined: dict[str, Graded] = {}
 
     def turn_to(self, chunk: int) -> None:
         """Begin with a chunk, and forget the one before."""
         if chunk != self._chunk:
-            self._chunk, self._answers, self.base = chunk, {}, CleanTexts(self.model)
+            self._chunk, self._known, self.base = chunk, {}, CleanTexts(self.model)
 
     def ask(
         self, cases: Sequence[Case], edited: Sequence[tuple[Case, Edit]]
@@ -57,24 +58,24 @@ class Before:
         """Return what each edited case's probes answer before and after.
 
         ``cases`` are all of the chunk; what is examined is one by itself. Raises what `Model.answer`
-        raises, and `examining.examine`.
+        raises, and `examine`.
         """
         examined = [(case, edit) for case, edit in edited if isinstance(case, Examined)]
         if examined:
             return [self._examined(case, edit) for case, edit in examined]
         self._recall(cases)
-        missing = [place for place in _places(cases) if place not in self._answers]
+        missing = [place for place in _places(cases) if place not in self._known]
         queries = {(case.id, i): p.query for case in cases for i, p in enumerate(case.probes)}
         questions = [(UNEDITED, queries[place]) for place in missing]
         questions += [(edit, probe.query) for case, edit in edited for probe in case.probes]
         answers = self.model.answer(questions, self.base)
         if missing:
-            self._answers |= dict(zip(missing, answers, strict=False))
+            self._known |= dict(zip(missing, answers, strict=False))
             self._store(cases)
         after = iter(answers[len(missing) :])
         return [(self._of(case), [next(after) for _ in case.probes]) for case, _ in edited]
 
-    def clean(self, case: Case) -> list[Answer]:
+    def answers(self, case: Case) -> list[Answer]:
         """Return what a case's probes answer before any edit. Raises what `Model.answer` raises."""
         if isinstance(case, Examined):
             return self._examined(case, UNEDITED)[0]
@@ -84,29 +85,29 @@ class Before:
     def _examined(self, case: Examined, edit: Edit) -> tuple[list[Answer], list[Answer]]:
         """Return a control's answers; the unedited model is examined once for all edits."""
         if case.id not in self._unexamined:
-            self._unexamined[case.id] = examining.examine(self.model, UNEDITED, case)
+            self._unexamined[case.id] = examine(self.model, UNEDITED, case)
         before = self._unexamined[case.id]
         same = edit.changes_nothing
-        return [before], [before if same else examining.examine(self.model, edit, case)]
+        return [before], [before if same else examine(self.model, edit, case)]
 
     def _of(self, case: Case) -> list[Answer]:
-        return [self._answers[case.id, i] for i in range(len(case.probes))]
+        return [self._known[case.id, i] for i in range(len(case.probes))]
 
     def _recall(self, cases: Sequence[Case]) -> None:
         """Read the texts from disk that are not in memory."""
         places = list(_asked(cases))
         path = self._path(cases)
-        if path is None or all(place in self._answers for place in places):
+        if path is None or all(place in self._known for place in places):
             return
         for place, answer in zip(places, _read(path), strict=False):
             if answer is not None:
-                self._answers.setdefault(place, answer)
+                self._known.setdefault(place, answer)
 
     def _store(self, cases: Sequence[Case]) -> None:
         path = self._path(cases)
-        if path is None or not all(map(is_finite, self._answers.values())):
+        if path is None or not all(map(is_finite, self._known.values())):
             return
-        kept = [encode_answer(self._answers[place]) for place in _asked(cases)]
+        kept = [encode_answer(self._known[place]) for place in _asked(cases)]
         # A run does not fail for want of a cache.
         with contextlib.suppress(OSError), replacing(path) as partial:
             partial.write_text(dumps({"answers": kept, "digest": _digest(kept)}), encoding="ascii")
@@ -156,3 +157,24 @@ def _asked(cases: Sequence[Case]) -> dict[Place, Generate]:
         for i, probe in enumerate(case.probes)
         if isinstance(probe.query, Generate)
     }
+
+
+def examine(model: Model, edit: Edit, case: Examined) -> Graded:
+    """Return what a control makes of the model under an edit.
+
+    What its code changes about the process is put back. Raises `PluginError` for an edit that is not
+    in the module, and for what is no answer; and what the control raises.
+    """
+    if why := unseen(edit):
+        raise PluginError(f"the edit is one by {why}, which is not in the module")
+    with process.restored(lambda changed: None), model.applied(edit):
+        found = case.control.examine()
+    if not isinstance(found, Graded):
+        raise PluginError(f"a control answers with a {type(found).__name__}, which is no Graded")
+    return found
+
+
+def unseen(edit: Edit) -> str:
+    """Return what of an edit is not in the module while it is applied; empty if nothing is."""
+    kinds = {"adaptors": edit.adaptors, "a text before the prompt": edit.prefix}
+    return " and ".join(name for name, there in kinds.items() if there)

@@ -1,0 +1,183 @@
+"""An editor at work: edits are found together where they are independent, alone where that fails.
+
+What the editor changes about the process meanwhile is put back. That the model is as it was is
+checked by `edit_harness.run.measure`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from ..edits import UNEDITED, Edit
+from ..errors import Expired, counted
+from ..files import dumps
+from ..interfaces import Editor
+from ..model.model import Model
+from ..registry import guard as process
+from ..registry.allowance import Allowance
+from ..registry.guard import PASSING, said
+from . import failures
+from .failures import NoEditError
+from .plan import Step
+
+LOG = logging.getLogger(__name__)
+Tell = Callable[[str], None]
+"""Takes a line that readers of the run should know."""
+
+
+@dataclass
+class Setback:
+    """Work on several cases at once that failed and was done in another way: told once, at the end."""
+
+    doing: str
+    instead: str
+    times: int = 0
+    first: str = ""
+
+    def add(self, cases: int, error: BaseException, of: object) -> None:
+        """Count one; the first says how many cases it was of, and why."""
+        self.times += 1
+        self.first = self.first or f"{self.doing} {cases} cases together failed: {said(error, of)}"
+
+    def tell(self, tell: Tell) -> None:
+        """Tell of it, if it came to that."""
+        if self.times:
+            more = f" (and {counted(self.times - 1, 'more time')})" if self.times > 1 else ""
+            tell(f"{self.first}{more}; they were {self.instead}")
+
+
+@contextmanager
+def put_back(tell: Tell, who: str, where: str = "") -> Iterator[list[str]]:
+    """Put back what plugins change about the process in the block; tell of it, and list it in the end."""
+    changed: list[str] = []
+    try:
+        with process.restored(changed.extend):
+            yield changed
+    finally:
+        for name in changed:
+            tell(f"{who} changed {name}{where}, which was put back")
+
+
+class MeddlingError(Exception):
+    """One of several edits that were found together changed the process for the rest."""
+
+
+@dataclass
+class Editing:
+    """An editor at work on a model, and what became of each case's edit; a case is edited once in a run."""
+
+    model: Model
+    editor: Editor
+    allowance: Allowance
+    tell: Tell
+    seconds: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, BaseException] = field(default_factory=dict)
+    info: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The editor's diagnostics."""
+    setback: Setback = field(default_factory=lambda: Setback("editing", "edited in smaller groups"))
+
+    def edits(self, group: Sequence[Step], last: Edit) -> list[Edit]:
+        """Return the edit that the model holds after each step; ``last`` is the one before.
+
+        Raises `DeviceLostError` if the device fails.
+        """
+        fresh = iter(self._independent([step for step in group if step.fresh]))
+        found: list[Edit] = []
+        for step in group:
+            last = next(fresh) if step.fresh else self._one(step, last)
+            found.append(last)
+        return found
+
+    def _independent(self, group: Sequence[Step]) -> list[Edit]:
+        """Find edits together; where that fails, in halves to see which it was."""
+        if len(group) < 2:
+            return [self._one(step, UNEDITED) for step in group]
+        start = perf_counter()
+        try:
+            requests = [step.requests for step in group]
+            edits = self._call(group, lambda: self.editor.edit_each(self.model, requests))
+        except PASSING:
+            raise
+        except BaseException as error:
+            failures.check_device(error)
+            LOG.debug("editing %d steps together failed", len(group), exc_info=True)
+            if not isinstance(error, MeddlingError):  # what was put back is told already
+                self.setback.add(sum(len(step.edit) for step in group), error, self.editor)
+            alone = isinstance(error, Expired | MeddlingError)
+        else:
+            for step, edit in zip(group, edits, strict=True):
+                self._book(step, (perf_counter() - start) / len(group), edit)
+            return edits
+        # Halves also halve the memory that it takes; what hangs or meddles would do so in one of them.
+        half = len(group) // 2
+        parts = [[step] for step in group] if alone else [group[:half], group[half:]]
+        return [edit for part in parts for edit in self._independent(part)]
+
+    def _one(self, step: Step, last: Edit) -> Edit:
+        """Find one edit; if it fails, a sequence goes on from the edit before."""
+
+        def find() -> list[Edit]:
+            if step.fresh:
+                return [self.editor.edit(self.model, step.requests)]
+            return [self.editor.extend(self.model, last, step.requests)]
+
+        start = perf_counter()
+        try:
+            (edit,) = failures.frugally(lambda: self._call([step], find))
+        except PASSING:
+            raise
+        except BaseException as error:
+            failures.check_device(error)
+            LOG.debug("an edit failed", exc_info=True)
+            self._book(step, perf_counter() - start, UNEDITED, error)
+            return UNEDITED if step.fresh else last
+        self._book(step, perf_counter() - start, edit)
+        return edit
+
+    def _call(self, group: Sequence[Step], find: Callable[[], list[Edit]]) -> list[Edit]:
+        """Let the editor work, within its time, and see to it that it returns edits."""
+        cases = sum(len(step.edit) for step in group)
+        with put_back(self.tell, "the editor") as changed, self.allowance.spent_on(cases):
+            edits = find()
+        if len(group) > 1 and not process.NUMERIC.isdisjoint(changed):
+            raise MeddlingError(f"{changed[0]} was changed between the edits")
+        _check(edits, len(group))
+        return edits
+
+    def _book(
+        self, step: Step, seconds: float, edit: Edit, error: BaseException | None = None
+    ) -> None:
+        """Note what a step took, in equal parts, what the editor says of it, and that it failed."""
+        for case in step.edit:
+            self.info[case.id] = edit.info
+            self.seconds[case.id] = self.seconds.get(case.id, 0.0) + seconds / len(step.edit)
+            if error is not None:
+                self.errors.setdefault(case.id, error)
+
+
+def _check(edits: Sequence[Edit], count: int) -> None:
+    """Raise `NoEditError` if an editor returned something else than so many edits to be stored."""
+    if not isinstance(edits, Sequence):
+        raise NoEditError(f"the editor returned {type(edits).__name__}, not an Edit")
+    wrong = [type(edit).__name__ for edit in edits if not isinstance(edit, Edit)]
+    if wrong or len(edits) != count:
+        raise NoEditError(f"the editor returned {wrong[0] if wrong else len(edits)}, not an Edit")
+    for edit in edits:
+        if not isinstance(edit.info, Mapping):
+            raise NoEditError(f"the editor's info is a {type(edit.info).__name__}, not a mapping")
+        for key, value in edit.info.items():
+            if not (isinstance(key, str) and _storable(value)):
+                raise NoEditError(f"the editor's info is no JSON: key {key!s:.60}")
+
+
+def _storable(value: Any) -> bool:
+    try:
+        dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

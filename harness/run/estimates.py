@@ -1,0 +1,289 @@
+"""From answers to numbers: what metrics say of a case, and their summaries with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from numbers import Real
+from statistics import fmean
+from typing import Any, cast
+
+import numpy as np
+
+from .. import stats
+from ..data import Answers, Case
+from ..errors import DataError, PluginError
+from ..folder.encoding import decode_answer
+from ..folder.folder import RunFolder
+from ..folder.manifest import Manifest
+from ..folder.record import INVALID, OK, Record
+from ..folder.table import RunTable
+from ..hookspecs import DISTRIBUTION
+from ..interfaces import Measure, Metric
+from ..registry.guard import blamed, named
+from ..registry.registry import Plugins
+from ..registry.settings import make_metrics
+from ..stats import Estimate
+
+LEAVE_OUT = "leave it out with --metrics, or ask its author"
+
+
+def values(
+    case: Case, answers: Answers, metrics: Mapping[str, Metric], status: str
+) -> dict[str, dict[str, float]]:
+    """Return what metrics say of a case, by their names; nothing of one without requests.
+
+    Raises `PluginError` that names a metric that fails, or gives what is no finite number; `DataError`
+    stays what it is: the metric misses a file.
+    """
+    found = metrics.items() if case.requests else ()
+    return {name: _measured(name, metric, case, answers, status) for name, metric in found}
+
+
+def _measured(
+    name: str, metric: Metric, case: Case, answers: Answers, status: str
+) -> dict[str, float]:
+    before, after = answers
+    whose = named("metric", name, metric)
+    with blamed(f"{whose} failed on case {case.id}", metric, LEAVE_OUT, passing=(DataError,)):
+        ok = status == OK
+        found = metric.measure(case, before, after) if ok else metric.failed(case, before)
+        given = {str(key): value for key, value in found.items()}
+    for key, value in given.items():
+        if not (isinstance(value, Real | np.bool_) and _is_finite(value)):
+            raise PluginError(
+                f"{whose} gives case {case.id} a {key} of {value!r:.60}, which is no finite number",
+                LEAVE_OUT,
+            )
+    return {key: float(value) for key, value in given.items()}
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def answers(record: Record) -> Answers:
+    """Return what a record stores of the answers; of a distribution, which is never stored, None."""
+    before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
+    return cast(Answers, (before, after))
+
+
+def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
+    """Return the measures of all metrics, in their order."""
+    return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
+
+
+def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
+    """Return the run's own metrics, in its order.
+
+    Raises `RunFolderError` for a run that does not name them, and `PluginError`, with what the run was
+    made with, for one that is not installed.
+    """
+    manifest = folder.planned()
+    try:
+        return make_metrics(plugins, manifest.metrics)
+    except PluginError as error:
+        raise PluginError(error.cause, _made_with(manifest) or error.remedy) from error
+
+
+def _made_with(manifest: Manifest) -> str:
+    """Return which of a run's distributions other than ours there were; empty if none."""
+    named = [
+        f"{part['name']} {part['version']} ({part['source']})"
+        for part in manifest.distributions
+        if part["name"] != DISTRIBUTION
+    ]
+    return f"the run was made with {', '.join(named)}" if named else ""
+
+
+LEVEL = 0.99
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """How the estimates of a run are made: by which metrics, over what, with what kind of intervals."""
+
+    metrics: Mapping[str, Metric]
+    by_id: Mapping[str, Case]
+    batched: bool
+    """Whether the unit of an interval is a batch, which is one edit."""
+    interval: str = "student"
+
+    def estimates(self, everything: RunTable, *, both: bool = False) -> dict[str, Estimate]:
+        """Return every summary with its interval; ``both`` leaves out what has no value before and after.
+
+        Raises `PluginError` for a metric that fails, or gives what another one gives.
+        """
+        found: dict[str, Estimate] = {}
+        for name, metric in self.metrics.items():
+            with summing(name, metric):
+                estimates = self._estimated(metric, valued(everything, name), name, both=both)
+            if twice := found.keys() & estimates.keys():
+                raise PluginError(
+                    f"metric {name} gives {min(twice)}, which another metric gives too",
+                    "choose one of them: --metrics",
+                )
+            found |= estimates
+        return found
+
+    def intervals(
+        self,
+        columns: stats.Columns,
+        summarize: stats.Summary,
+        limits: stats.Limits,
+        groups: np.ndarray | None = None,
+    ) -> dict[str, Estimate]:
+        """Return a summary with this kind of intervals."""
+        if self.interval == "student":
+            return stats.estimates(columns, summarize, limits, level=LEVEL, groups=groups)
+        published = self.interval == "published"
+        return stats.bootstrap(columns, summarize, level=LEVEL, groups=groups, published=published)
+
+    def _estimated(
+        self, metric: Metric, rows: RunTable, name: str, *, both: bool
+    ) -> dict[str, Estimate]:
+        """Return a metric's estimates: over batches, or over cases where one batch has values.
+
+        Before the edits there is no batch: the unedited model shares none.
+        """
+        columns, batches = measured(rows, name), rows.states
+        columns = _in_both(columns) if both else columns
+
+        def drawn(columns: stats.Columns, groups: np.ndarray | None) -> dict[str, Estimate]:
+            return self.intervals(columns, metric.summarize, limits_of(metric.measures), groups)
+
+        if self.interval == "published":
+            return drawn(*self._by_prompt(metric, rows, name))
+        if not self.batched or len(np.unique(batches)) < 2:
+            return drawn(columns, None)
+        estimates, spread = drawn(columns, batches), _spread(columns, batches)
+        if alone := [e for e in estimates if spread.get(e) == 1 or e.startswith("pre_")]:
+            by_case = drawn(columns, None)
+            estimates |= {each: by_case[each] for each in alone}
+        return estimates
+
+    def batches(self, rows: RunTable, names: Mapping[str, Estimate]) -> list[int]:
+        """Return how many batches have values, in rising order of what of these measures there are."""
+        found: set[int] = set()
+        for name in self.metrics:
+            own = valued(rows, name)
+            spread = _spread(own.columns(name), own.states)
+            found |= {count for each, count in spread.items() if each in names and count}
+        return sorted(found)
+
+    def changes(self, first: RunTable, last: RunTable) -> dict[str, Estimate]:
+        """Return the differences of two times, over the cases that have values at both."""
+        found: dict[str, Estimate] = {}
+        for name, metric in self.metrics.items():
+            sides = [valued(rows, name) for rows in (first, last)]
+            both = set.intersection(*(set(side.cases) for side in sides))
+            columns = {
+                f"{i} {key}": column
+                for i, side in enumerate(sides)
+                for key, column in measured(
+                    side.taken(np.array([case in both for case in side.cases], bool)), name
+                ).items()
+            }
+            limits = limits_of(metric.measures, change=True)
+            with summing(name, metric):
+                found |= self.intervals(columns, difference(metric), limits)
+        return found
+
+    def _by_prompt(
+        self, metric: Metric, rows: RunTable, name: str
+    ) -> tuple[stats.Columns, np.ndarray]:
+        """Return what a metric says of single prompts, as columns; and the number of each row's case.
+
+        What is no mean over a case's prompts stands in a row of its own.
+        """
+        found: list[Mapping[str, float]] = []
+        owners: list[int] = []
+        for number, record in enumerate(rows):
+            case, whole = self.by_id[record.case], dict(record.values[name])
+            before, after = answers(record)
+            each = [
+                metric.measure(one, before[i : i + 1], after[i : i + 1])
+                if record.status == OK
+                else metric.failed(one, before[i : i + 1])
+                for i, one in enumerate(replace(case, probes=(probe,)) for probe in case.probes)
+            ]
+            means = {key: [one[key] for one in each if key in one] for key in whole}
+            kept = {k for k, own in means.items() if own and math.isclose(fmean(own), whole[k])}
+            each = [{k: v for k, v in one.items() if k in kept} for one in each]
+            each.append({k: v for k, v in whole.items() if k not in kept})
+            found += filter(None, each)
+            owners += [number] * sum(map(bool, each))
+        names = dict.fromkeys(key for row in found for key in row)
+        columns = {n: np.array([row.get(n, math.nan) for row in found], dtype=float) for n in names}
+        return columns, np.array(owners, dtype=int)
+
+
+def limits_of(measures: Mapping[str, Measure], *, change: bool = False) -> stats.Limits:
+    """Return what each summary can come to, by its stored name such as ``post_NS``; or its change."""
+    found = {}
+    for name, measure in measures.items():
+        low, high = measure.limits
+        found[f"post_{name}"] = (low - high, high - low) if change else (low, high)
+        found[f"pre_{name}"] = (low, high)
+    return found
+
+
+def usable(rows: Sequence[Record]) -> RunTable:
+    """Return the records but those of no use: of records and of keys that could not be read."""
+    return RunTable.of(rows).without(INVALID)
+
+
+def valued(rows: Sequence[Record], metric: str) -> RunTable:
+    """Return the records of use that a metric has values of."""
+    return usable(rows).having(metric)
+
+
+def measured(rows: RunTable, metric: str) -> stats.Columns:
+    """Return a metric's columns; where every edit failed, nothing was measured after one."""
+    columns = rows.columns(metric)
+    if len(rows.without(OK)) < len(rows):
+        return columns
+    return {n: v if n.startswith("pre_") else np.full_like(v, math.nan) for n, v in columns.items()}
+
+
+def _in_both(columns: stats.Columns) -> stats.Columns:
+    """Return columns with the values of those cases alone that have one before and after the edit."""
+    pairs = [
+        (f"pre_{name[5:]}", name)
+        for name in columns
+        if name.startswith("post_") and f"pre_{name[5:]}" in columns
+    ]
+    lacking = {n: np.isnan(columns[a]) | np.isnan(columns[b]) for a, b in pairs for n in (a, b)}
+    return {n: np.where(lacking.get(n, False), math.nan, v) for n, v in columns.items()}
+
+
+def _spread(columns: stats.Columns, batches: np.ndarray) -> dict[str, int]:
+    """Return in how many batches each column has values."""
+    return {name: len(set(batches[~np.isnan(values)].tolist())) for name, values in columns.items()}
+
+
+def difference(metric: Metric) -> stats.Summary:
+    """Return what summarizes the columns of two times, "0 X" and "1 X", by their difference."""
+
+    def changed(both: stats.Columns) -> dict[str, float]:
+        then, now = (
+            metric.summarize({k[2:]: v for k, v in both.items() if k.startswith(when)})
+            for when in ("0 ", "1 ")
+        )
+        after = (name for name in now if name.startswith("post_") and name in then)
+        return {name: now[name] - then[name] for name in after}
+
+    return changed
+
+
+def summing(
+    name: str, metric: Metric, doing: str = "sum up its values"
+) -> AbstractContextManager[None]:
+    """Blame a metric for what is raised while its values are summed up."""
+    what = f"{named('metric', name, metric)} failed to {doing}"
+    return blamed(what, metric, LEAVE_OUT, passing=())

@@ -1,0 +1,345 @@
+"""The numbers of a run, from its folder alone: estimates, what a sequence kept, tables.
+
+No model is needed, and no task: the folder has the cases. How estimates are made stands in
+`edit_harness.run.estimates`, what qualifies them in `edit_harness.run.remarks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+from rich.console import RenderableType
+
+from ..data import Case
+from ..errors import RunFolderError, counted
+from ..folder.folder import RunFolder
+from ..folder.manifest import JudgeId, Manifest
+from ..folder.record import INVALID, OK, Record
+from ..folder.table import ById, Cases, Chosen, RunTable
+from ..interfaces import Measure, Metric, Regime
+from ..registry.registry import Plugins
+from ..registry.settings import make_metrics
+from ..stats import Estimate
+from . import controls, effects, plan, report
+from .effects import Effect, Seen
+from .estimates import (
+    LEVEL,
+    Estimator,
+    answers,
+    measures_of,
+    own_metrics,
+    summing,
+    usable,
+    values,
+)
+from .judging import JudgedTexts
+from .rows import among
+from .spec import Share
+
+
+@dataclass(eq=False)
+class Run(JudgedTexts):
+    """A run that was made, or as much of it as there is."""
+
+    folder: RunFolder
+    metrics: Mapping[str, Metric]
+    manifest: Manifest
+    everything: Sequence[Record]
+    """The records of all states of the model, those of the control among them."""
+    interval: str = "student"
+    """How intervals are made: by the one rule, or for a paper's table; see ``--interval``."""
+
+    @classmethod
+    def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
+        """Return the run that lies in a folder, as it was planned last. Raises `RunFolderError`."""
+        manifest = folder.planned()
+        planned = [*manifest.cases, controls.ID, *manifest.identity.asked]
+        run = cls(folder, metrics, manifest, folder.records(whole=True).planned(planned))
+        if run._cases.ids != manifest.cases:
+            raise RunFolderError(
+                f"cases.jsonl of {folder.path} has not the cases that are planned",
+                "the command that made the run writes it again",
+            )
+        run._cases.ids = manifest.cases  # equal, and a million of them are held once
+        return run
+
+    def of(self, cases: Sequence[str], everything: Sequence[Record], visits: int) -> Run:
+        """Return the run as if some of its folder's cases were all."""
+        manifest = structs.replace(self.manifest, cases=list(cases), visits=visits)
+        part = replace(self, manifest=manifest, everything=everything)
+        if not (tuned := manifest.tuned):
+            return part
+        tested = structs.replace(tuned, tested=len(among(tuned.marks, part.cases)))
+        return replace(part, manifest=structs.replace(manifest, tuned=tested))
+
+    @cached_property
+    def cases(self) -> Sequence[Case]:
+        """The planned cases, in their order, each read when it is looked at."""
+        part = len(self.planned) < len(self._cases)
+        return Chosen(self.by_id, self.planned) if part else self._cases
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Case]:
+        """The folder's cases by their ids, planned or not."""
+        return ById(self._cases.ids, self._cases)
+
+    @cached_property
+    def _cases(self) -> Cases:
+        return self.folder.cases()
+
+    def check_finished(self) -> None:
+        """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""
+        if missing := self.missing:
+            raise RunFolderError(
+                f"{self.folder.path} is not finished: {counted(missing, 'record')} missing",
+                "finish it with the command that began it",
+            )
+
+    @property
+    def regime(self) -> Regime:
+        """How edits shared the model."""
+        return self.manifest.identity.regime
+
+    @cached_property
+    def records(self) -> RunTable:
+        """The last record of each case, in the order of the plan."""
+        return self._each(self._table, last=True)
+
+    @cached_property
+    def immediate_records(self) -> RunTable:
+        """The first record of each case: that right after its own edit, if it was measured then."""
+        return self._each(self._table, last=False)
+
+    def _each(self, rows: RunTable, *, last: bool) -> RunTable:
+        """Return the row of the last state of each case, or of the first, in the order of the plan."""
+        places = rows.places({name: place for place, name in enumerate(self.planned)})
+        order = np.lexsort((rows.states, places))
+        order = order[places[order] >= 0]
+        new = np.diff(places[order], prepend=-1, append=-1) != 0
+        return rows.taken(order[new[1:] if last else new[:-1]])
+
+    @property
+    def shard(self) -> Share | None:
+        """Which part of a run it is; None of a whole one."""
+        said = self.manifest.shard
+        return Share(said.number, said.of) if said else None
+
+    @property
+    def planned(self) -> list[str]:
+        """The ids of the planned cases."""
+        return list(self.manifest.cases)
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        """Every summary with its interval, by its stored name such as ``post_NS+``."""
+        return self.estimator.estimates(self.records)
+
+    @cached_property
+    def estimator(self) -> Estimator:
+        """How its estimates are made."""
+        return Estimator(self.metrics, self.by_id, self.regime.mode == "batch", self.interval)
+
+    @cached_property
+    def immediate(self) -> dict[str, Estimate]:
+        """The same right after each edit of a sequence; empty if that was not measured."""
+        return self.estimator.estimates(self.immediate_records) if self.regime.immediate else {}
+
+    @cached_property
+    def retention(self) -> dict[str, Estimate]:
+        """What later edits changed, from immediate to final, with the interval of the difference."""
+        if not self.regime.immediate:
+            return {}
+        return self.estimator.changes(self.immediate_records, self.records)
+
+    @cached_property
+    def curve(self) -> list[report.Point]:
+        """What all cases so far yield at each checkpoint of a sequence, its end included."""
+        if self.regime.mode != "sequential":
+            return []
+        planned = sum(not case.problem for case in self.cases)
+        states = plan.checkpoints(planned, self.regime)
+        points = []
+        for state in states[:-1]:
+            there = self._table.taken(self._table.states == state)
+            points.append(
+                report.Point(state, self.estimator.estimates(self._each(there, last=True)))
+            )
+        return points + [report.Point(end, self.estimates) for end in states[-1:]]
+
+    @cached_property
+    def perplexities(self) -> dict[int, tuple[float, float]]:
+        """Perplexity of the control's text by state of the model, before and after the edits."""
+        return {
+            r.state: (controls.perplexity(r.before[0]), controls.perplexity(r.after[0]))
+            for r in self._of(controls.ID)
+            if r.before and r.after
+        }
+
+    def _of(self, case: str) -> RunTable:
+        """Return the records of a case in all states of the model."""
+        return self._table.taken(np.array([name == case for name in self._table.cases], bool))
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """What the controls that were asked for came to before and after the edits."""
+        last = self.regime.mode == "sequential"
+        every = self.seen.items()
+        return [
+            e for name, seen in every for e in effects.effects(name, seen, last=last, level=LEVEL)
+        ]
+
+    @cached_property
+    def seen(self) -> dict[str, list[Seen]]:
+        """The valid answers of the controls that were asked for, by name, in the order of asking."""
+        return {
+            name.removeprefix(controls.PREFIX): [
+                Seen(r.state, r.before[0], r.after[0]) for r in self._of(name) if r.status == OK
+            ]
+            for name in self.manifest.identity.asked
+        }
+
+    @cached_property
+    def uncompared(self) -> dict[str, dict[str, str]]:
+        """The measures of controls that there is no number of, with the reason, by control."""
+        last = self.regime.mode == "sequential"
+        found = {name: effects.left_out(seen, last=last) for name, seen in self.seen.items()}
+        return {name: whys for name, whys in found.items() if whys}
+
+    @property
+    def numberless(self) -> list[str]:
+        """The controls that were answered, and of which there is no number at all."""
+        known = {each.control for each in self.effects}
+        return [name for name, seen in self.seen.items() if seen and name not in known]
+
+    @cached_property
+    def unmeasured(self) -> dict[str, RunTable]:
+        """The records of the controls that were asked for and have no valid answer, by name."""
+        found = {
+            name.removeprefix(controls.PREFIX): self._of(name).without(OK)
+            for name in self.manifest.identity.asked
+        }
+        return {name: rows for name, rows in found.items() if rows}
+
+    @cached_property
+    def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:
+        """What metrics have to say besides their estimates: tables by title, by metric."""
+        rows = usable(self.records)
+        cases, found = Chosen(self.by_id, rows.cases), {}
+        for name, metric in self.metrics.items():
+            with summing(name, metric, "make its tables"):
+                found[name] = metric.tables(cases, rows.columns(name))
+        return {name: tables for name, tables in found.items() if tables}
+
+    @property
+    def covers(self) -> str:
+        """What an interval is over, where it is not independent edits."""
+        if self.regime.mode == "single":
+            return ""
+        batched = self.regime.mode == "batch"
+        batches = self.estimator.batches(self.records, self.estimates) if batched else []
+        if batches and batches[-1] > 1:
+            alone = "; over cases, where one batch alone has values" if batches[0] == 1 else ""
+            counts = " or ".join(str(count) for count in batches if count > 1)
+            return f"intervals are over {counts} batches, since a batch is one edit{alone}"
+        what = "batch" if batched else "sequence"
+        return f"intervals are over the cases of one {what}: they say nothing of other ones"
+
+    def __getitem__(self, name: str) -> Estimate:
+        """Return the estimate of a measure after the edit, such as ``run["NS+"]``, or ``run["pre_NS+"]``.
+
+        Raises `KeyError`, which says what there is.
+        """
+        for known in (f"post_{name}", name):
+            if known in self.estimates:
+                return self.estimates[known]
+        there = ", ".join(each.removeprefix("post_") for each in self.estimates)
+        raise KeyError(f"the run has no measure {name!r}; it has {there or 'none'}")
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether ``run[name]`` has an estimate."""
+        return not self.estimates.keys().isdisjoint((f"post_{name}", name))
+
+    @property
+    def label(self) -> str:
+        """The editor's name as tables show it."""
+        return self.manifest.label
+
+    @property
+    def failures(self) -> RunTable:
+        """The cases without a valid answer."""
+        return self.records.without(OK)
+
+    @property
+    def sound(self) -> bool:
+        """Whether every case has a valid answer, every control a number, enough texts a verdict."""
+        lacking = self.unmeasured or self.numberless
+        return not (self.failures or self.pending or self.doubtful or lacking)
+
+    @property
+    def judge(self) -> JudgeId | None:
+        """What judged the texts, or is to judge what waits; None if nobody is named yet."""
+        return self.manifest.judge
+
+    @property
+    def missing(self) -> int:
+        """How many records a run that was interrupted lacks."""
+        return self.manifest.visits - self._table.visits
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """The measures of all metrics, in their order."""
+        return measures_of(self.metrics)
+
+    @property
+    def floor(self) -> float:
+        """What rounding alone amounts to, in nats."""
+        return self.manifest.preview.floor if self.manifest.preview else 0.0
+
+    @property
+    def lines(self) -> list[report.Line]:
+        """The lines of the table."""
+        return list(
+            report.lines(self.measures, self.estimates, self.immediate, self.retention, self.floor)
+        )
+
+    def table(self) -> str:
+        """Return the table as plain text."""
+        return "".join(map(report.render, self.shown(self.lines)))
+
+    def shown(self, lines: Sequence[report.Line]) -> Iterator[RenderableType]:
+        """Yield the table of some lines, and that of the controls if any was asked for."""
+        yield report.single(lines, LEVEL)
+        if self.effects:
+            yield report.besides(self.effects, LEVEL)
+
+    def results(self) -> dict[str, Any]:
+        """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
+        return report.data(self)
+
+
+def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Run:
+    """Return the finished run in a folder, as metrics measure it now: the named ones, or its own.
+
+    Raises `UsageError` if there is no run, `RunFolderError` if it is damaged or not finished, and
+    `PluginError` for a metric that is not installed or fails.
+    """
+    folder = RunFolder.at(name)
+    found = make_metrics(plugins, metrics) if metrics else own_metrics(plugins, folder)
+    run = Run.read(folder, found)
+    run.check_finished()
+    return replace(run, everything=revalued(run, found))
+
+
+def revalued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
+    """Return the records with the values that metrics give them; controls' have none."""
+    return [
+        r
+        if controls.is_control(r.case) or r.status == INVALID
+        else replace(r, values=values(run.by_id[r.case], answers(r), metrics, r.status))
+        for r in run.everything
+    ]

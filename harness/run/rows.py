@@ -1,0 +1,229 @@
+"""The rows of one run as they are written, and what its folder says of them: its cases and manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import UNSET, structs
+
+from .. import files
+from ..data import Case, Visit
+from ..errors import counted
+from ..folder.folder import RunFolder
+from ..folder.manifest import Manifest, ModelInfo, ShardInfo, TaskInfo, Tuning, extended
+from ..folder.record import Record
+from ..folder.table import cases_digest
+from ..registry.settings import settings
+from . import plan
+
+if TYPE_CHECKING:
+    from ..folder.record import Writer
+    from .evaluation import Evaluation
+
+SHOWN = 3
+"""Conflicts that are named."""
+
+
+@dataclass
+class Rows:
+    """The rows of one run: those of before, and those that are written now."""
+
+    folder: RunFolder
+    write: Writer
+    known: dict[Visit, Record]
+    again: AbstractSet[Visit] = frozenset()
+    """Those that are there and tried once more."""
+    others: AbstractSet[Visit] = frozenset()
+    """Those of the plan that are made elsewhere: other shards have them, or other workers."""
+    suspects: AbstractSet[Visit] = frozenset()
+    """Those of a chunk that leaked, of which nobody knows yet which it was."""
+    _told: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._first = self.write.seq
+
+    @property
+    def done(self) -> set[Visit]:
+        """The visits that need nothing more here."""
+        return (self.known.keys() - self.again) | self.others
+
+    def add(self, record: Record) -> Record:
+        """Write a record, and return it as it was written: with the number of its try."""
+        before = self.known.get(record.visit)
+        record = replace(record, attempt=before.attempt + 1) if before else record
+        self.write(record)
+        self.known[record.visit] = record
+        self.again = self.again - {record.visit}
+        self.suspects = self.suspects - {record.visit}
+        return record
+
+    def withdraw(self, why: str) -> bool:
+        """Let no row count that this process wrote, and tell whether there is any."""
+        written = self.write.seq > self._first
+        self.write.withdraw(self._first, why)
+        self.known = {record.visit: record for record in self.folder.records()}
+        return written
+
+    def begin(self, evaluation: Evaluation, environment: Mapping[str, str]) -> None:
+        """Note what rows are made with from now on, if any is to be made."""
+        if set(evaluation.visits) <= self.done:
+            return
+        manifest = self.folder.planned()
+        segments = extended(manifest.segments, self._first, environment)
+        self.folder.write_manifest(structs.replace(manifest, segments=segments))
+
+    def tell(self, line: str) -> None:
+        """Note something about the run, once."""
+        if line not in self._told:
+            self._told.add(line)
+            self.folder.notes.append(line)
+            self.event("note", text=line)
+
+    def event(self, kind: str, **details: Any) -> None:
+        """Note in the folder that something happened."""
+        self.folder.event(kind, **details)
+
+
+def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -> None:
+    """Write down what the rows are of, in a folder that is held; ``known`` cases have rows.
+
+    A folder loses no case.
+    """
+    before, own = folder.manifest(), evaluation.own_cases
+    cases = _among(evaluation, {*(before.cases if before else ()), *known})
+    if not folder.has_cases([case.id for case in cases]):
+        folder.write_cases(cases)
+    preset, tuned = _tuning(evaluation, before, cases)
+    judging = settings(evaluation.judge.value) if evaluation.judge else None
+    folder.write_manifest(
+        Manifest(
+            identity=evaluation.identity,
+            cases=[case.id for case in cases],
+            judged_by=before.judged_by if before else None,
+            judge_settings=before.judge_settings if before and judging is None else judging,
+            label=evaluation.label,
+            metrics=list(evaluation.metrics),
+            # One that this command leaves out is of an edit of its own, or of no use.
+            visits=len(evaluation.visits) + len(cases) - len(own),
+            preset=preset,
+            tuned=tuned,
+            found=dict(evaluation.editor.value.found),
+            preview=evaluation.preview,
+            model=ModelInfo(
+                name=evaluation.model.name,
+                path=evaluation.model.source.path,
+                revision=evaluation.model.revision,
+                note=evaluation.model.source.note,
+                parameters=evaluation.model.size,
+                let_in=evaluation.model.let_in,
+            ),
+            task=TaskInfo(
+                origin=evaluation.task.value.origin,
+                notes=list(getattr(evaluation.task.value, "notes", ())),
+                conflicts=_conflicts(evaluation),
+                trimmed=sum(len(case.trimmed) for case in cases),
+            ),
+            distributions=[package.identity for package in evaluation.packages],
+            segments=before.segments if before else (),
+            shard=_part(evaluation, before) if evaluation.share else UNSET,
+        )
+    )
+
+
+def _conflicts(evaluation: Evaluation) -> str:
+    """Say which cases write to one subject and relation what is not the same, if any."""
+    planned = [case for case in evaluation.cases if not case.problem]
+    found = evaluation.dropped or plan.conflicting(planned, evaluation.regime)
+    pairs = [f"{name} against {other}" for name, other in found.items()]
+    more = f" and {len(pairs) - SHOWN:,} more" if len(pairs) > SHOWN else ""
+    what = f"{counted(len(pairs), 'case')} in conflict with an earlier one of the same subject and relation"
+    how = "left out" if evaluation.dropped else "kept (--edit-conflicts drop leaves them out)"
+    return f"{what}, {how}: {', '.join(pairs[:SHOWN])}{more}" if pairs else ""
+
+
+def _among(evaluation: Evaluation, known: AbstractSet[str]) -> list[Case]:
+    """Return the cases of this run and those that its folder knows, in the task's order.
+
+    Where edits share a model, the order is part of what the run is.
+    """
+    own = evaluation.own_cases
+    first = own if evaluation.identity.together else []
+    names = {*known, *(case.id for case in own)}.difference(case.id for case in first)
+    return [
+        *first,
+        *(case for case in evaluation.all_cases or evaluation.cases if case.id in names),
+    ]
+
+
+def _tuning(
+    evaluation: Evaluation, before: Manifest | None, cases: Sequence[Case]
+) -> tuple[str, Tuning | None]:
+    """Return where fields come from, with which of all cases of the run they were chosen by."""
+    known = list({case.id: case for case in (*evaluation.cases, *cases)}.values())
+    if tuned := evaluation.spec.tuned:
+        tuned = structs.replace(tuned, tested=len(among(tuned.marks, known)))
+    return tuning(evaluation.preset, tuned, before, lambda: known)
+
+
+def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
+    """Return what tells a shard's place in the plan, or in a larger one that it was made for.
+
+    See `edit_harness_plugins.commands.distributed.merge`.
+    """
+    known = before.shard if before else None
+    if known and {*known.cases} > {case.id for case in evaluation.cases}:
+        return known
+    share = evaluation.selection.share
+    assert share
+    return ShardInfo(
+        number=share.number,
+        of=share.of,
+        cases=[case.id for case in evaluation.cases],
+        cases_digest=cases_digest(evaluation.cases),
+        planned=len(evaluation.planned),
+        spans=evaluation.spans,
+        visits=evaluation.visits,
+    )
+
+
+MARK = 16
+"""Digits of a case's mark."""
+
+
+def tuning(
+    preset: str, tuned: Tuning | None, before: Manifest | None, cases: Callable[[], Iterable[Case]]
+) -> tuple[str, Tuning | None]:
+    """Return where fields come from and by which cases they were tuned, as a manifest is to say it.
+
+    Fields that are typed make the same run as those of a preset, and what was told of them once is
+    not taken back: ``preset`` and ``tuned`` are what a command says, ``before`` is what the folder
+    said. ``cases`` are the run's.
+    """
+    old = before.tuned if before else None
+    if before is None or not (old or tuned):
+        return preset, tuned
+    first, other = (before.preset, preset) if old else (preset, before.preset)
+    if not (old and tuned):
+        other = f"run without the preset, as {other or 'typed'}"
+    marks = {mark for each in (old, tuned) if each for mark in each.marks}
+    entry = cast(Tuning, old or tuned)
+    if marks:
+        tested = len(among(marks, cases()))
+        most = max(entry.cases, len(marks))
+        entry = structs.replace(entry, marks=sorted(marks), cases=most, tested=tested)
+    also = "" if other in first else f"; also {other}"
+    return first + also, entry
+
+
+def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:
+    """Return the ids of the cases whose facts fields were tuned by, whatever the task: by `mark`."""
+    known = set(marks)
+    return [case.id for case in cases if not case.problem and mark(case) in known]
+
+
+def mark(case: Case) -> str:
+    """Return what identifies a case's facts, in every task that has them."""
+    return str(files.digest([asdict(request) for request in case.requests]))[:MARK]
