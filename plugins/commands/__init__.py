@@ -119,10 +119,6 @@ COMMANDS = {
             "commands.authoring.build_data:build_data",
             "Make a benchmark's records from facts of one's own: see ls builders.",
         ),
-        "annotate": (
-            "commands.annotation.annotate:annotate",
-            "Have people label texts of a run: blinded sheets out, their answers in.",
-        ),
     },
     "Many machines": {
         "merge": (

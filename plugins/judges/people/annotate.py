@@ -22,8 +22,8 @@ from edit_harness.folder.records import RunFolder
 from edit_harness.options import HELP, as_json, debug, many
 from edit_harness.run.outcome import Run
 from edit_harness.run.report import listed
+from edit_harness.terminal import Terminal
 
-from ..run.console import err, out
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen
 from .blinded import Item, drawn, formed, items_of, meanings
@@ -40,6 +40,8 @@ TITLES = {
 }
 """The tables that are shown, those of means with the edited property before the title; of pairs of
 annotators there may be many, and they are not shown."""
+out = Terminal(soft_wrap=False)
+err = Terminal(stderr=True)
 
 
 @click.group(context_settings=HELP)
