@@ -36,7 +36,7 @@ COMMANDS = {
             "Write all facts of a file into a model at once, and keep the result.",
         ),
         "prepare": (
-            "commands.authoring.prepare:prepare",
+            "commands.run.measuring:prepare",
             "Compute or fetch beforehand what run needs: second moments, data.",
         ),
     },
@@ -66,7 +66,7 @@ COMMANDS = {
             "Say why two runs are different ones: settings, code, data, and which cases came out otherwise.",
         ),
         "report": (
-            "commands.results.report:report",
+            "commands.report.report:report",
             "Write the numbers of runs down: as a table, for a paper, or as a page to explore.",
         ),
         "repair": (

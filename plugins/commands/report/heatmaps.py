@@ -8,7 +8,6 @@ The texts in a map are anybody's.
 from __future__ import annotations
 
 import math
-import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +34,6 @@ STEPS = 20
 MISSING = "–"
 TICKS = 5
 """Columns from one name to the next where not every name has room."""
-WRAPPED = 55
-"""Characters of a line below an image's map, whose width is 5 inches at least."""
 ANNOTATED = 400
 """Cells of a map from which on an image leaves their numbers out."""
 
@@ -57,7 +54,6 @@ class HeatMap:
     x: str
     y: str
     form: str = ".2f"
-    note: str = ""
     least: float | None = None
     most: float | None = None
 
@@ -96,7 +92,7 @@ def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
         ([one_line(name)], [Cell(heat.text(v), style=_style(heat.shade(v))) for v in values])
         for name, values in zip(heat.rows, heat.values, strict=True)
     ]
-    notes = [f"{one_line(heat.x)} from left to right; {heat.key}", *filter(None, [heat.note])]
+    notes = [f"{one_line(heat.x)} from left to right; {heat.key}"]
     columns = [one_line(name) for name in heat.columns]
     grid = Grid(printable(heat.title), [one_line(heat.y)], columns, rows, notes)
     return Group(*rich([grid], width))
@@ -162,8 +158,7 @@ def _panel(ax: Axes, heat: HeatMap) -> None:
     cells = [[math.nan if shade is None else shade for shade in row] for row in shades]
     ax.imshow(cells, cmap=colours, vmin=0, vmax=1, aspect="auto")
     ax.set_title(one_line(heat.title), loc="left", fontsize=9)
-    note = textwrap.wrap(printable(heat.note), WRAPPED)
-    ax.set_xlabel("\n".join([one_line(heat.x), heat.key, *note]))
+    ax.set_xlabel(f"{one_line(heat.x)}\n{heat.key}")
     ax.set_ylabel(one_line(heat.y))
     step = 1 if len(heat.columns) <= ANNOTATED // 10 else TICKS
     ax.set_xticks(range(0, len(heat.columns), step), [one_line(n) for n in heat.columns[::step]])

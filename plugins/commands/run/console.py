@@ -5,29 +5,18 @@ Results go to stdout, everything else to stderr. Texts from data are never read 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from edit_harness.errors import DataError, HarnessError, LeakError
 from edit_harness.escapes import one_line
 from edit_harness.folder.records import INVALID, OK, Record, RunFolder
-from edit_harness.interfaces import Measure
 from edit_harness.registry.components import Named
 from edit_harness.registry.fields import defaults, settings
 from edit_harness.run import remarks as about
@@ -37,13 +26,15 @@ from edit_harness.run.outcome import Run, usable
 from edit_harness.terminal import Terminal, plain
 from edit_harness.wording import counted
 
+from ..report.facts import facts
+
 if TYPE_CHECKING:
     from edit_harness.run.evaluation import Evaluation
 
 SHOWN_FAILURES, SHOWN_CASES = 5, 3
 """Reasons why cases failed that are listed, and cases that are named for each."""
-LIVE = 3
-"""Measures in the line of progress."""
+APART = ("Editor", "Preset", "Task", "Model", "Precision", "Mode", "Judge", "Seed")
+"""What may tell the runs of a summary apart."""
 
 out = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
@@ -168,72 +159,22 @@ def note_pending(run: Run) -> None:
 def progress(
     evaluations: Sequence[Evaluation], *, quiet: bool
 ) -> Iterator[Callable[[Evaluation, Record], None]]:
-    """Show a bar with running means; yields what is to be called with every record."""
-    running = {e: Running(e.measures) for e in evaluations}
+    """Show a bar with how many failed; yields what is to be called with every record."""
     columns = (
         TextColumn("editing"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
-        SpeedColumn(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[live]}", markup=False),
+        TextColumn("failed {task.fields[failed]}"),
     )
     with Progress(*columns, console=err, disable=quiet or not err.is_terminal) as bar:
-        task = bar.add_task("editing", total=sum(len(e.visits) for e in evaluations), live="")
+        task = bar.add_task("editing", total=sum(len(e.visits) for e in evaluations), failed=0)
 
-        def advance(evaluation: Evaluation, record: Record) -> None:
-            running[evaluation].add(record)
-            bar.update(task, advance=1, live=live(running))
+        def advance(_: Evaluation, record: Record) -> None:
+            failed = bar.tasks[task].fields["failed"] + (record.status != OK)
+            bar.update(task, advance=1, failed=failed)
 
         yield advance
-
-
-def live(running: Mapping[Evaluation, Running]) -> str:
-    """Return the running means: several of one editor, or the first of each of a few."""
-    if len(running) > LIVE:
-        return f"failed {sum(means.failed for means in running.values())}"
-    if len(running) == 1:
-        (only,) = running.values()
-        return only.text(LIVE)
-    return "  ".join(f"{e.label} {means.text(1)}" for e, means in running.items())
-
-
-class SpeedColumn(ProgressColumn):
-    """Cases a second."""
-
-    def render(self, task: Task) -> Text:
-        """Return the speed over the last cases."""
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:.1f}/s" if speed else "")
-
-
-class Running:
-    """Running means of the cases so far."""
-
-    def __init__(self, measures: Mapping[str, Measure]) -> None:
-        self.measures = measures
-        self.values: dict[str, list[float]] = {}
-        self.failed = self.noop = 0
-
-    def add(self, record: Record) -> None:
-        """Take in one case."""
-        self.failed += record.status != OK
-        self.noop += record.noop
-        for values in record.values.values():
-            for name, value in values.items():
-                if value is not None and not math.isnan(value):
-                    self.values.setdefault(name, []).append(value)
-
-    def text(self, most: int) -> str:
-        """Return the first means, and how many cases went wrong."""
-        shown = [
-            f"{name} {100 * fmean(self.values[f'post_{name}']):.1f}"
-            for name, measure in self.measures.items()
-            if not measure.detail and f"post_{name}" in self.values
-        ]
-        counts = {"failed": self.failed, "no-op": self.noop}
-        wrong = [f"{name} {n}" for name, n in counts.items() if n or most > 1]
-        return "  ".join(shown[:most] + wrong)
 
 
 def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> None:
@@ -331,25 +272,13 @@ def summary(runs: Sequence[Run]) -> Iterator[Table]:
 
     Numbers of different precisions do not come into one table.
     """
-    labels = [
-        {
-            "Editor": r.label,
-            "Preset": r.manifest.preset.partition(" ")[0] or "none",
-            "Task": r.manifest.identity.task.name,
-            "Model": r.manifest.model.name,
-            "Precision": r.manifest.identity.model.dtype,
-            "Mode": str(r.regime),
-            "Judge": ", ".join([r.judge.name, *r.served]) if r.judge else "none",
-            "Seed": str(r.manifest.identity.seed),
-        }
-        for r in runs
-    ]
-    heads = [h for h in labels[0] if len({label[h] for label in labels}) > 1] or ["Editor"]
-    for precision in dict.fromkeys(label["Precision"] for label in labels):
+    told = [facts(run) for run in runs]
+    heads = [head for head in APART if len({own[head] for own in told}) > 1] or ["Editor"]
+    for precision in dict.fromkeys(own["Precision"] for own in told):
         rows = [
-            (tuple(label[h] for h in heads), r.lines)
-            for label, r in zip(labels, runs, strict=True)
-            if label["Precision"] == precision
+            (tuple(own[head] for head in heads), run.lines)
+            for own, run in zip(told, runs, strict=True)
+            if own["Precision"] == precision
         ]
         shown = (line for _, lines in rows for line in lines if not line.measure.detail)
         names = list(dict.fromkeys(line.name for line in shown))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
@@ -25,28 +24,14 @@ from edit_harness_plugins.editors._search import moments
 from . import preset_file
 from .console import err, out
 from .corpora import texts
-from .flags import EditingFlags
+from .measuring import PrepareFlags
 from .running import minutes
 
 TIMED = 16
 """Texts that are run to tell how long all take."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flags(EditingFlags):
-    """The flags of ``prepare``, as they were parsed."""
-
-    task: Sequence[str]
-    task_args: Mapping[str, str]
-    corpus: str | None
-    tokens: int
-    max_length: int
-    imported: str | None
-    data: str | None
-    yes: bool
-
-
-def prepare(plugins: Plugins, flags: Flags) -> None:
+def prepare(plugins: Plugins, flags: PrepareFlags) -> None:
     """Prepare every task and every pair of editor and model."""
     for name in flags.model:
         source = assembly.source_of(plugins, name)
@@ -63,7 +48,7 @@ def prepare(plugins: Plugins, flags: Flags) -> None:
             prepare_editor(plugins, model, editor, flags)
 
 
-def prepare_task(task: Named, flags: Flags) -> bool:
+def prepare_task(task: Named, flags: PrepareFlags) -> bool:
     """Make what a task reads besides its data, and tell whether there was anything to make."""
     with bar("steps", total=None) as advance:
         making = Making(
@@ -78,7 +63,7 @@ def prepare_task(task: Named, flags: Flags) -> bool:
     return made
 
 
-def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> None:
+def prepare_editor(plugins: Plugins, model: Model, name: str, flags: PrepareFlags) -> None:
     """Make what an editor needs of a model: second moments, then what is its own."""
     component = plugins.find("editor", name)
     settings = flags.editor_args
@@ -108,7 +93,7 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> N
         out.print(f"editor   {name} needs nothing prepared")
 
 
-def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Flags) -> None:
+def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: PrepareFlags) -> None:
     """Make second moments, if they are not there."""
     if flags.imported:
         imported(model, layers, Path(flags.imported))
@@ -145,7 +130,7 @@ def imported(model: Model, layers: Sequence[int], path: Path) -> None:
     _save(model, found)
 
 
-def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> None:
+def computed(model: Model, layers: Sequence[int], flags: PrepareFlags, corpus: str) -> None:
     """Compute second moments after saying how much and how long."""
     documents = texts(corpus)
     first = list(islice(documents, TIMED))

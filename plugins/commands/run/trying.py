@@ -25,22 +25,9 @@ from edit_harness.terminal import plain
 
 from . import preset_file
 from .console import out
-from .flags import EditingFlags
+from .measuring import TryFlags
 
 TOP = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Flags(EditingFlags):
-    """The flags of ``try``, as they were parsed."""
-
-    prompt: str | None
-    subject: str | None
-    target: str | None
-    edit: str | None
-    ask: Sequence[str]
-    max_new_tokens: int
-    as_json: bool
 
 
 @dataclass(frozen=True)
@@ -72,7 +59,7 @@ class Pair:
     after: View
 
 
-def try_edit(plugins: Plugins, flags: Flags) -> None:
+def try_edit(plugins: Plugins, flags: TryFlags) -> None:
     """Make one edit or read it, and print the views."""
     if len(flags.model) != 1 or len(flags.editor) != 1:
         raise UsageError("try takes one model and one editor")
@@ -96,7 +83,7 @@ def try_edit(plugins: Plugins, flags: Flags) -> None:
 
 
 def edit_of(
-    plugins: Plugins, model: Model, request: Request | None, flags: Flags
+    plugins: Plugins, model: Model, request: Request | None, flags: TryFlags
 ) -> tuple[Edit, str]:
     """Return the edit that was saved, or a new one of the request, and what to call it."""
     if flags.edit:
@@ -110,7 +97,7 @@ def edit_of(
     return named.value.edit(model, [request]), named.name
 
 
-def fact(plugins: Plugins, model: Model, flags: Flags) -> tuple[Request | None, list[str]]:
+def fact(plugins: Plugins, model: Model, flags: TryFlags) -> tuple[Request | None, list[str]]:
     """Return the fact to write and, if none was given, a sample's fact and a neighbour of it.
 
     A saved edit has its facts in it, so that none need be given. Raises `UsageError` for half a

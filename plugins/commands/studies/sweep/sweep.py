@@ -6,7 +6,6 @@ points share is the model and its clean passes.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from edit_harness.wording import counted
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
 from edit_harness_plugins.commands.run import console, preset_file
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
-from edit_harness_plugins.commands.run.running import DONE, SOME_FAILED, minutes, timed
+from edit_harness_plugins.commands.run.running import DONE, SOME_FAILED
 
 from ..output import print_json, say, tell, write_maps
 from ..studies import SweepFlags
@@ -123,9 +122,6 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     names = mapped(flags.measures, known)
     if not flags.quiet:
         announce(todo, ready[0], names)
-    if flags.dry_run:
-        rehearse(todo, ready[0])
-        return DONE
     records.check_writable(Path(flags.output_path))
     runs = list(todo.runs(ready))
     found = SweepResults.of(todo.axes, runs, names, known)
@@ -174,17 +170,6 @@ def announce(todo: Sweep, first: Evaluation, names: Sequence[str]) -> None:
         say("note", f"the task has none of {', '.join(USUAL)}: {', '.join(names)}")
 
 
-def rehearse(todo: Sweep, first: Evaluation) -> None:
-    """Say how much there is to do, and run a few cases of the first point to say how long it takes."""
-    edit, ask = timed(first)
-    rows = len(todo.points) * len(todo.cases)
-    console.out.print(
-        f"dry run  {counted(len(todo.points), 'point')}, {counted(len(todo.cases), 'case')} each\n"
-        f"         {edit:.2f} s an edit, {ask:.2f} s a case that is asked, "
-        f"at most about {minutes(rows * (edit + ask))} in all"
-    )
-
-
 def show(todo: Sweep, found: SweepResults, left_out: Mapping[str, str]) -> None:
     """Print maps, table and what follows from them, or all of it as JSON."""
     if todo.flags.as_json:
@@ -222,23 +207,6 @@ def write(todo: Sweep, found: SweepResults) -> None:
     for path in written:
         say("saved", path)
     say("runs", f"{flags.output_path}/")
-    if flags.save_preset in written:
-        console.err.print(f"next     {tested(todo)}", markup=False, highlight=False, soft_wrap=True)
-
-
-def tested(todo: Sweep) -> str:
-    """Return the command that tests the preset on the cases that it was not chosen by."""
-    flags = todo.flags
-    given: list[tuple[str, str | None]] = [
-        ("--editor", todo.editor.name),
-        ("--preset", flags.save_preset),
-        ("--task", flags.task),
-        *(("--task-args", f"{key}={value}") for key, value in flags.task_args.items()),
-        ("--model", flags.model[0]),
-        *(("--model-args", f"{key}={value}") for key, value in flags.model_args.items()),
-        ("--limit", str(todo.before)),
-    ]
-    return shlex.join(["edit-harness", *(part for pair in given for part in pair if part)])
 
 
 def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:
