@@ -159,7 +159,7 @@ def test_one_field_has_a_table(folder):
 
 
 def test_a_task_without_the_usual_measures_has_its_own_mapped(tmp_path):
-    shown, told = invoke("sweep", "-t", "zsre", "--layers", "0", "--dev", "1", "-o", tmp_path)
+    shown, told = invoke("sweep", "-t", "zsre", "--layers", "0", "--dev", "1", "-o", str(tmp_path))
     assert shown.exit_code in (0, 1), told
     assert "the task has none of ES, PS, NS, RS: ET, PT, NT, NT+, ST, NU" in told
 

@@ -67,7 +67,8 @@ class PrepareFlags(EditingFlags):
         help="A statistic or network of an editor's authors.")
     data: str | None = flag("--data", metavar="NAME|FILE",
         help="What an editor is trained on, as mend is.")
-    yes: bool = flag("-y", "--yes", default=False, is_flag=True, help="Start without asking.")
+    # Nothing is asked any more; scripts that say it go on.
+    yes: bool = flag("-y", "--yes", default=False, is_flag=True, hidden=True)
 # fmt: on
 
 

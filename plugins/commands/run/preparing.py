@@ -1,14 +1,11 @@
-"""The command ``prepare``: compute or fetch what runs need, with an estimate before it starts."""
+"""The command ``prepare``: compute or fetch what runs need."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
 from pathlib import Path
-from time import perf_counter
 
-import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from edit_harness.errors import UsageError
@@ -25,10 +22,6 @@ from . import preset_file
 from .console import err, out
 from .corpora import texts
 from .measuring import PrepareFlags
-from .running import minutes
-
-TIMED = 16
-"""Texts that are run to tell how long all take."""
 
 
 def prepare(plugins: Plugins, flags: PrepareFlags) -> None:
@@ -131,29 +124,17 @@ def imported(model: Model, layers: Sequence[int], path: Path) -> None:
 
 
 def computed(model: Model, layers: Sequence[int], flags: PrepareFlags, corpus: str) -> None:
-    """Compute second moments after saying how much and how long."""
-    documents = texts(corpus)
-    first = list(islice(documents, TIMED))
-    start = perf_counter()
-    options = {"corpus": corpus, "max_length": flags.max_length}
-    trial = moments.collect(model, first, layers, max_tokens=flags.tokens, **options)  # type: ignore[arg-type]
-    tokens = next(iter(trial.values())).provenance.tokens
-    rate = tokens / (perf_counter() - start)
-    size = sum(m.matrix.numel() * 4 for m in trial.values())
-    out.print(
-        f"moments  {_names(layers)}: {size / 1e6:,.1f} MB on disk\n"
-        f"time     up to {minutes(flags.tokens / rate)} for {flags.tokens:,} tokens",
-    )
-    if not flags.yes and err.is_terminal and not click.confirm("start?", default=True, err=True):
-        return
+    """Compute second moments, behind a bar that says how long it takes."""
+    out.print(f"moments  {_names(layers)}: up to {flags.tokens:,} tokens")
     with bar("tokens", flags.tokens) as advance:
         found = moments.collect(
             model,
-            chain(first, documents),
+            texts(corpus),
             layers,
+            corpus=corpus,
+            max_length=flags.max_length,
             max_tokens=flags.tokens,
             advance=advance,
-            **options,  # type: ignore[arg-type]
         )
     _save(model, found)
 

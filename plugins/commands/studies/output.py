@@ -1,35 +1,20 @@
-"""What the studies print and write alike: labelled lines, JSON, heat maps as a page and an image."""
+"""What the studies print and write alike: labelled lines on stderr, heat maps as a page and an image."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from edit_harness import durable
-from edit_harness.encoding import finite
 from edit_harness.errors import ResourceError
-from edit_harness.terminal import Terminal
 from edit_harness_plugins.commands.report import formats, heatmaps
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
 from edit_harness_plugins.commands.run import console
 
 
-def say(label: str, text: str, to: Terminal = console.err) -> None:
-    """Print one labelled line, on stderr unless told otherwise."""
-    to.print(formats.labelled(label, text, to.width))
-
-
-def tell(lines: Iterable[tuple[str, str]]) -> None:
-    """Print labelled lines on stdout."""
-    for label, text in lines:
-        say(label, text, console.out)
-
-
-def print_json(data: Any) -> None:
-    """Print data on stdout; a number that is none is null."""
-    console.out.out(json.dumps(finite(data), indent=1))
+def say(label: str, text: str) -> None:
+    """Print one labelled line on stderr."""
+    console.err.print(formats.labelled(label, text, console.err.width))
 
 
 def write_maps(

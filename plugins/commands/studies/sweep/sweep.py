@@ -20,12 +20,13 @@ from edit_harness.run.outcome import Run
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.run.tuning import mark
 from edit_harness.wording import counted
-from edit_harness_plugins.commands.report import figures, formats, heatmaps
+from edit_harness_plugins.commands.report import figures, heatmaps
+from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
 from edit_harness_plugins.commands.run.running import DONE, SOME_FAILED
 
-from ..output import print_json, say, tell, write_maps
+from ..output import say, write_maps
 from ..studies import SweepFlags
 from . import grid
 from .grid import Point
@@ -128,7 +129,7 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     left_out = {n: "has no value in any case" for n in names if n not in found.measures}
     for name, why in left_out.items():
         say("note", f"{name} is left out: it {why}")
-    show(todo, found, left_out)
+    print_results(todo, found, left_out)
     write(todo, found)
     return DONE if found.best and all(run.sound for _, run in runs) else SOME_FAILED
 
@@ -170,27 +171,20 @@ def announce(todo: Sweep, first: Evaluation, names: Sequence[str]) -> None:
         say("note", f"the task has none of {', '.join(USUAL)}: {', '.join(names)}")
 
 
-def show(todo: Sweep, found: SweepResults, left_out: Mapping[str, str]) -> None:
+def print_results(todo: Sweep, found: SweepResults, left_out: Mapping[str, str]) -> None:
     """Print maps, table and what follows from them, or all of it as JSON."""
-    if todo.flags.as_json:
-        print_json({
-            "editor": todo.editor.name,
-            "task": todo.flags.task,
-            "model": todo.model.name,
-            "cases": [case.id for case in todo.cases],
-            **found.data(),
-            "left_out": left_out,
-        })  # fmt: skip
-        return
-    out = console.out
-    if len(found.axes) == 2:
-        for heat in found.maps():
-            out.print(heatmaps.terminal(heat, out.width))
-            out.print()
+    data = {
+        "editor": todo.editor.name,
+        "task": todo.flags.task,
+        "model": todo.model.name,
+        "cases": [case.id for case in todo.cases],
+        **found.data(),
+        "left_out": left_out,
+    }
+    heats = found.maps() if len(found.axes) == 2 else []
+    maps = [part for heat in heats for part in (heatmaps.terminal(heat, out.width), "")]
     title = f"{todo.editor.name} on {counted(len(todo.cases), 'development case')}"
-    for part in formats.rich([found.table(title)], out.width):
-        out.print(part)
-    tell(found.conclusions)
+    show(data, *maps, found.table(title), *found.conclusions, as_json=todo.flags.as_json)
 
 
 def write(todo: Sweep, found: SweepResults) -> None:
