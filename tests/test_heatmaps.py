@@ -136,7 +136,7 @@ def test_an_image_without_matplotlib_or_a_place_is_refused_in_a_line(
 ) -> None:
     pytest.importorskip("matplotlib")
     with pytest.raises(ResourceError, match="cannot be written"):
-        heatmaps.image([SMALL], tmp_path / "none" / "map.png")
+        heatmaps.write(None, str(tmp_path / "none" / "map.png"), [SMALL], "x", [])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match="need matplotlib"):
         heatmaps.image([SMALL], tmp_path / "map.png")

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 
+from edit_harness import durable
 from edit_harness.errors import ResourceError
 from edit_harness.escapes import one_line, printable
 
@@ -124,11 +125,34 @@ def page(maps: Sequence[HeatMap], title: str, lines: Sequence[str] = ()) -> str:
     return templates.page("heat.jinja", title=title, lines=lines, maps=maps, steps=STEPS, **inlined)
 
 
-def image(maps: Sequence[HeatMap], path: Path) -> None:
-    """Write maps below each other as a PNG.
+def write(
+    html: str | None,
+    png: str | None,
+    maps: Sequence[HeatMap],
+    title: str,
+    lines: Iterable[tuple[str, str]],
+) -> list[str]:
+    """Write the page and the image that are asked for, and return their names.
 
-    Raises `UsageError` without matplotlib, `ResourceError` if the file cannot be written.
+    Raises `ResourceError`, and `UsageError` for an image without matplotlib.
     """
+    made = {html: "--html", png: "--png"}
+    for name, flag in made.items():
+        try:
+            if name and flag == "--html":
+                text = page(maps, title, [f"{label}: {text}" for label, text in lines])
+                durable.put(Path(name).expanduser(), text.encode())
+            elif name:
+                image(maps, Path(name).expanduser())
+        except OSError as error:
+            raise ResourceError(
+                f"{name} cannot be written: {error.strerror}", f"name another file: {flag} FILE"
+            ) from None
+    return [name for name in made if name]
+
+
+def image(maps: Sequence[HeatMap], path: Path) -> None:
+    """Write maps below each other as a PNG. Raises `UsageError` without matplotlib."""
     figures.check()
     import matplotlib
     from matplotlib.figure import Figure
@@ -142,12 +166,7 @@ def image(maps: Sequence[HeatMap], path: Path) -> None:
         axes = figure.subplots(len(maps), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
         for ax, heat in zip(axes.flat, maps, strict=True):
             _panel(ax, heat)
-        try:
-            figure.savefig(path, format="png", dpi=figures.DOTS, metadata={"Software": None})
-        except OSError as error:
-            raise ResourceError(
-                f"{path} cannot be written: {error.strerror}", "name another file: --png FILE"
-            ) from None
+        figure.savefig(path, format="png", dpi=figures.DOTS, metadata={"Software": None})
 
 
 def _panel(ax: Axes, heat: HeatMap) -> None:

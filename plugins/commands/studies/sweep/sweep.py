@@ -20,13 +20,12 @@ from edit_harness.run.outcome import Run
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.run.tuning import mark
 from edit_harness.wording import counted
-from edit_harness_plugins.commands.report import figures, heatmaps
+from edit_harness_plugins.commands.report import figures, formats, heatmaps
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
 from edit_harness_plugins.commands.run.running import DONE, SOME_FAILED
 
-from ..output import say, write_maps
 from ..studies import SweepFlags
 from . import grid
 from .grid import Point
@@ -171,6 +170,11 @@ def announce(todo: Sweep, first: Evaluation, names: Sequence[str]) -> None:
         say("note", f"the task has none of {', '.join(USUAL)}: {', '.join(names)}")
 
 
+def say(label: str, text: str) -> None:
+    """Print one labelled line on stderr."""
+    console.err.print(formats.labelled(label, text, console.err.width))
+
+
 def print_results(todo: Sweep, found: SweepResults, left_out: Mapping[str, str]) -> None:
     """Print maps, table and what follows from them, or all of it as JSON."""
     data = {
@@ -192,7 +196,7 @@ def write(todo: Sweep, found: SweepResults) -> None:
     flags = todo.flags
     title = f"{todo.editor.name} on {todo.model.name}, {flags.task}"
     lines = [("split", todo.split), *found.conclusions]
-    written = write_maps(flags.html, flags.png, found.maps(), title, lines)
+    written = heatmaps.write(flags.html, flags.png, found.maps(), title, lines)
     if flags.save_preset and found.best:
         preset_of(todo, found, found.best).save(Path(flags.save_preset).expanduser())
         written.append(flags.save_preset)

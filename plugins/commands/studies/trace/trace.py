@@ -24,7 +24,6 @@ from edit_harness_plugins.commands.report import figures, heatmaps
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run.console import err
 
-from ..output import write_maps
 from ..studies import TraceFlags
 from . import effects, method, passes
 from .effects import Effects
@@ -190,7 +189,7 @@ def finish(
     }
     shown = [part for heat in maps for part in ("", heatmaps.terminal(heat, out.width))]
     show(data, *lines, *shown, as_json=flags.as_json)
-    for name in write_maps(flags.html, flags.png, maps, "Causal trace", lines):
+    for name in heatmaps.write(flags.html, flags.png, maps, "Causal trace", lines):
         err.print(f"saved    {name}", markup=False, soft_wrap=True)
 
 
