@@ -3,7 +3,7 @@ import json
 import pytest
 
 from edit_harness import DataError
-from edit_harness_plugins.commands.run.corpora import texts
+from edit_harness_plugins.commands.run.preparing import texts
 
 
 def test_plain_text_has_blank_lines_between_documents(tmp_path):

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import jsonlines
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from edit_harness.errors import UsageError
+from edit_harness.errors import DataError, UsageError
 from edit_harness.files import cache_folder
 from edit_harness.interfaces import Making, whole
 from edit_harness.model.model import Model
@@ -20,8 +21,12 @@ from edit_harness_plugins.editors._search import moments
 
 from . import preset_file
 from .console import err, out
-from .corpora import texts
 from .measuring import PrepareFlags
+
+WIKIPEDIA = "wikipedia"
+SNAPSHOT = ("wikimedia/wikipedia", "20231101.en")
+SHUFFLE_SEED = 1
+BUFFER = 10_000
 
 
 def prepare(plugins: Plugins, flags: PrepareFlags) -> None:
@@ -149,3 +154,71 @@ def _save(model: Model, found: dict[int, moments.Moment]) -> None:
 def _names(layers: Sequence[int]) -> str:
     """Return layers as a person says them."""
     return f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
+
+
+def texts(corpus: str) -> Iterator[str]:
+    """Yield the documents of a corpus: ``wikipedia``, or a file.
+
+    A .jsonl file has an object with a field ``text`` on each line; any other file is plain text
+    with blank lines between documents or, if it has none, a document a line. Raises `DataError`.
+    """
+    if corpus == WIKIPEDIA:
+        return _wikipedia()
+    path = Path(corpus).expanduser()
+    if not path.is_file():
+        raise DataError(
+            f"there is no corpus {corpus!r}",
+            f"give a .txt file, a .jsonl file with a field text, or {WIKIPEDIA}",
+        )
+    return _json_lines(path) if path.suffix == ".jsonl" else _plain(path)
+
+
+def _plain(path: Path) -> Iterator[str]:
+    paragraph: list[str] = []
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            each_line = all(line.strip() for line in file)
+            file.seek(0)
+            for line in file:
+                if each_line:
+                    yield line.rstrip("\n")
+                elif line.strip():
+                    paragraph.append(line.rstrip("\n"))
+                elif paragraph:
+                    yield "\n".join(paragraph)
+                    paragraph = []
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error.reason}") from None
+    if paragraph:
+        yield "\n".join(paragraph)
+
+
+def _json_lines(path: Path) -> Iterator[str]:
+    try:
+        with jsonlines.open(path) as reader:
+            for number, row in enumerate(reader, 1):
+                text = row.get("text") if isinstance(row, dict) else None
+                if not isinstance(text, str):
+                    raise DataError(f"{path}:{number}: there is no field text")
+                yield text
+    except jsonlines.InvalidLineError as error:
+        raise DataError(f"{path}:{error.lineno}: not JSON") from None
+
+
+def _wikipedia() -> Iterator[str]:
+    try:
+        from datasets import load_dataset
+    except ImportError:
+        raise DataError(
+            "Wikipedia is read with the package datasets, which is not installed",
+            "install it: pip install 'edit-harness[datasets]', or give a file",
+        ) from None
+    try:
+        stream = load_dataset(*SNAPSHOT, split="train", streaming=True)
+        for row in stream.shuffle(SHUFFLE_SEED, buffer_size=BUFFER):
+            yield row["text"]
+    except (OSError, ValueError, RuntimeError) as error:
+        cause = " ".join(str(error).split())[:160]
+        raise DataError(
+            f"Wikipedia cannot be read: {cause}", "give a file: --corpus FILE"
+        ) from None
