@@ -19,14 +19,15 @@ from edit_harness.run.outcome import Run
 from edit_harness.run.rereading import reread
 from edit_harness.terminal import Terminal
 
-from . import figures, formats, layouts, page
+from . import figures as drawing
+from . import formats, layouts, page
 from .formats import Grid
 from .typesetting import printed
 
 TABLE, HTML = "table", "html"
 STDOUT = "-"
 """The name of a file that means to print."""
-out = Terminal(soft_wrap=False)
+stdout = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
 
 
@@ -34,12 +35,11 @@ err = Terminal(stderr=True)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…")
 @click.option("--format", "form", type=click.Choice(["table", "markdown", "latex", "csv", "html"]),
               help="By default as the name of --out ends, or a table.")  # fmt: skip
-@click.option("--out", "file", metavar="FILE", help="Instead of printing it; - prints.")
+@click.option("--out", metavar="FILE", help="Instead of printing it; - prints.")
 @click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
               help="One table of all runs, or the tables that papers print.")  # fmt: skip
 @interval
-@click.option("--figures", "folder", metavar="DIR",
-              help="Draw the papers' figures there, as SVG and PNG.")  # fmt: skip
+@click.option("--figures", metavar="DIR", help="Draw the papers' figures there, as SVG and PNG.")
 @many("--metrics", metavar="NAME", help="Instead of each run's own.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure.")
 @debug
@@ -48,35 +48,35 @@ def report(
     plugins: Plugins,
     runs: Sequence[str],
     form: str | None,
-    file: str | None,
+    out: str | None,
     layout: str,
     interval: str,
-    folder: str | None,
+    figures: str | None,
     metrics: Sequence[str],
     verbose: bool,
     debug: bool,
 ) -> None:
     """Write the numbers of runs down: as a table, for a paper, or as a page to explore."""
-    form = _format(form, file)
-    if folder:
-        figures.check()
+    form = _format(form, out)
+    if figures:
+        drawing.check()
     read = [replace(reread(plugins, name, metrics), interval=interval) for name in _distinct(runs)]
-    file = file if file != STDOUT else None
+    file = out if out != STDOUT else None
     text = ""
     if form == HTML and layout == "runs":
         text = page.explore(read, " | ".join(dict.fromkeys(run.label for run in read)))
     elif form == TABLE and not file:
-        for part in formats.rich(_grids(read, form, layout, verbose), out.width):
-            out.print(part)
+        for part in formats.rich(_grids(read, form, layout, verbose), stdout.width):
+            stdout.print(part)
     else:
         text = formats.FORMATS[form](_grids(read, form, layout, verbose))
     if file:
         _write(Path(file).expanduser(), text)
         _say("saved", file)
     else:
-        out.out(text, end="")
-    if folder:
-        drawn, missing = figures.draw(read, Path(folder).expanduser())
+        stdout.out(text, end="")
+    if figures:
+        drawn, missing = drawing.draw(read, Path(figures).expanduser())
         for label, found in (("saved", drawn), ("missing", missing)):
             for line in found:
                 _say(label, line)
