@@ -51,9 +51,14 @@ NOTE = f"{LEVEL:.0%} intervals"
 INSTALL = "pip install 'edit-harness[figures]'"
 
 
+def drawable() -> bool:
+    """Tell whether matplotlib is there."""
+    return find_spec("matplotlib") is not None
+
+
 def check() -> None:
     """Raise `UsageError` if nothing can be drawn."""
-    if not find_spec("matplotlib"):
+    if not drawable():
         raise UsageError("figures need matplotlib", INSTALL)
 
 

@@ -1,4 +1,4 @@
-"""One page of one or several runs: what was run, tables, and every case to look into.
+"""One page of one or several runs: what was run, tables, plots, and every case to look into.
 
 A page that stands alone holds its style and its script; one of a site shares them with the others.
 """
@@ -11,16 +11,17 @@ from typing import Any
 from edit_harness.run import report
 from edit_harness.run.outcome import LEVEL, Run
 
-from . import facts
+from . import facts, plots
 from .boards import Entrant, boards, model_of
 from .cases import explored
+from .figures import INSTALL, drawable
 from .layouts import shown
 from .templates import SCRIPTS, STYLE, asset, embedded, inlined, page
 
 BUDGET = 950_000
 """Bytes of a page but for its style and script, so that all of it is below a megabyte."""
 TABLES = 50_000
-"""Bytes that are set aside for a run's tables; the rest is for cases."""
+"""Bytes that are set aside for a run's tables and plots; the rest is for cases."""
 
 
 def explore(runs: Sequence[Run], title: str) -> str:
@@ -45,6 +46,9 @@ def contents(runs: Sequence[Run]) -> dict[str, Any]:
         "facts": facts,
         "besides_heads": report.besides_heads(LEVEL),
         "besides_cells": report.besides_cells,
+        "unplotted": ""
+        if drawable()
+        else f"The page has no plots: they need matplotlib, {INSTALL}.",
     }
 
 
@@ -56,6 +60,7 @@ def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
 def _told(run: Run, embedded: int) -> dict[str, Any]:
     lines, main = run.lines, shown(run, verbose=False)
     names = {line.name for line in main}
+    matched = [line for line in run.matched if line.name in names] if drawable() else []
     return {
         "run": run,
         "model": model_of(run),
@@ -64,4 +69,5 @@ def _told(run: Run, embedded: int) -> dict[str, Any]:
         "lines": main,
         "details": [line for line in lines if line.name not in names],
         "followed": any(line.immediate for line in lines),
+        "dumbbells": plots.dumbbells(matched),
     }
