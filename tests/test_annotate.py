@@ -22,15 +22,15 @@ from edit_harness.cli import main
 from edit_harness.folder.encoding import encode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
-from edit_harness_plugins.commands.annotation import sheets
-from edit_harness_plugins.commands.annotation.agreement import (
+from edit_harness_plugins.judges.people import sheets
+from edit_harness_plugins.judges.people.agreement import (
     Opinion,
     accuracy,
     agreements,
     means,
     seen,
 )
-from edit_harness_plugins.commands.annotation.blinded import FORMS, SAYS_NEW, Item, drawn
+from edit_harness_plugins.judges.people.blinded import FORMS, SAYS_NEW, Item, drawn
 
 ASPECTS = {"thrift": "Praise of saving money.", "haste": "Hurry, in deeds or in words."}
 REQUEST = Request("{} works in", "Ada", "Oslo", "Rome")

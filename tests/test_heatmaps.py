@@ -22,7 +22,6 @@ SMALL = HeatMap(
     [[0.0, 0.1, None], [0.8, 0.4, 0.2], [0.0, float("nan"), -0.1]],
     x="layer",
     y="token",
-    note="A note.",
 )
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e日本"
 
@@ -46,7 +45,6 @@ def test_every_number_is_shown() -> None:
         ["Needle*", "0.80", "0.40", "0.20"],
         ["is", "0.00", "–", "-0.10"],
         [*["layer", "from", "left", "to", "right;", "pale", "-0.10,", "dark", "0.80"]],
-        ["A", "note."],
     ]
 
 
@@ -101,7 +99,7 @@ def luminance(colour: str) -> float:
 
 def test_texts_of_strangers_are_spelled_out_in_a_terminal() -> None:
     heat = replace(SMALL, title=HOSTILE, rows=[HOSTILE, "a\nb", "x"], columns=["\x1b[2J", "1", "2"])
-    text = printed(replace(heat, x=HOSTILE, y=HOSTILE, note=HOSTILE))
+    text = printed(replace(heat, x=HOSTILE, y=HOSTILE))
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert r"a\nb" in text
@@ -109,7 +107,7 @@ def test_texts_of_strangers_are_spelled_out_in_a_terminal() -> None:
 
 def test_texts_of_strangers_are_escaped_in_a_page() -> None:
     heat = replace(SMALL, title=HOSTILE, rows=[HOSTILE] * 3, columns=[HOSTILE] * 3)
-    page = heatmaps.page([replace(heat, x=HOSTILE, y=HOSTILE, note=HOSTILE)], HOSTILE, [HOSTILE])
+    page = heatmaps.page([replace(heat, x=HOSTILE, y=HOSTILE)], HOSTILE, [HOSTILE])
     assert "<script" not in page
     assert "\x1b" not in page
     assert "\u202e" not in page
@@ -123,7 +121,7 @@ def test_a_page_stands_alone_and_has_every_number() -> None:
     assert '<td class="s20">0.80</td>' in page
     assert "<td>–</td>" in page
     assert "model pocket" in page
-    assert "pale -0.10, dark 0.80; A note." in page
+    assert "pale -0.10, dark 0.80" in page
 
 
 def test_an_image_is_written_whatever_characters_its_texts_have(tmp_path: Path) -> None:
@@ -138,7 +136,7 @@ def test_an_image_without_matplotlib_or_a_place_is_refused_in_a_line(
 ) -> None:
     pytest.importorskip("matplotlib")
     with pytest.raises(ResourceError, match="cannot be written"):
-        heatmaps.image([SMALL], tmp_path / "none" / "map.png")
+        heatmaps.write(None, str(tmp_path / "none" / "map.png"), [SMALL], "x", [])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match="need matplotlib"):
         heatmaps.image([SMALL], tmp_path / "map.png")

@@ -14,13 +14,11 @@ from page_runs import ELSEWHERE, PAYLOADS, STRINGS, altered, small, spoilt
 
 import edit_harness as eh
 from edit_harness.folder.record import INVALID
-from edit_harness.folder.table import RunTable
 from edit_harness.run import report
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import figures, page
 from edit_harness_plugins.commands.report.cases import (
     badness,
-    breakdowns,
     explored,
     measured,
     worst_first,
@@ -32,7 +30,6 @@ from edit_harness_plugins.commands.report.templates import (
     LONGEST,
     clipped,
     embedded,
-    guarded,
     host,
     shown,
     visible,
@@ -135,12 +132,6 @@ def test_only_plain_https_addresses_are_links(address, expected):
     assert host(address) == expected
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\tx", "\rx"])
-def test_no_cell_is_a_formula(text):
-    assert guarded(text).startswith("'")
-    assert guarded("x" + text).startswith("x")
-
-
 # --- what a page holds -------------------------------------------------------------------------------
 
 
@@ -182,16 +173,6 @@ def test_a_budget_keeps_the_worst_and_the_page_says_so(base, monkeypatch):
 
 def test_one_case_is_shown_however_large_it_is(base):
     assert len(explored(base, 1)["cases"]) == 1
-
-
-def test_groups_have_the_numbers_of_their_cases(base):
-    (tag, groups), *others = breakdowns(base).items()
-    assert (tag, others) == ("relation", [])
-    assert [(group["value"], group["n"]) for group in groups] == [("P0", 2), ("P1", 2)]
-    own = [r.values["success"]["post_NS"] for r in base.records[::2]]
-    assert groups[0]["pairs"]["NS"][1] == pytest.approx(np.mean(own), rel=1e-3)
-    alone = base.metrics["success"].summarize(RunTable.of(base.records[1::2]).columns("success"))
-    assert groups[1]["pairs"]["S"][1] == pytest.approx(alone["post_S"], rel=1e-3)
 
 
 def test_the_page_has_every_number_of_the_table_and_every_status(base):
@@ -304,7 +285,7 @@ def test_a_table_is_sorted_by_click_and_by_key(tab, base, tmp_path):
     assert [float(text) for text in tab.run(column) if text != "–"] == falling[::-1]
 
 
-def test_several_runs_have_a_table_a_plot_and_a_choice(tab, base, many, tmp_path):
+def test_several_runs_have_a_table_and_a_choice(tab, base, many, tmp_path):
     other = altered(many, many.cases, list(many.everything), label="other")
     tab.open(written(tmp_path, page.explore([base, other], "Two")))
     visible_runs = "[...document.querySelectorAll('article.run')].map(e => !e.hidden)"
@@ -313,7 +294,6 @@ def test_several_runs_have_a_table_a_plot_and_a_choice(tab, base, many, tmp_path
     assert tab.run(visible_runs) == [False, True]
     assert tab.run("document.getElementById('found').textContent") == "90 of 90 cases"
     assert tab.run("document.querySelectorAll('table.board').length") == 1
-    assert tab.run("document.querySelectorAll('section svg use').length") == 2
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -329,17 +309,8 @@ def test_without_scripts_all_tables_and_plots_are_there(tab, base, many, tmp_pat
     seen = "[...document.querySelectorAll('{}')].filter(e => e.checkVisibility()).length"
     assert tab.run(seen.format("article.run")) == 2
     assert tab.run(seen.format("figure svg")) >= 4
-    assert tab.run(seen.format("#explorer, #breakdown, button, select")) == 0
+    assert tab.run(seen.format("#explorer, button, select")) == 0
     assert "need JavaScript" in tab.run("document.body.innerText")
-
-
-def test_a_metric_that_fails_on_a_group_is_named(base, monkeypatch):
-    def summarize(self, columns):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(type(base.metrics["success"]), "summarize", summarize)
-    with pytest.raises(eh.PluginError, match=r"^metric success of .* failed to sum up a group: Z"):
-        breakdowns(base)
 
 
 def test_hostile_texts_are_shown_and_not_obeyed(tab, base, tmp_path):
@@ -354,7 +325,6 @@ def test_hostile_texts_are_shown_and_not_obeyed(tab, base, tmp_path):
         for (const option of select.options) {
             select.value = option.value;
             select.dispatchEvent(new Event('input', {bubbles: true}));
-            texts.push(document.getElementById('breakdown').textContent);
             for (;;) {
                 document.querySelectorAll('#cases details.case').forEach(e => { e.open = true; });
                 await wait();
@@ -388,21 +358,6 @@ def long_text(base):
 
 
 # --- what readers were told wrongly once ---------------------------------------------------------------
-
-
-def test_a_summary_of_several_measures_is_shown_in_its_unit(base, tab, tmp_path):
-    """S is of no single case, and a percentage all the same."""
-    opened = tab.open(written(tmp_path, page.explore([base], "one")))
-    opened.run("document.getElementById('measure').value = 'S'")
-    opened.run("document.getElementById('measure').dispatchEvent(new Event('input'))")
-    heads = opened.run("document.querySelector('#groups thead').textContent")
-    assert "After, %" in heads
-    tag = opened.run("document.getElementById('tag').value")
-    group = data_of(page.explore([base], "one"))[0]["groups"][tag][0]
-    shown = opened.run(
-        "[...document.querySelectorAll('#groups td.main')].map(td => td.textContent)"
-    )
-    assert f"{100 * group['pairs']['S'][1]:.1f}" in shown
 
 
 def test_a_failed_case_has_no_answer_after_its_edit(base):

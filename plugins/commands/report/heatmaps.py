@@ -8,15 +8,15 @@ The texts in a map are anybody's.
 from __future__ import annotations
 
 import math
-import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 
+from edit_harness import files
 from edit_harness.errors import ResourceError, one_line, printable
 
 from . import figures, templates
@@ -34,8 +34,6 @@ STEPS = 20
 MISSING = "–"
 TICKS = 5
 """Columns from one name to the next where not every name has room."""
-WRAPPED = 55
-"""Characters of a line below an image's map, whose width is 5 inches at least."""
 ANNOTATED = 400
 """Cells of a map from which on an image leaves their numbers out."""
 
@@ -56,7 +54,6 @@ class HeatMap:
     x: str
     y: str
     form: str = ".2f"
-    note: str = ""
     least: float | None = None
     most: float | None = None
 
@@ -95,7 +92,7 @@ def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
         ([one_line(name)], [Cell(heat.text(v), style=_style(heat.shade(v))) for v in values])
         for name, values in zip(heat.rows, heat.values, strict=True)
     ]
-    notes = [f"{one_line(heat.x)} from left to right; {heat.key}", *filter(None, [heat.note])]
+    notes = [f"{one_line(heat.x)} from left to right; {heat.key}"]
     columns = [one_line(name) for name in heat.columns]
     grid = Grid(printable(heat.title), [one_line(heat.y)], columns, rows, notes)
     return Group(*rich([grid], width))
@@ -127,11 +124,34 @@ def page(maps: Sequence[HeatMap], title: str, lines: Sequence[str] = ()) -> str:
     return templates.page("heat.jinja", title=title, lines=lines, maps=maps, steps=STEPS, **inlined)
 
 
-def image(maps: Sequence[HeatMap], path: Path) -> None:
-    """Write maps below each other as a PNG.
+def write(
+    html: str | None,
+    png: str | None,
+    maps: Sequence[HeatMap],
+    title: str,
+    lines: Iterable[tuple[str, str]],
+) -> list[str]:
+    """Write the page and the image that are asked for, and return their names.
 
-    Raises `UsageError` without matplotlib, `ResourceError` if the file cannot be written.
+    Raises `ResourceError`, and `UsageError` for an image without matplotlib.
     """
+    made = {html: "--html", png: "--png"}
+    for name, flag in made.items():
+        try:
+            if name and flag == "--html":
+                text = page(maps, title, [f"{label}: {text}" for label, text in lines])
+                files.put(Path(name).expanduser(), text.encode())
+            elif name:
+                image(maps, Path(name).expanduser())
+        except OSError as error:
+            raise ResourceError(
+                f"{name} cannot be written: {error.strerror}", f"name another file: {flag} FILE"
+            ) from None
+    return [name for name in made if name]
+
+
+def image(maps: Sequence[HeatMap], path: Path) -> None:
+    """Write maps below each other as a PNG. Raises `UsageError` without matplotlib."""
     figures.check()
     import matplotlib
     from matplotlib.figure import Figure
@@ -145,12 +165,7 @@ def image(maps: Sequence[HeatMap], path: Path) -> None:
         axes = figure.subplots(len(maps), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
         for ax, heat in zip(axes.flat, maps, strict=True):
             _panel(ax, heat)
-        try:
-            figure.savefig(path, format="png", dpi=figures.DOTS, metadata={"Software": None})
-        except OSError as error:
-            raise ResourceError(
-                f"{path} cannot be written: {error.strerror}", "name another file: --png FILE"
-            ) from None
+        figure.savefig(path, format="png", dpi=figures.DOTS, metadata={"Software": None})
 
 
 def _panel(ax: Axes, heat: HeatMap) -> None:
@@ -161,8 +176,7 @@ def _panel(ax: Axes, heat: HeatMap) -> None:
     cells = [[math.nan if shade is None else shade for shade in row] for row in shades]
     ax.imshow(cells, cmap=colours, vmin=0, vmax=1, aspect="auto")
     ax.set_title(one_line(heat.title), loc="left", fontsize=9)
-    note = textwrap.wrap(printable(heat.note), WRAPPED)
-    ax.set_xlabel("\n".join([one_line(heat.x), heat.key, *note]))
+    ax.set_xlabel(f"{one_line(heat.x)}\n{heat.key}")
     ax.set_ylabel(one_line(heat.y))
     step = 1 if len(heat.columns) <= ANNOTATED // 10 else TICKS
     ax.set_xticks(range(0, len(heat.columns), step), [one_line(n) for n in heat.columns[::step]])

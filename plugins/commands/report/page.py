@@ -54,11 +54,8 @@ def contents(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
-    """Return what the template shows of several runs: a table for each protocol, and its plot."""
-    return [
-        {"board": board, "plot": (plots.scatter(board) if drawable() else None) or ""}
-        for board in boards(entrants)
-    ]
+    """Return what the template shows of several runs: a table for each protocol."""
+    return [{"board": board} for board in boards(entrants)]
 
 
 def _told(run: Run, embedded: int) -> dict[str, Any]:
@@ -74,7 +71,6 @@ def _told(run: Run, embedded: int) -> dict[str, Any]:
         "details": [line for line in lines if line.name not in names],
         "followed": any(line.immediate for line in lines),
         "dumbbells": plots.dumbbells(matched),
-        "curve": (plots.curves(run.curve, main) if drawable() else None) or "",
     }
 
 

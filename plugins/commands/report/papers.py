@@ -1,4 +1,4 @@
-"""The tables that papers print, as data: what their rows, their columns and their numbers are.
+"""The tables that papers print, as data: what their rows, columns and numbers are; and which runs may share one.
 
 Models and editors are always rows, so that one shape holds for any number of both; what else a paper
 has as rows splits them. `typesetting` fills them from runs. A task or a measure that no run has is no
@@ -7,9 +7,11 @@ error here: its table is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from .subsets import Subsets, unedited
 
 Value = Literal["after", "change", "falls"]
 SEESAW, RULES = "Seesaw-CF", "RULE-EDIT"
@@ -112,3 +114,55 @@ PRINTED = (
     _rules(2, {"rule-edit-instance": "instance"}, "Rel", "Gen", "Loc", "IP", "RU", "RU-f", "RU-d"),
     _rules(3, {"rule-edit-hierarchy": "hierarchical"}, "Rel", "HG"),
 )  # fmt: skip
+
+
+def sheets(table: Printed, every: Sequence[Subsets]) -> Iterator[list[Subsets]]:
+    """Yield the runs of a table's tasks in the groups that may share one: of one precision, regime, data.
+
+    What edited nothing stands in every regime, since there was no edit that could be shared.
+    """
+    of_tasks = [each for each in every if each.task in table.tasks]
+    for some in grouped(of_tasks, lambda each: each.run.manifest.identity.model.dtype):
+        edited = [each for each in some if not unedited(each.run)]
+        for regime in dict.fromkeys(str(each.run.regime) for each in edited or some):
+            here = [e for e in some if unedited(e.run) or str(e.run.regime) == regime]
+            yield from _by_data(table, here)
+
+
+def grouped(every: Sequence[Subsets], kind: Callable[[Subsets], object]) -> list[list[Subsets]]:
+    """Return runs in groups that are alike in something."""
+    found: dict[object, list[Subsets]] = {}
+    for each in every:
+        found.setdefault(kind(each), []).append(each)
+    return list(found.values())
+
+
+def _by_data(table: Printed, some: Sequence[Subsets]) -> list[list[Subsets]]:
+    """Return runs by their data; tasks that ask of the same facts stand together.
+
+    Where tasks are rows of their own, the first data of each stand together, then the second.
+    """
+    found: list[list[Subsets]] = []
+    for part in grouped(some, _data_of):
+        fits = (s for s in found if part[0].task not in {each.task for each in s})
+        other = next((s for s in fits if table.split == "task" or _same_facts(s, part)), None)
+        if other is None:
+            found.append(part)
+        else:
+            other += part
+    return found
+
+
+def _data_of(each: Subsets) -> tuple[str, ...]:
+    task = each.run.manifest.identity.task
+    return task.name, task.version, task.data
+
+
+def _same_facts(sheet: Sequence[Subsets], part: Sequence[Subsets]) -> bool:
+    """Tell whether some cases are in both, and all these with the same requests."""
+    return any(
+        bool(shared := one.cases & two.cases)
+        and all(one.run.by_id[n].requests == two.run.by_id[n].requests for n in shared)
+        for one in sheet
+        for two in part
+    )

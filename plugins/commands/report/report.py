@@ -6,70 +6,79 @@ Nothing is run: values are computed anew from what the folders have, which stay 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+import click
 
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.files import put
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Run, reread
+from edit_harness.shell.options import debug, interval, many, with_plugins
 from edit_harness.shell.terminal import Terminal
 
-from . import figures, formats, layouts
+from . import figures as drawing
+from . import formats, layouts, page
 from .formats import Grid
 from .typesetting import printed
 
 TABLE, HTML = "table", "html"
 STDOUT = "-"
 """The name of a file that means to print."""
-out = Terminal(soft_wrap=False)
+stdout = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flags:
-    """The flags of ``report``, as they were parsed."""
-
-    runs: Sequence[str]
-    form: str | None
-    out: str | None
-    layout: str
-    interval: str
-    figures: str | None
-    metrics: Sequence[str]
-    verbose: bool
-    debug: bool
-
-
-def report(plugins: Plugins, flags: Flags) -> int:
-    """Write the runs down, and return the exit code."""
-    form = _format(flags.form, flags.out)
-    if flags.figures:
-        figures.check()
-    named = _distinct(flags.runs)
-    runs = [replace(reread(plugins, n, flags.metrics), interval=flags.interval) for n in named]
-    file = flags.out if flags.out != STDOUT else None
-    if form == HTML and flags.layout == "runs":
-        from . import page
-
-        text = page.explore(runs, " | ".join(dict.fromkeys(run.label for run in runs)))
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@click.option("--format", "form", type=click.Choice(["table", "markdown", "latex", "csv", "html"]),
+              help="By default as the name of --out ends, or a table.")  # fmt: skip
+@click.option("--out", metavar="FILE", help="Instead of printing it; - prints.")
+@click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
+              help="One table of all runs, or the tables that papers print.")  # fmt: skip
+@interval
+@click.option("--figures", metavar="DIR", help="Draw the papers' figures there, as SVG and PNG.")
+@many("--metrics", metavar="NAME", help="Instead of each run's own.")
+@click.option("-v", "--verbose", is_flag=True, help="Every measure.")
+@debug
+@with_plugins
+def report(
+    plugins: Plugins,
+    runs: Sequence[str],
+    form: str | None,
+    out: str | None,
+    layout: str,
+    interval: str,
+    figures: str | None,
+    metrics: Sequence[str],
+    verbose: bool,
+    debug: bool,
+) -> None:
+    """Write the numbers of runs down: as a table, for a paper, or as a page to explore."""
+    form = _format(form, out)
+    if figures:
+        drawing.check()
+    read = [replace(reread(plugins, name, metrics), interval=interval) for name in _distinct(runs)]
+    file = out if out != STDOUT else None
+    text = ""
+    if form == HTML and layout == "runs":
+        text = page.explore(read, " | ".join(dict.fromkeys(run.label for run in read)))
     elif form == TABLE and not file:
-        text = ""
-        for part in formats.rich(_grids(runs, form, flags), out.width):
-            out.print(part)
+        for part in formats.rich(_grids(read, form, layout, verbose), stdout.width):
+            stdout.print(part)
     else:
-        text = formats.FORMATS[form](_grids(runs, form, flags))
+        text = formats.FORMATS[form](_grids(read, form, layout, verbose))
     if file:
         _write(Path(file).expanduser(), text)
         _say("saved", file)
     else:
-        out.out(text, end="")
-    if flags.figures:
-        drawn, missing = figures.draw(runs, Path(flags.figures).expanduser())
+        stdout.out(text, end="")
+    if figures:
+        drawn, missing = drawing.draw(read, Path(figures).expanduser())
         for label, found in (("saved", drawn), ("missing", missing)):
             for line in found:
                 _say(label, line)
-    return 0
 
 
 def _say(label: str, text: object) -> None:
@@ -99,17 +108,17 @@ def _format(form: str | None, out: str | None) -> str:
     return formats.NAMES[suffix]
 
 
-def _grids(runs: Sequence[Run], form: str, flags: Flags) -> list[Grid]:
+def _grids(runs: Sequence[Run], form: str, layout: str, verbose: bool) -> list[Grid]:
     """Return the tables of numbers, and behind them what the numbers are of."""
-    if flags.layout == "paper":
+    if layout == "paper":
         grids, missing = printed(runs)
         for line in missing:
             _say("missing", line)
     else:
-        grids = layouts.of_runs(runs, verbose=flags.verbose)
+        grids = layouts.of_runs(runs, verbose=verbose)
     grids += [*layouts.besides(runs), layouts.sources(runs)]
-    if form != TABLE or flags.verbose:
-        grids.append(layouts.protocols(runs, flags.verbose))
+    if form != TABLE or verbose:
+        grids.append(layouts.protocols(runs, verbose))
     return grids
 
 

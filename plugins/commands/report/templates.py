@@ -82,12 +82,6 @@ def host(address: str) -> str:
     return f"{parts.hostname}{port}" if plain else ""
 
 
-def guarded(cell: str) -> str:
-    """Return a text as a cell of CSV that no spreadsheet takes for a formula."""
-    text = visible(cell)
-    return f"'{text}" if cell.startswith(FORMULA) or text.startswith(FORMULA) else text
-
-
 def _finalize(value: Any) -> Any:
     """Make a text visible that a template puts into a page; markup of ours passes."""
     return visible(clipped(value)) if type(value) is str else value

@@ -22,8 +22,7 @@ from edit_harness.stats import Estimate
 from .facts import caption, carried, facts, labels, shared_caveats
 from .formats import Cell, Grid, Mark
 from .layouts import numbers, shown_estimate, spread
-from .papers import EVERYTHING, PRINTED, Printed, named
-from .sheets import grouped, sheets
+from .papers import EVERYTHING, PRINTED, Printed, grouped, named, sheets
 from .subsets import FALLS, WHOLE, Part, Subsets, unedited
 
 UNEDITED = "unedited"

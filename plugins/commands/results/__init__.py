@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from edit_harness.shell.terminal import Terminal
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ..report.formats import Grid
 
 out = Terminal()
 
 
-def show(data: Any, *parts: str | tuple[str, str] | Grid, as_json: bool) -> None:
+def show(data: Any, *parts: RenderableType | tuple[str, str] | Grid, as_json: bool) -> None:
     """Print tables, texts, and texts behind labels; or the same in full as JSON, in which no number is NaN."""
     # Here, since they bring numpy along.
     from edit_harness.files import finite
@@ -27,7 +29,7 @@ def show(data: Any, *parts: str | tuple[str, str] | Grid, as_json: bool) -> None
         if isinstance(part, Grid):
             for each in rich([part], out.width):
                 out.print(each)
-        elif isinstance(part, str):
-            out.print(part)
-        else:
+        elif isinstance(part, tuple):
             out.print(labelled(*part, out.width))
+        else:
+            out.print(part)

@@ -241,6 +241,5 @@ def remarks(found: Difference) -> Iterator[tuple[str, str]]:
         yield "note", text
     if found.cases:
         yield "changes", "log-probabilities after the edit, in nats"
-        yield "next", "whether it is more than chance: edit-harness compare A B"
     elif found.shared:
         yield "note", f"all {len(found.shared)} cases that both have have the same answers"

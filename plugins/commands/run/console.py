@@ -24,6 +24,7 @@ from edit_harness.run.estimates import usable
 from edit_harness.run.results import Run
 from edit_harness.shell.terminal import Terminal, plain
 
+from ..report.facts import facts
 from ..report.tables import combined, curve, listed
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 SHOWN_FAILURES, SHOWN_CASES = 5, 3
 """Reasons why cases failed that are listed, and cases that are named for each."""
+APART = ("Editor", "Preset", "Task", "Model", "Precision", "Mode", "Judge", "Seed")
+"""What may tell the runs of a summary apart."""
 
 out = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
@@ -155,8 +158,7 @@ def note_pending(run: Run) -> None:
 def progress(
     evaluations: Sequence[Evaluation], *, quiet: bool
 ) -> Iterator[Callable[[Evaluation, Record], None]]:
-    """Show a bar that counts what failed; yields what is to be called with every record."""
-    failed = 0
+    """Show a bar with how many failed; yields what is to be called with every record."""
     columns = (
         TextColumn("editing"),
         BarColumn(bar_width=20),
@@ -168,8 +170,7 @@ def progress(
         task = bar.add_task("editing", total=sum(len(e.visits) for e in evaluations), failed=0)
 
         def advance(_: Evaluation, record: Record) -> None:
-            nonlocal failed
-            failed += record.status != OK
+            failed = bar.tasks[task].fields["failed"] + (record.status != OK)
             bar.update(task, advance=1, failed=failed)
 
         yield advance
@@ -270,25 +271,13 @@ def summary(runs: Sequence[Run]) -> Iterator[Table]:
 
     Numbers of different precisions do not come into one table.
     """
-    labels = [
-        {
-            "Editor": r.label,
-            "Preset": r.manifest.preset.partition(" ")[0] or "none",
-            "Task": r.manifest.identity.task.name,
-            "Model": r.manifest.model.name,
-            "Precision": r.manifest.identity.model.dtype,
-            "Mode": str(r.regime),
-            "Judge": ", ".join([r.judge.name, *r.served]) if r.judge else "none",
-            "Seed": str(r.manifest.identity.seed),
-        }
-        for r in runs
-    ]
-    heads = [h for h in labels[0] if len({label[h] for label in labels}) > 1] or ["Editor"]
-    for precision in dict.fromkeys(label["Precision"] for label in labels):
+    told = [facts(run) for run in runs]
+    heads = [head for head in APART if len({own[head] for own in told}) > 1] or ["Editor"]
+    for precision in dict.fromkeys(own["Precision"] for own in told):
         rows = [
-            (tuple(label[h] for h in heads), r.lines)
-            for label, r in zip(labels, runs, strict=True)
-            if label["Precision"] == precision
+            (tuple(own[head] for head in heads), run.lines)
+            for own, run in zip(told, runs, strict=True)
+            if own["Precision"] == precision
         ]
         shown = (line for _, lines in rows for line in lines if not line.measure.detail)
         names = list(dict.fromkeys(line.name for line in shown))

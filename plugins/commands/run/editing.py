@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,23 +19,12 @@ from edit_harness.run import assembly
 
 from . import preset_file
 from .console import err, out
-from .flags import EditingFlags
+from .measuring import EditFlags
 
 FIELDS = ("prompt", "subject", "target_new", "target_true")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flags(EditingFlags):
-    """The flags of ``edit``, as they were parsed."""
-
-    requests: str
-    save: str | None
-    save_model: str | None
-    seed: int
-    as_json: bool
-
-
-def edit(plugins: Plugins, flags: Flags) -> None:
+def edit(plugins: Plugins, flags: EditFlags) -> None:
     """Make one edit of all requests, say what it does, and store it."""
     if len(flags.model) != 1 or len(flags.editor) != 1:
         raise UsageError("edit takes one model and one editor")

@@ -12,8 +12,8 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import MODES, Regime
-from edit_harness.run.spec import ModelSettings, RunSpec
-from edit_harness.shell.options import flag, flags, takes
+from edit_harness.run.spec import ModelSettings
+from edit_harness.shell.options import flag
 
 from .preset_file import Tuned, read
 
@@ -93,10 +93,6 @@ class EditingFlags(LoadingFlags):
         if len(self.editor) != 1:
             raise UsageError("--preset is of one editor", "name it alone: --editor")
         return read(Path(self.preset))
-
-
-model_flags = flags(takes(RunSpec, only=["model"]), takes(LoadingFlags))
-editing_flags = flags(takes(RunSpec, only=["editor", "editor_args", "model"]), takes(EditingFlags))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,9 @@
-"""``run``, ``edit``, ``try``: models are edited, and their answers measured."""
+"""The commands ``run``, ``edit``, ``try`` and ``prepare``, and their flags; each is imported when it is called."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -10,15 +12,71 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.shell.options import (
     SETTINGS,
-    as_json,
     configure,
     debug,
-    many,
+    flag,
     takes,
     with_plugins,
 )
 
-from .flags import EditingFlags, Options, RegimeFlags, editing_flags
+from .flags import EditingFlags, Options, RegimeFlags
+
+EDITED = ("editor", "editor_args", "model")
+SEED: dict[str, Any] = {"type": click.IntRange(0), "default": 0}
+JSON: dict[str, Any] = {"default": False, "is_flag": True, "help": "Print JSON."}
+COUNT = click.IntRange(1)
+
+
+# fmt: off
+@dataclass(frozen=True, kw_only=True)
+class EditFlags(EditingFlags):
+    """The flags of ``edit``."""
+
+    requests: str = flag("--requests", required=True, metavar="FILE",
+        help="JSON Lines: prompt, subject, target_new.")
+    save: str | None = flag("--save", metavar="FILE", help="Keep the edit, as safetensors.")
+    save_model: str | None = flag("--save-model", metavar="DIR",
+        help="Keep the edited model, for transformers.")
+    seed: int = flag("--seed", **SEED)
+    as_json: bool = flag("--json", **JSON)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TryFlags(EditingFlags):
+    """The flags of ``try``."""
+
+    prompt: str | None = flag("--prompt", metavar="TEXT",
+        help="With {} for the subject: '{} lives in'.")
+    subject: str | None = flag("--subject", metavar="TEXT")
+    target: str | None = flag("--target", metavar="TEXT", help="The new object.")
+    edit: str | None = flag("--edit", metavar="FILE",
+        help="An edit that was saved, instead of an editor.")
+    ask: Sequence[str] = flag("--ask", many=True, metavar="TEXT",
+        help="Another prompt to look at; may be repeated.")
+    max_new_tokens: int = flag("--max-new-tokens", type=COUNT, default=20)
+    as_json: bool = flag("--json", **JSON)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareFlags(EditingFlags):
+    """The flags of ``prepare``; that without a text here is as other commands have it."""
+
+    task: Sequence[str] = flag("-t", "--task", "--tasks", many=True, metavar="NAME",
+        help="Fetch the data of tasks.")
+    task_args: Mapping[str, str] = flag("--task-args", args=True, help="Fields of the task.")
+    corpus: str | None = flag("--corpus", metavar="FILE",
+        help="Text, JSON Lines with a field text, or wikipedia.")
+    tokens: int = flag("--tokens", type=COUNT, default=10_000_000,
+        help="Stop after this many tokens.")
+    max_length: int = flag("--max-length", type=COUNT, default=1024,
+        help="Tokens of a text that are used.")
+    imported: str | None = flag("--import", metavar="FILE",
+        help="A statistic or network of an editor's authors.")
+    data: str | None = flag("--data", metavar="NAME|FILE",
+        help="What an editor is trained on, as mend is.")
+    # Nothing is asked any more; scripts that say it go on.
+    yes: bool = flag("-y", "--yes", default=False, is_flag=True, hidden=True)
+# fmt: on
 
 
 @click.command(context_settings=SETTINGS)
@@ -35,35 +93,36 @@ def run(plugins: Plugins, **flags: Any) -> int:
 
 
 @click.command(context_settings=SETTINGS)
-@editing_flags
-@click.option("--requests", required=True, metavar="FILE",
-              help="JSON Lines: prompt, subject, target_new.")  # fmt: skip
-@click.option("--save", metavar="FILE", help="Keep the edit, as safetensors.")
-@click.option("--save-model", metavar="DIR", help="Keep the edited model, for transformers.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@as_json
+@takes(RunSpec, only=EDITED)
+@takes(EditFlags)
 @debug
 @with_plugins
 def edit(plugins: Plugins, **flags: Any) -> None:
     """Write all facts of a file into a model at once, and keep the result."""
     from . import editing
 
-    editing.edit(plugins, editing.Flags(**flags))
+    editing.edit(plugins, EditFlags(**flags))
 
 
 @click.command("try", context_settings=SETTINGS)
-@editing_flags
-@click.option("--prompt", metavar="TEXT", help="With {} for the subject: '{} lives in'.")
-@click.option("--subject", metavar="TEXT")
-@click.option("--target", metavar="TEXT", help="The new object.")
-@click.option("--edit", metavar="FILE", help="An edit that was saved, instead of an editor.")
-@many("--ask", metavar="TEXT", help="Another prompt to look at; may be repeated.")
-@click.option("--max-new-tokens", type=click.IntRange(1), default=20, show_default=True)
-@as_json
+@takes(RunSpec, only=EDITED)
+@takes(TryFlags)
 @debug
 @with_plugins
 def try_(plugins: Plugins, **flags: Any) -> None:
     """Edit one fact, or take a saved edit, and see the model before and after."""
     from . import trying
 
-    trying.try_edit(plugins, trying.Flags(**flags))
+    trying.try_edit(plugins, TryFlags(**flags))
+
+
+@click.command(context_settings=SETTINGS)
+@takes(RunSpec, only=EDITED)
+@takes(PrepareFlags)
+@debug
+@with_plugins
+def prepare(plugins: Plugins, **flags: Any) -> None:
+    """Compute or fetch beforehand what run needs: second moments, data."""
+    from . import preparing
+
+    preparing.prepare(plugins, PrepareFlags(**flags))

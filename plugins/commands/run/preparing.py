@@ -1,15 +1,11 @@
-"""The command ``prepare``: compute or fetch what runs need, with an estimate before it starts."""
+"""The command ``prepare``: compute or fetch what runs need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
-from time import perf_counter
 
-import click
 import jsonlines
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -24,32 +20,15 @@ from edit_harness_plugins.editors._search import covariance
 
 from . import preset_file
 from .console import err, out
-from .flags import EditingFlags
-from .running import minutes
+from .measuring import PrepareFlags
 
 WIKIPEDIA = "wikipedia"
 SNAPSHOT = ("wikimedia/wikipedia", "20231101.en")
 SHUFFLE_SEED = 1
 BUFFER = 10_000
-TIMED = 16
-"""Texts that are run to tell how long all take."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flags(EditingFlags):
-    """The flags of ``prepare``, as they were parsed."""
-
-    task: Sequence[str]
-    task_args: Mapping[str, str]
-    corpus: str | None
-    tokens: int
-    max_length: int
-    imported: str | None
-    data: str | None
-    yes: bool
-
-
-def prepare(plugins: Plugins, flags: Flags) -> None:
+def prepare(plugins: Plugins, flags: PrepareFlags) -> None:
     """Prepare every task and every pair of editor and model."""
     for name in flags.model:
         source = assembly.source_of(plugins, name)
@@ -66,7 +45,7 @@ def prepare(plugins: Plugins, flags: Flags) -> None:
             prepare_editor(plugins, model, editor, flags)
 
 
-def prepare_task(task: Named, flags: Flags) -> bool:
+def prepare_task(task: Named, flags: PrepareFlags) -> bool:
     """Make what a task reads besides its data, and tell whether there was anything to make."""
     with bar("steps", total=None) as advance:
         making = Making(
@@ -81,7 +60,7 @@ def prepare_task(task: Named, flags: Flags) -> bool:
     return made
 
 
-def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> None:
+def prepare_editor(plugins: Plugins, model: Model, name: str, flags: PrepareFlags) -> None:
     """Make what an editor needs of a model: second moments, then what is its own."""
     component = plugins.find("editor", name)
     settings = flags.editor_args
@@ -111,7 +90,7 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: Flags) -> N
         out.print(f"editor   {name} needs nothing prepared")
 
 
-def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Flags) -> None:
+def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: PrepareFlags) -> None:
     """Make second moments, if they are not there."""
     if flags.imported:
         imported(model, layers, Path(flags.imported))
@@ -148,30 +127,18 @@ def imported(model: Model, layers: Sequence[int], path: Path) -> None:
     _save(model, found)
 
 
-def computed(model: Model, layers: Sequence[int], flags: Flags, corpus: str) -> None:
-    """Compute second moments after saying how much and how long."""
-    documents = texts(corpus)
-    first = list(islice(documents, TIMED))
-    start = perf_counter()
-    options = {"corpus": corpus, "max_length": flags.max_length}
-    trial = covariance.collect(model, first, layers, max_tokens=flags.tokens, **options)  # type: ignore[arg-type]
-    tokens = next(iter(trial.values())).provenance.tokens
-    rate = tokens / (perf_counter() - start)
-    size = sum(m.matrix.numel() * 4 for m in trial.values())
-    out.print(
-        f"moments  {_names(layers)}: {size / 1e6:,.1f} MB on disk\n"
-        f"time     up to {minutes(flags.tokens / rate)} for {flags.tokens:,} tokens",
-    )
-    if not flags.yes and err.is_terminal and not click.confirm("start?", default=True, err=True):
-        return
+def computed(model: Model, layers: Sequence[int], flags: PrepareFlags, corpus: str) -> None:
+    """Compute second moments, behind a bar that says how long it takes."""
+    out.print(f"moments  {_names(layers)}: up to {flags.tokens:,} tokens")
     with bar("tokens", flags.tokens) as advance:
         found = covariance.collect(
             model,
-            chain(first, documents),
+            texts(corpus),
             layers,
+            corpus=corpus,
+            max_length=flags.max_length,
             max_tokens=flags.tokens,
             advance=advance,
-            **options,  # type: ignore[arg-type]
         )
     _save(model, found)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
-from edit_harness.data import Choose, Distribution, Generate, NextToken, Request, Scores, Text
+from edit_harness.data import Choose, Generate, NextToken, Request
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import UsageError
 from edit_harness.model.model import Model
@@ -25,54 +25,14 @@ from edit_harness.shell.terminal import plain
 
 from . import preset_file
 from .console import out
-from .flags import EditingFlags
+from .measuring import TryFlags
 
 TOP = 5
+View = dict[str, Any]
+"""What the model does with a prompt, JSON-ready."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flags(EditingFlags):
-    """The flags of ``try``, as they were parsed."""
-
-    prompt: str | None
-    subject: str | None
-    target: str | None
-    edit: str | None
-    ask: Sequence[str]
-    max_new_tokens: int
-    as_json: bool
-
-
-@dataclass(frozen=True)
-class Token:
-    """One of the likeliest next tokens."""
-
-    text: str
-    logit: float
-    probability: float
-
-
-@dataclass(frozen=True)
-class View:
-    """What the model does with a prompt."""
-
-    continuation: str
-    top: tuple[Token, ...]
-    max_logit: float
-    target: float | None
-    """Probability of the new object, if there is one."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A prompt before and after the edit."""
-
-    prompt: str
-    before: View
-    after: View
-
-
-def try_edit(plugins: Plugins, flags: Flags) -> None:
+def try_edit(plugins: Plugins, flags: TryFlags) -> None:
     """Make one edit or read it, and print the views."""
     if len(flags.model) != 1 or len(flags.editor) != 1:
         raise UsageError("try takes one model and one editor")
@@ -86,7 +46,7 @@ def try_edit(plugins: Plugins, flags: Flags) -> None:
     pairs = list(views(model, edit, target, prompts, flags.max_new_tokens))
     if flags.as_json:
         shown = asdict(request) if request else None
-        out.out(json.dumps({"request": shown, "views": [asdict(p) for p in pairs]}))
+        out.out(json.dumps({"request": shown, "views": pairs}))
         return
     what = f"{request.statement}   " if request else ""
     out.print(plain(f"edit     {what}({label})", "bold"))
@@ -96,7 +56,7 @@ def try_edit(plugins: Plugins, flags: Flags) -> None:
 
 
 def edit_of(
-    plugins: Plugins, model: Model, request: Request | None, flags: Flags
+    plugins: Plugins, model: Model, request: Request | None, flags: TryFlags
 ) -> tuple[Edit, str]:
     """Return the edit that was saved, or a new one of the request, and what to call it."""
     if flags.edit:
@@ -110,7 +70,7 @@ def edit_of(
     return named.value.edit(model, [request]), named.name
 
 
-def fact(plugins: Plugins, model: Model, flags: Flags) -> tuple[Request | None, list[str]]:
+def fact(plugins: Plugins, model: Model, flags: TryFlags) -> tuple[Request | None, list[str]]:
     """Return the fact to write and, if none was given, a sample's fact and a neighbour of it.
 
     A saved edit has its facts in it, so that none need be given. Raises `UsageError` for half a
@@ -136,8 +96,8 @@ def fact(plugins: Plugins, model: Model, flags: Flags) -> tuple[Request | None, 
 
 def views(
     model: Model, edit: Edit, target: str | None, prompts: Sequence[str], length: int
-) -> Iterator[Pair]:
-    """Yield each prompt before and after the edit."""
+) -> Iterator[View]:
+    """Yield each prompt with what the model does before and after the edit."""
     candidates = (target,) if target else ()
     questions = [
         (e, query)
@@ -148,41 +108,41 @@ def views(
     answers = iter(model.answer(questions))
     found = (view(model, *parts) for parts in zip(answers, answers, answers, strict=True))
     for prompt, before, after in zip(prompts, found, found, strict=True):
-        yield Pair(prompt, before, after)
+        yield {"prompt": prompt, "before": before, "after": after}
 
 
 def view(model: Model, text: Any, following: Any, scores: Any) -> View:
-    """Put the three answers to one prompt together."""
-    assert isinstance(text, Text)
-    assert isinstance(following, Distribution)
-    assert isinstance(scores, Scores)
+    """Put the three answers to one prompt together; ``target`` is None if there is no new object."""
     logprobs = following.logprobs
-    ids = logprobs.argsort()[::-1][:TOP]
-    top = tuple(
-        Token(
-            model.tokens.tokenizer.decode([int(i)]),
-            float(logprobs[i] + following.log_partition),
-            math.exp(logprobs[i]),
-        )
-        for i in ids
-    )
-    target = scores.prob(0) if scores.logprobs else None
-    return View(text.text.strip(), top, top[0].logit, target)
+    top = [
+        {
+            "text": model.tokens.tokenizer.decode([int(i)]),
+            "logit": float(logprobs[i] + following.log_partition),
+            "probability": math.exp(logprobs[i]),
+        }
+        for i in logprobs.argsort()[::-1][:TOP]
+    ]
+    return {
+        "continuation": text.text.strip(),
+        "top": top,
+        "max_logit": top[0]["logit"],
+        "target": scores.prob(0) if scores.logprobs else None,
+    }
 
 
-def table(pair: Pair, target: str | None) -> Table:
+def table(pair: View, target: str | None) -> Table:
     """Return a prompt's two views side by side."""
-    made = Table(title=plain(pair.prompt), title_justify="left", box=None, pad_edge=False)
+    made = Table(title=plain(pair["prompt"]), title_justify="left", box=None, pad_edge=False)
     made.add_column("", no_wrap=True)
-    made.add_column("before", overflow="fold", ratio=1)
-    made.add_column("after", overflow="fold", ratio=1)
-    sides = (pair.before, pair.after)
-    made.add_row("goes on", *(side.continuation for side in sides))
+    sides = (pair["before"], pair["after"])
+    for head in ("before", "after"):
+        made.add_column(head, overflow="fold", ratio=1)
+    made.add_row("goes on", *(side["continuation"] for side in sides))
     for i in range(TOP):
-        tokens = [side.top[i] for side in sides]
-        cells = (f"{t.probability:6.1%} {t.logit:7.2f} {t.text!r}" for t in tokens)
+        tokens = [side["top"][i] for side in sides]
+        cells = (f"{t['probability']:6.1%} {t['logit']:7.2f} {t['text']!r}" for t in tokens)
         made.add_row("next" if i == 0 else "", *cells)
-    made.add_row("max logit", *(f"{side.max_logit:15.2f}" for side in sides))
+    made.add_row("max logit", *(f"{side['max_logit']:15.2f}" for side in sides))
     if target:
-        made.add_row("new object", *(f"{side.target:6.1%} {target}" for side in sides))
+        made.add_row("new object", *(f"{side['target']:6.1%} {target}" for side in sides))
     return made

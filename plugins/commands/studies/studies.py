@@ -45,7 +45,6 @@ class SweepFlags(EditingFlags):
     seed: int = flag("--seed", **SEED)
     output_path: str = flag("-o", "--output-path", default="results/sweep", metavar="DIR",
         help="Where the points' run folders go.")
-    dry_run: bool = flag("--dry-run", default=False, is_flag=True, help="Say what would run.")
     quiet: bool = flag("-q", "--quiet", **QUIET)
     as_json: bool = flag("--json", **JSON)
 

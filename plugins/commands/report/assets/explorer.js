@@ -1,4 +1,4 @@
-// The cases of a run, worst first, and its numbers by group. All texts go in as text nodes.
+// The cases of a run, worst first. All texts go in as text nodes.
 "use strict";
 
 function make(tag, kind, ...children) {
@@ -16,9 +16,6 @@ function startExplorer(runs) {
   let at = 0;
 
   // --- numbers -------------------------------------------------------------------------------
-  const measureOf = (name) => [...run.measures, ...run.summaries].find((measure) => measure.name === name)
-    ?? { name, times: 1, unit: "", better: "" };
-
   function shown(value, measure) {
     if (value === null || value === undefined) return "–";
     return measure.times === 100 ? (100 * value).toFixed(1) : String(Number(value.toPrecision(3)));
@@ -30,50 +27,6 @@ function startExplorer(runs) {
     const kept = select.value;
     select.replaceChildren(...options.map(([value, text]) => new Option(text, value)));
     if (options.some(([value]) => value === kept)) select.value = kept;
-  }
-
-  // --- groups --------------------------------------------------------------------------------
-  function showGroups() {
-    const groups = run.groups[by("tag").value] ?? [];
-    const measure = measureOf(by("measure").value);
-    const value = (group) => group.pairs[measure.name]?.[1] ?? null;
-    const sign = measure.better === "lower" ? -1 : 1;
-    const rows = groups.filter((group) => measure.name in group.pairs);
-    rows.sort((a, b) => (value(a) === null) - (value(b) === null) || sign * (value(a) - value(b)));
-    const ends = rows.flatMap((group) => group.pairs[measure.name]).filter((x) => x !== null);
-    const low = Math.min(0, ...ends);
-    const high = measure.unit === "%" ? 1 : Math.max(...ends, low + 1e-9);
-    const share = (x) => 100 * (x - low) / (high - low);
-    by("groups").replaceChildren(groupTable(rows, measure, share));
-  }
-
-  function groupTable(rows, measure, share) {
-    const unit = measure.unit ? `, ${measure.unit}` : "";
-    const heads = [by("tag").value, "Cases", `Before${unit}`, `After${unit}`, ""];
-    const head = make("tr", "", ...heads.map((text, i) => make("th", i && i < 4 ? "number" : "", text)));
-    const body = rows.map((group) => {
-      const [before, after] = group.pairs[measure.name];
-      return make("tr", "",
-        make("th", "", make("bdi", "", group.value)),
-        make("td", "number", group.n.toLocaleString("en")),
-        make("td", "number", shown(before, measure)),
-        make("td", "number main", shown(after, measure)),
-        make("td", "plot", track(before, after, share)));
-    });
-    const table = make("table", "", make("thead", "", head), make("tbody", "", ...body));
-    makeSortable(table);
-    const box = make("div", "scroll", table);
-    box.tabIndex = 0;
-    return box;
-  }
-
-  function track(before, after, share) {
-    const marks = [[before, "was"], [after, "is"]].filter(([x]) => x !== null).map(([x, kind]) => {
-      const mark = make("i", kind);
-      mark.style.left = `${share(x)}%`;
-      return mark;
-    });
-    return make("div", "track", ...marks);
   }
 
   // --- one case ------------------------------------------------------------------------------
@@ -218,17 +171,11 @@ function startExplorer(runs) {
     run = runs[number];
     articles.forEach((article, i) => { article.hidden = i !== number; });
     document.querySelectorAll(".share").forEach((line) => { line.hidden = line.dataset.run !== String(number); });
-    fill(by("tag"), Object.keys(run.groups).map((tag) => [tag, tag]));
-    const [first] = Object.values(run.groups);
-    const grouped = first ? Object.keys(first[0].pairs) : [];
-    fill(by("measure"), grouped.map((name) => [name, name + arrow(measureOf(name))]));
-    by("breakdown").hidden = !grouped.length;
     fill(by("order"), [["", "worst first, over all"], ...run.measures.filter((m) => m.better)
       .map((m) => [m.name, `worst ${m.name} first`])]);
     const distinct = (values) => [...new Set(values)].map((value) => [value, value]);
     fill(by("status"), [["", "any"], ...distinct(run.cases.map((c) => c.status))]);
     fill(by("role"), [["", "all"], ...distinct(run.cases.flatMap((c) => Object.keys(c.probes ?? {})))]);
-    if (grouped.length) showGroups();
     anew();
   }
 
@@ -238,7 +185,6 @@ function startExplorer(runs) {
     by("which").value = link.hash.slice("#run-".length);
     showRun(Number(by("which").value));
   }));
-  for (const id of ["tag", "measure"]) by(id).addEventListener("input", showGroups);
   by("filters").addEventListener("input", anew);
   by("filters").addEventListener("submit", (event) => event.preventDefault());
   by("previous").addEventListener("click", () => turn(-PAGE));

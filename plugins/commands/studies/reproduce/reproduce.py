@@ -20,11 +20,10 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_executor
 from edit_harness.run.results import Run
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
-from edit_harness_plugins.commands.report.formats import rich
+from edit_harness_plugins.commands import results
 from edit_harness_plugins.commands.run import console, running
 from edit_harness_plugins.commands.run.flags import Options, RegimeFlags
 
-from ..output import print_json, tell
 from ..studies import ReproduceFlags
 from . import packs, show
 from .packs import Contents, Leg, Method
@@ -151,14 +150,12 @@ def _texts(args: Mapping[str, Any]) -> dict[str, str]:
 def _report(report: Reproduction, flags: ReproduceFlags) -> int:
     """Print what came out, and return the exit code that this alone has."""
     found = report.compared()
-    if flags.as_json:
-        print_json(show.as_data(report, found))
-    else:
-        for model in report.contents.models:
-            own = [each for each in found if each.cell.model == model]
-            for part in rich([show.table(report.contents, model, own)], console.out.width):
-                console.out.print(part)
-        tell(show.remarks(report, found))
+    tables = [
+        show.table(report.contents, model, [each for each in found if each.cell.model == model])
+        for model in report.contents.models
+    ]
+    remarks = show.remarks(report, found)
+    results.show(show.as_data(report, found), *tables, *remarks, as_json=flags.as_json)
     verdicts = {each.verdict for each in found}
     if OUTSIDE in verdicts:
         return FAILED

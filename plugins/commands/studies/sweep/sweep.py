@@ -6,7 +6,6 @@ points share is the model and its clean passes.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -24,11 +23,11 @@ from edit_harness.run.results import Run
 from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
+from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
-from edit_harness_plugins.commands.run.running import DONE, SOME_FAILED, minutes, timed
+from edit_harness_plugins.commands.run.running import DONE, SOME_FAILED
 
-from ..output import print_json, say, tell, write_maps
 from ..studies import SweepFlags
 from . import grid
 from .grid import Point
@@ -125,16 +124,13 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     names = mapped(flags.measures, known)
     if not flags.quiet:
         announce(todo, ready[0], names)
-    if flags.dry_run:
-        rehearse(todo, ready[0])
-        return DONE
     check_writable(Path(flags.output_path))
     runs = list(todo.runs(ready))
     found = SweepResults.of(todo.axes, runs, names, known)
     left_out = {n: "has no value in any case" for n in names if n not in found.measures}
     for name, why in left_out.items():
         say("note", f"{name} is left out: it {why}")
-    show(todo, found, left_out)
+    print_results(todo, found, left_out)
     write(todo, found)
     return DONE if found.best and all(run.sound for _, run in runs) else SOME_FAILED
 
@@ -176,38 +172,25 @@ def announce(todo: Sweep, first: Evaluation, names: Sequence[str]) -> None:
         say("note", f"the task has none of {', '.join(USUAL)}: {', '.join(names)}")
 
 
-def rehearse(todo: Sweep, first: Evaluation) -> None:
-    """Say how much there is to do, and run a few cases of the first point to say how long it takes."""
-    edit, ask = timed(first)
-    rows = len(todo.points) * len(todo.cases)
-    console.out.print(
-        f"dry run  {counted(len(todo.points), 'point')}, {counted(len(todo.cases), 'case')} each\n"
-        f"         {edit:.2f} s an edit, {ask:.2f} s a case that is asked, "
-        f"at most about {minutes(rows * (edit + ask))} in all"
-    )
+def say(label: str, text: str) -> None:
+    """Print one labelled line on stderr."""
+    console.err.print(formats.labelled(label, text, console.err.width))
 
 
-def show(todo: Sweep, found: SweepResults, left_out: Mapping[str, str]) -> None:
+def print_results(todo: Sweep, found: SweepResults, left_out: Mapping[str, str]) -> None:
     """Print maps, table and what follows from them, or all of it as JSON."""
-    if todo.flags.as_json:
-        print_json({
-            "editor": todo.editor.name,
-            "task": todo.flags.task,
-            "model": todo.model.name,
-            "cases": [case.id for case in todo.cases],
-            **found.data(),
-            "left_out": left_out,
-        })  # fmt: skip
-        return
-    out = console.out
-    if len(found.axes) == 2:
-        for heat in found.maps():
-            out.print(heatmaps.terminal(heat, out.width))
-            out.print()
+    data = {
+        "editor": todo.editor.name,
+        "task": todo.flags.task,
+        "model": todo.model.name,
+        "cases": [case.id for case in todo.cases],
+        **found.data(),
+        "left_out": left_out,
+    }
+    heats = found.maps() if len(found.axes) == 2 else []
+    maps = [part for heat in heats for part in (heatmaps.terminal(heat, out.width), "")]
     title = f"{todo.editor.name} on {counted(len(todo.cases), 'development case')}"
-    for part in formats.rich([found.table(title)], out.width):
-        out.print(part)
-    tell(found.conclusions)
+    show(data, *maps, found.table(title), *found.conclusions, as_json=todo.flags.as_json)
 
 
 def write(todo: Sweep, found: SweepResults) -> None:
@@ -215,7 +198,7 @@ def write(todo: Sweep, found: SweepResults) -> None:
     flags = todo.flags
     title = f"{todo.editor.name} on {todo.model.name}, {flags.task}"
     lines = [("split", todo.split), *found.conclusions]
-    written = write_maps(flags.html, flags.png, found.maps(), title, lines)
+    written = heatmaps.write(flags.html, flags.png, found.maps(), title, lines)
     if flags.save_preset and found.best:
         preset_of(todo, found, found.best).save(Path(flags.save_preset).expanduser())
         written.append(flags.save_preset)
@@ -224,23 +207,6 @@ def write(todo: Sweep, found: SweepResults) -> None:
     for path in written:
         say("saved", path)
     say("runs", f"{flags.output_path}/")
-    if flags.save_preset in written:
-        console.err.print(f"next     {tested(todo)}", markup=False, highlight=False, soft_wrap=True)
-
-
-def tested(todo: Sweep) -> str:
-    """Return the command that tests the preset on the cases that it was not chosen by."""
-    flags = todo.flags
-    given: list[tuple[str, str | None]] = [
-        ("--editor", todo.editor.name),
-        ("--preset", flags.save_preset),
-        ("--task", flags.task),
-        *(("--task-args", f"{key}={value}") for key, value in flags.task_args.items()),
-        ("--model", flags.model[0]),
-        *(("--model-args", f"{key}={value}") for key, value in flags.model_args.items()),
-        ("--limit", str(todo.before)),
-    ]
-    return shlex.join(["edit-harness", *(part for pair in given for part in pair if part)])
 
 
 def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:

@@ -44,8 +44,6 @@ class Effects:
 
     over: str
     rows: tuple[str, ...]
-    subject: range
-    """The rows that are the subject's; what stands behind them comes after it."""
     clean: Estimate
     noised: Estimate
     total: Estimate
@@ -58,7 +56,7 @@ def of_fact(traced: Traced, tokens: Sequence[str]) -> Effects:
     rows = [f"{text}{SUBJECT_MARK if i in subject else ''}" for i, text in enumerate(tokens)]
     clean = np.full(len(traced.noised), traced.clean)
     indirect = {k: v - traced.noised[:, None, None] for k, v in traced.restored.items()}
-    found = _estimated("noises", rows, subject, clean, traced.noised, indirect)
+    found = _estimated("noises", rows, clean, traced.noised, indirect)
     return replace(found, clean=Estimate(traced.clean, math.nan, math.nan, 1))
 
 
@@ -69,7 +67,7 @@ def of_facts(traces: Sequence[Traced]) -> Effects:
     indirect = {
         kind: np.array([_by_role(traced, kind) for traced in traces]) for kind in traces[0].restored
     }
-    return _estimated("facts", ROLES, range(ROLES.index(NEXT)), clean, noised, indirect)
+    return _estimated("facts", ROLES, clean, noised, indirect)
 
 
 def roles(fact: Fact) -> list[str]:
@@ -96,7 +94,6 @@ def _by_role(traced: Traced, kind: str) -> np.ndarray:
 def _estimated(
     over: str,
     rows: Sequence[str],
-    subject: range,
     clean: np.ndarray,
     noised: np.ndarray,
     indirect: Mapping[str, np.ndarray],
@@ -116,7 +113,7 @@ def _estimated(
         for kind, values in indirect.items()
     }
     whole = found["clean"], found["noised"], found["total"]
-    return Effects(over, tuple(rows), subject, *whole, grids)
+    return Effects(over, tuple(rows), *whole, grids)
 
 
 def maps(effects: Effects, window: int) -> list[HeatMap]:
@@ -135,29 +132,11 @@ def maps(effects: Effects, window: int) -> list[HeatMap]:
                 x="layer",
                 y="token",
                 form="z.2f",
-                note=_peaks(effects, kind),
                 least=0.0,
                 most=max(0.0, *every),
             )
         )
     return made
-
-
-def _peaks(effects: Effects, kind: str) -> str:
-    """Return the largest effects at the subject and after it: ROME's early and late site."""
-    after = range(effects.subject.stop, len(effects.rows))
-    parts = []
-    for where, rows in (("at the subject", effects.subject), ("after it", after)):
-        found = [
-            (estimate.value, effects.rows[row].strip(), layer, estimate)
-            for row in rows
-            for layer, estimate in enumerate(effects.indirect[kind][row])
-            if estimate.n
-        ]
-        if found:
-            _, name, layer, estimate = max(found, key=lambda each: each[0])
-            parts.append(f"{where}: {shown(estimate)}, {name}, layer {layer}")
-    return "largest " + "; ".join(parts)
 
 
 def shown(estimate: Estimate) -> str:

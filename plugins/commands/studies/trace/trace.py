@@ -20,9 +20,9 @@ from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness_plugins.commands.report import figures, heatmaps
-from edit_harness_plugins.commands.run.console import err, out
+from edit_harness_plugins.commands.results import out, show
+from edit_harness_plugins.commands.run.console import err
 
-from ..output import print_json, tell, write_maps
 from ..studies import TraceFlags
 from . import effects, method, passes
 from .effects import Effects
@@ -64,7 +64,7 @@ def trace(plugins: Plugins, flags: TraceFlags) -> int:
         found = Found([fact], f"{fact.text} →{target}")
     window = flags.window or method.default_window(model.architecture.layers)
     how = Method(flags.kinds, window, flags.noise, flags.samples, flags.seed)
-    show(model, found, how, traced(model, found.facts, how), flags)
+    finish(model, found, how, traced(model, found.facts, how), flags)
     return 0
 
 
@@ -149,7 +149,7 @@ def traced(model: Model, facts: Sequence[Fact], how: Method) -> list[Traced]:
         ) from None
 
 
-def show(
+def finish(
     model: Model, found: Found, how: Method, traces: Sequence[Traced], flags: TraceFlags
 ) -> None:
     """Print effects as maps or JSON, and write them as a page and an image if asked for."""
@@ -166,33 +166,29 @@ def show(
         ("facts" if flags.task else "fact", found.line),
         *_circumstances(how, sigma, made),
     ]
-    if flags.as_json:
-        facts = [(f.parts.prompt, f.parts.target, list(f.subject)) for f in found.facts]
-        print_json({
-            "model": {"name": model.name, "digest": model.digest, "precision": model.precision},
-            "noise": {
-                "standard_deviations": how.noise,
-                "of_embeddings": sigma,
-                "samples": how.samples,
-                "seed": how.seed,
-            },
-            "window": how.window,
-            "facts": {
-                "task": flags.task,
-                "known": len(facts),
-                "asked": found.asked,
-                "digest": files.digest(facts),
-            },
-            "fact": None if flags.task else found.line,
-            "notes": [text for label, text in lines if label == "note"],
-            **effects.as_data(made),
-        })  # fmt: skip
-    else:
-        tell(lines)
-        for heat in maps:
-            out.print()
-            out.print(heatmaps.terminal(heat, out.width))
-    for name in write_maps(flags.html, flags.png, maps, "Causal trace", lines):
+    facts = [(f.parts.prompt, f.parts.target, list(f.subject)) for f in found.facts]
+    data = {
+        "model": {"name": model.name, "digest": model.digest, "precision": model.precision},
+        "noise": {
+            "standard_deviations": how.noise,
+            "of_embeddings": sigma,
+            "samples": how.samples,
+            "seed": how.seed,
+        },
+        "window": how.window,
+        "facts": {
+            "task": flags.task,
+            "known": len(facts),
+            "asked": found.asked,
+            "digest": files.digest(facts),
+        },
+        "fact": None if flags.task else found.line,
+        "notes": [text for label, text in lines if label == "note"],
+        **effects.as_data(made),
+    }
+    shown = [part for heat in maps for part in ("", heatmaps.terminal(heat, out.width))]
+    show(data, *lines, *shown, as_json=flags.as_json)
+    for name in heatmaps.write(flags.html, flags.png, maps, "Causal trace", lines):
         err.print(f"saved    {name}", markup=False, soft_wrap=True)
 
 

@@ -20,9 +20,9 @@ from edit_harness.files import finite, replacing
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.results import Run
 from edit_harness.shell.options import HELP, as_json, debug, many
+from edit_harness.shell.terminal import Terminal
+from edit_harness_plugins.commands.report.tables import listed
 
-from ..report.tables import listed
-from ..run.console import err, out
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen
 from .blinded import Item, drawn, formed, items_of, meanings
@@ -39,6 +39,8 @@ TITLES = {
 }
 """The tables that are shown, those of means with the edited property before the title; of pairs of
 annotators there may be many, and they are not shown."""
+out = Terminal(soft_wrap=False)
+err = Terminal(stderr=True)
 
 
 @click.group(context_settings=HELP)
