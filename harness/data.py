@@ -101,7 +101,7 @@ def join(prompt: str, target: str) -> str:
 
 
 @dataclass(frozen=True)
-class Asked(Trimmed):
+class Prompted(Trimmed):
     """A prompt; white space around it is no part of it."""
 
     prompt: str
@@ -111,7 +111,7 @@ class Asked(Trimmed):
 
 
 @dataclass(frozen=True)
-class Choose(Asked):
+class Choose(Prompted):
     """Ask how likely each candidate is after the prompt; answered by `Scores`."""
 
     candidates: tuple[str, ...]
@@ -122,17 +122,17 @@ class Choose(Asked):
 
 
 @dataclass(frozen=True)
-class Drift(Asked):
+class Drift(Prompted):
     """Ask how far the edit moves the next-token distribution; answered by `Divergence`."""
 
 
 @dataclass(frozen=True)
-class NextToken(Asked):
+class NextToken(Prompted):
     """Ask for the whole next-token distribution; answered by `Distribution`."""
 
 
 @dataclass(frozen=True)
-class Generate(Asked):
+class Generate(Prompted):
     """Ask for a continuation; answered by `Text`.
 
     The prompt keeps line breaks at its ends, since a text may have to go on in a new line, and loses

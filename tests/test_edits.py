@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from edit_harness import Choose, DataError, PluginError
 from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
-from edit_harness.testing.editing import same_weights
+from edit_harness.testing.fixtures import same_weights
 from edit_harness.testing.tiny import tiny_model
 
 NAME = "transformer.h.1.mlp.c_proj.weight"

@@ -5,7 +5,7 @@ import torch
 
 from edit_harness import Choose, Generate
 from edit_harness.edits import UNEDITED, Dense, Edit
-from edit_harness.model.generate import Line, Prompt, drawn, samples
+from edit_harness.model.generate import GeneratedRow, Prompt, drawn, samples
 from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model
 
@@ -121,7 +121,7 @@ def test_a_draw_follows_the_probabilities():
     logits = torch.tensor([0.1, 0.2, 0.3, 1e-9, 1e-9]).log()
 
     def draws(top_k, count):
-        line = Line(Prompt((1,), Generate("", top_k=top_k)), left=count)
+        line = GeneratedRow(Prompt((1,), Generate("", top_k=top_k)), left=count)
         for _ in range(count):
             drawn(logits[None], [line])
         return line.new

@@ -391,8 +391,8 @@ def test_what_is_infinite_or_missing_is_not_drawn():
     pytest.importorskip("matplotlib")
     measure = eh.Measure("x", "lower", "nats")
     odd = [Estimate(v, v, v, 1) for v in (np.inf, np.nan)]
-    lines = [report.Line("x", measure, odd[0], Estimate(1, 1, np.inf, 1))]
-    (plot,) = dumbbells([*lines, *(report.Line("y", measure, None, e) for e in odd)])
+    lines = [report.MeasureRow("x", measure, odd[0], Estimate(1, 1, np.inf, 1))]
+    (plot,) = dumbbells([*lines, *(report.MeasureRow("y", measure, None, e) for e in odd)])
     assert plot.count("<use ") == 1
     assert not {"inf", "nan"} & set(re.findall(r'[="]([a-z]+)"', plot))
 

@@ -4,7 +4,7 @@ import pytest
 
 from edit_harness import Measure
 from edit_harness.run.report import (
-    Line,
+    MeasureRow,
     interval,
     lines,
     number,
@@ -38,7 +38,7 @@ PERCENT, NATS = Measure("x"), Measure("x", "lower", "nats")
 def test_numbers_have_the_digits_of_their_unit_and_none_below_the_floor(
     value, measure, floor, text
 ):
-    assert number(value, Line("x", measure, None, None, floor=floor)) == text
+    assert number(value, MeasureRow("x", measure, None, None, floor=floor)) == text
 
 
 def test_what_was_not_measured_is_a_dash():
@@ -90,10 +90,10 @@ def test_a_table_of_many_runs_fits_the_terminal(width):
 
 
 def test_a_fall_is_not_below_the_floor():
-    line = Line("NKL", Measure("", "lower", "nats"), None, None, floor=1e-4)
+    line = MeasureRow("NKL", Measure("", "lower", "nats"), None, None, floor=1e-4)
     assert number(-5e-3, line) == "-0.005"
     assert number(-5e-5, line) == "< 0.0001"
-    assert number(-8e-4, Line("NKL", Measure("", "lower", "nats"), None, None)) == "-0.0008"
+    assert number(-8e-4, MeasureRow("NKL", Measure("", "lower", "nats"), None, None)) == "-0.0008"
 
 
 def test_cells_of_every_size_have_a_text():

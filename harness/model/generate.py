@@ -157,7 +157,7 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     }
     batch = padded([p.ids for p in prompts], left=True, device=model.device)
     stream = Stream(model, batch.ids, batch.mask)
-    lines = [Line(prompt, _steps(model, prompt)) for prompt in prompts]
+    lines = [GeneratedRow(prompt, _steps(model, prompt)) for prompt in prompts]
     lengths = [len(p.ids) for p in prompts]
     with model.edited_rows(batch, [carried[p.edit] for p in prompts], lengths):
         while any(line.left for line in lines):
@@ -170,7 +170,7 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
 
 
 @dataclass
-class Line:
+class GeneratedRow:
     """The continuation of one row."""
 
     prompt: Prompt
@@ -195,7 +195,7 @@ class Line:
         return token
 
 
-def drawn(logits: Tensor, lines: Sequence[Line]) -> list[int]:
+def drawn(logits: Tensor, lines: Sequence[GeneratedRow]) -> list[int]:
     """Let each line that goes on take its next token; logits are rows by vocabulary.
 
     Returns a token for every row. Rows with another k are searched apart, so that a tie falls as

@@ -36,7 +36,7 @@ class Places:
 
 
 @dataclass
-class Seen:
+class Recorded:
     """What went into a module and came out of it, rows by positions by width."""
 
     inputs: Tensor
@@ -44,9 +44,9 @@ class Seen:
 
 
 @contextmanager
-def recording(module: nn.Module, rows: int) -> Iterator[Seen]:
+def recording(module: nn.Module, rows: int) -> Iterator[Recorded]:
     """Keep the module's input and output of the coming pass, with their gradients' history."""
-    seen = Seen(torch.empty(0), torch.empty(0))
+    seen = Recorded(torch.empty(0), torch.empty(0))
 
     def hook(_: nn.Module, args: tuple[Tensor, ...], output: Any) -> None:
         seen.inputs, seen.outputs = by_row(args[0], rows), by_row(first(output), rows)

@@ -29,7 +29,7 @@ from .controls import is_control
 from .measure import Work, failed
 from .plan import Chunk, Step, chunk_size, chunks
 from .results import Run
-from .rows import Rows, settle
+from .rows import RunRows, settle
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
@@ -73,7 +73,7 @@ class RowSink(Protocol):
         """Note that something happened."""
 
 
-def turns(rows: Mapping[Evaluation, Rows], policy: FailurePolicy) -> Generator[Turn]:
+def turns(rows: Mapping[Evaluation, RunRows], policy: FailurePolicy) -> Generator[Turn]:
     """Yield the records that are still to be made, as they are written, the editors in turn.
 
     Raises what `Loop.run` raises.
@@ -83,7 +83,7 @@ def turns(rows: Mapping[Evaluation, Rows], policy: FailurePolicy) -> Generator[T
     return Loop(policy).run(rows)
 
 
-Turns = Callable[[Mapping["Evaluation", Rows], FailurePolicy], Generator[Turn, None, None]]
+Turns = Callable[[Mapping["Evaluation", RunRows], FailurePolicy], Generator[Turn, None, None]]
 """Makes the records that are missing, and yields them as they are written."""
 NO_POLICY = FailurePolicy()
 
@@ -263,7 +263,7 @@ def run_all(
             settle(evaluation, folder, {name for name, _ in known})
             statuses = {visit: record.status for visit, record in known.items()}
             again = evaluation.retried(statuses) if policy.retry else set()
-            rows[evaluation] = Rows(folder, write, known, again, evaluation.others)
+            rows[evaluation] = RunRows(folder, write, known, again, evaluation.others)
         for evaluation, its in rows.items():
             for visit in evaluation.visits:
                 if visit in its.known and visit not in its.again:
@@ -293,7 +293,7 @@ def run_all(
         return runs
 
 
-def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:
+def _compare_before(rows: Mapping[Evaluation, RunRows]) -> None:
     """Raise `RunFolderError` if the unedited model did not answer as is published of it.
 
     Then no row that was written now counts any more: another model was at work.
@@ -310,7 +310,7 @@ def _compare_before(rows: Mapping[Evaluation, Rows]) -> None:
         )
 
 
-def _mismatch(evaluation: Evaluation, its: Rows) -> str:
+def _mismatch(evaluation: Evaluation, its: RunRows) -> str:
     """Say how the answers before the edits of the planned cases are not what plugins know of them."""
     planned = {case.id: case for case in evaluation.cases}
 
@@ -328,7 +328,7 @@ def _mismatch(evaluation: Evaluation, its: Rows) -> str:
     return "; ".join(str(objection) for objection in found if objection)
 
 
-def _summed(rows: Mapping[Evaluation, Rows]) -> list[Run]:
+def _summed(rows: Mapping[Evaluation, RunRows]) -> list[Run]:
     """Return the runs, as far as they have come, and write down the results of all that they have."""
     runs = []
     for evaluation, its in rows.items():

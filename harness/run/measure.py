@@ -56,7 +56,7 @@ def run(
 
 
 @dataclass(frozen=True)
-class Measured:
+class Answered:
     """The answers of one case to one edited model."""
 
     case: Case
@@ -140,7 +140,7 @@ class Work:
             for case, state in chunk.waiting
         ]
 
-    def _ask(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Measured]:
+    def _ask(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Answered]:
         """Ask together; where that fails, case by case to see which it was.
 
         Raises `DeviceLostError`, and `LeakError` if an edit's own code changed what numbers depend on.
@@ -166,25 +166,25 @@ class Work:
         note = f"its batch was halved for want of memory, {times} times with those beside it"
         return [replace(each, note=note) for each in found]
 
-    def _together(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Measured]:
+    def _together(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Answered]:
         start = perf_counter()
         cases = list({case.id: case for case, *_ in todo}.values())
         with self._time_for(cases, len(todo)):
             answers = self.clean.ask(cases, [(case, edit) for case, _, edit in todo])
         seconds = (perf_counter() - start) / max(len(todo), 1)
         return [
-            Measured(case, step, *pair, seconds, self._edit_error(case, step))
+            Answered(case, step, *pair, seconds, self._edit_error(case, step))
             for (case, step, _), pair in zip(todo, answers, strict=True)
         ]
 
-    def _alone(self, case: Case, step: Step, edit: Edit) -> Measured:
+    def _alone(self, case: Case, step: Step, edit: Edit) -> Answered:
         try:
             return self._together([(case, step, edit)])[0]
         except PASSING:
             raise
         except BaseException as error:  # an adaptor or a patch is the editor's own code
             failures.check_device(error)
-            return Measured(case, step, self._unedited(case), error=error)
+            return Answered(case, step, self._unedited(case), error=error)
 
     def _unedited(self, case: Case) -> Sequence[Answer]:
         """Return what the unedited model answers; nothing if it cannot be asked either."""
@@ -208,7 +208,7 @@ class Work:
         (edited,) = step.edit if step.again else (case,)
         return self._editing.errors.get(edited.id)
 
-    def _rows(self, measured: Sequence[Measured]) -> list[Record]:
+    def _rows(self, measured: Sequence[Answered]) -> list[Record]:
         """Turn answers into lines of the run folder, the texts among them judged.
 
         Raises `DataError` if the unedited model answers with NaN, which is nobody's to judge, and
@@ -233,7 +233,7 @@ class Work:
             self._took(record)
         return records
 
-    def _record(self, measured: Measured, answers: Answers) -> Record:
+    def _record(self, measured: Answered, answers: Answers) -> Record:
         case, (before, after) = measured.case, answers
         status, message = self._status(measured)
         ours = status == OK and not isinstance(case, Examined)
@@ -253,7 +253,7 @@ class Work:
             message=message or measured.note,
         )
 
-    def _status(self, measured: Measured) -> tuple[str, str]:
+    def _status(self, measured: Answered) -> tuple[str, str]:
         error = measured.error
         if error is not None:
             edit = error is self._edit_error(measured.case, measured.step)

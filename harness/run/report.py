@@ -32,7 +32,7 @@ DIRECTION = {"higher": "↑", "lower": "↓", "": ""}
 
 
 @dataclass(frozen=True)
-class Line:
+class MeasureRow:
     """One number before and after the edit."""
 
     name: str
@@ -62,16 +62,16 @@ def lines(
     immediate: Mapping[str, Estimate],
     change: Mapping[str, Estimate],
     floor: float = 0.0,
-) -> Iterator[Line]:
+) -> Iterator[MeasureRow]:
     """Yield a line for each measure that has an estimate, in the metrics' own order."""
     for name, measure in measures.items():
         before, after = estimates.get(f"pre_{name}"), estimates.get(f"post_{name}")
         if before or after:
             then, moved = immediate.get(f"post_{name}"), change.get(f"post_{name}")
-            yield Line(name, measure, before, after, then, moved, floor)
+            yield MeasureRow(name, measure, before, after, then, moved, floor)
 
 
-def single(rows: Sequence[Line], level: float) -> Table:
+def single(rows: Sequence[MeasureRow], level: float) -> Table:
     """Return the table of one run."""
     table = table_of_text()
     followed = any(row.immediate for row in rows)
@@ -125,27 +125,27 @@ def besides_cells(each: Effect) -> list[str]:
     ]
 
 
-def show(estimate: Estimate | None, line: Line) -> str:
+def show(estimate: Estimate | None, line: MeasureRow) -> str:
     """Return a value as text; what was not measured is a dash."""
     if estimate is None or math.isnan(estimate.value):
         return "–"
     return number(estimate.value, line)
 
 
-def count(line: Line) -> str:
+def count(line: MeasureRow) -> str:
     """Return how many cases a line is over, before and after where that is not the same."""
     ns = [estimate.n for estimate in (line.before, line.after) if estimate]
     return " → ".join(map(str, dict.fromkeys(ns)))
 
 
-def interval(estimate: Estimate | None, line: Line) -> str:
+def interval(estimate: Estimate | None, line: MeasureRow) -> str:
     """Return an interval as text."""
     if estimate is None or math.isnan(estimate.low):
         return "–"
     return f"{number(estimate.low, line)} – {number(estimate.high, line)}"
 
 
-def number(value: float, line: Line) -> str:
+def number(value: float, line: MeasureRow) -> str:
     """Return a number with the digits that its unit deserves; below the floor, that it is there."""
     if line.measure.unit in HUNDREDTHS:
         return f"{round(100 * value, 1) + 0.0:.1f}"

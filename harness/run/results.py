@@ -301,7 +301,7 @@ class Run(JudgedTexts):
         return self.manifest.preview.floor if self.manifest.preview else 0.0
 
     @property
-    def lines(self) -> list[report.Line]:
+    def lines(self) -> list[report.MeasureRow]:
         """The lines of the table."""
         return list(
             report.lines(self.measures, self.estimates, self.immediate, self.retention, self.floor)
@@ -311,7 +311,7 @@ class Run(JudgedTexts):
         """Return the table as plain text."""
         return "".join(map(report.render, self.shown(self.lines)))
 
-    def shown(self, lines: Sequence[report.Line]) -> Iterator[RenderableType]:
+    def shown(self, lines: Sequence[report.MeasureRow]) -> Iterator[RenderableType]:
         """Yield the table of some lines, and that of the controls if any was asked for."""
         yield report.single(lines, LEVEL)
         if self.effects:

@@ -28,7 +28,7 @@ SHOWN = 3
 
 
 @dataclass
-class Rows:
+class RunRows:
     """The rows of one run: those of before, and those that are written now."""
 
     folder: RunFolder

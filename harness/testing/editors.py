@@ -17,7 +17,7 @@ from ..folder.record import OK
 from ..interfaces import Regime
 from ..model.model import Model
 from ..registry.settings import build, settings
-from .editing import (
+from .fixtures import (
     FACTS,
     ODD,
     TOO_LONG,

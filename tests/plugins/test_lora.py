@@ -16,7 +16,7 @@ from edit_harness import Choose, PluginError, Request, UsageError
 from edit_harness.edits import Edit, LowRank
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness.testing.editing import left_alone
+from edit_harness.testing.fixtures import left_alone
 from edit_harness_plugins.editors.tuning import adapters, lora, tuning
 from edit_harness_plugins.editors.tuning.adapters import (
     Adapters,

@@ -16,7 +16,7 @@ from edit_harness.interfaces import Making
 from edit_harness.model.hooks import recording
 from edit_harness.registry.settings import configure, settings, shape_of
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness.testing.editing import gain
+from edit_harness.testing.fixtures import gain
 from edit_harness_plugins.editors._search.covariance import collect, find, save
 from edit_harness_plugins.editors.locate import alphaedit as alphaedit_module
 from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit, NullSpace

@@ -27,7 +27,7 @@ from edit_harness.run import plan
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.loop import FailurePolicy, Turn, Turns, record_unusable
 from edit_harness.run.measure import failed
-from edit_harness.run.rows import Rows
+from edit_harness.run.rows import RunRows
 
 from ..results.diff import identities, short
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
@@ -98,7 +98,7 @@ class WorkerExecutor(Executor):
         what the driver has; `ResourceError` if workers do not start, or die of several cases.
         """
 
-        def turns(rows: Mapping[Evaluation, Rows], care: FailurePolicy) -> Generator[Turn]:
+        def turns(rows: Mapping[Evaluation, RunRows], care: FailurePolicy) -> Generator[Turn]:
             yield from record_unusable(rows)
             if all(set(each.visits) <= its.done for each, its in rows.items()):
                 return
@@ -171,7 +171,7 @@ def jobs(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Job]:
 class Pool:
     """Workers at work on runs of one plan, and what the driver knows of them."""
 
-    def __init__(self, workers: Workers, rows: Mapping[Evaluation, Rows]) -> None:
+    def __init__(self, workers: Workers, rows: Mapping[Evaluation, RunRows]) -> None:
         self.workers, self.rows = workers, rows
         self.evaluations = list(rows)
         self.queue: deque[Job] = deque()

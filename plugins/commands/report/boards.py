@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 
 from edit_harness.folder.record import INVALID
 from edit_harness.interfaces import Measure
-from edit_harness.run.report import Line, show
+from edit_harness.run.report import MeasureRow, show
 from edit_harness.run.results import Run
 
 from .facts import facts
@@ -76,7 +76,7 @@ class Row:
     """One run in a table."""
 
     entrant: Entrant
-    lines: Mapping[str, Line]
+    lines: Mapping[str, MeasureRow]
     """Its measures that have a number after the edit, by name."""
 
     @property

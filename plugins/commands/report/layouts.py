@@ -11,7 +11,7 @@ from typing import Any
 
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.report import Line
+from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
@@ -24,7 +24,7 @@ def directed(name: str, better: str) -> str:
     return f"{name} {report.DIRECTION[better]}".strip()
 
 
-def shown(run: Run, verbose: bool) -> list[Line]:
+def shown(run: Run, verbose: bool) -> list[MeasureRow]:
     """Return the lines of a run's table, details left out unless asked for."""
     return [line for line in run.lines if verbose or not line.measure.detail] or run.lines
 
@@ -91,12 +91,12 @@ def besides(runs: Sequence[Run]) -> list[Grid]:
     return [Grid(title, [*heads, "Control"], report.besides_heads(LEVEL), rows, data=every)]
 
 
-def shown_estimate(estimate: Estimate | None, line: Line) -> Cell:
+def shown_estimate(estimate: Estimate | None, line: MeasureRow) -> Cell:
     """Return a number with its interval."""
     return Cell(report.show(estimate, line), bounds(estimate, line))
 
 
-def bounds(estimate: Estimate | None, line: Line) -> str:
+def bounds(estimate: Estimate | None, line: MeasureRow) -> str:
     """Return an interval in brackets; nothing where there is none, as of one case."""
     if estimate is None or math.isnan(estimate.low):
         return ""
@@ -118,7 +118,7 @@ def data(run: Run) -> Iterator[dict[str, Any]]:
                 yield {"measure": line.name, "when": when, **numbers(estimate, line), **own}
 
 
-def numbers(estimate: Estimate, line: Line) -> dict[str, Any]:
+def numbers(estimate: Estimate, line: MeasureRow) -> dict[str, Any]:
     """Return an estimate as cells: unrounded, in the unit that is stored."""
     return {
         "estimate": estimate.value,

@@ -74,7 +74,7 @@ def _told(run: Run, embedded: int) -> dict[str, Any]:
     }
 
 
-def matched_lines(run: Run) -> Iterator[report.Line]:
+def matched_lines(run: Run) -> Iterator[report.MeasureRow]:
     """Yield the lines over those cases that have a value before and after, which a plot may join."""
     found = run.estimator.estimates(run.records, both=True)
     return report.lines(run.measures, found, {}, {}, run.floor)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from edit_harness.interfaces import Measure
-from edit_harness.run.report import HUNDREDTHS, Line, show
+from edit_harness.run.report import HUNDREDTHS, MeasureRow, show
 from edit_harness.stats import Estimate
 
 from .figures import times_of
@@ -110,14 +110,14 @@ def _ends(estimate: Estimate | None, measure: Measure) -> list[float]:
     return [times_of(measure) * end for end in ends]
 
 
-def dumbbells(rows: Sequence[Line]) -> list[Markup]:
+def dumbbells(rows: Sequence[MeasureRow]) -> list[Markup]:
     """Return plots of measures before and after, with intervals: one for each unit."""
     drawn = [row for row in rows if _ends(row.after, row.measure)]
     units = dict.fromkeys(row.measure.unit for row in drawn)
     return [_dumbbell([row for row in drawn if row.measure.unit == unit], unit) for unit in units]
 
 
-def _dumbbell(rows: Sequence[Line], unit: str) -> Markup:
+def _dumbbell(rows: Sequence[MeasureRow], unit: str) -> Markup:
     sides = [(_ends(r.before, r.measure)[:1], _ends(r.after, r.measure)) for r in rows]
     values = [0.0, *(value for before, after in sides for value in (*before, *after))]
     names = [directed(_name(row.name), row.measure.better) for row in rows]

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edit_harness.interfaces import Measure
-from edit_harness.run.report import Line, Point, lines, plain_number, show, table_of_text
+from edit_harness.run.report import MeasureRow, Point, lines, plain_number, show, table_of_text
 from edit_harness.shell.terminal import plain
 
 CELL = 10
@@ -21,7 +21,7 @@ LABEL = 20
 
 
 def combined(
-    runs: Sequence[tuple[tuple[str, ...], Sequence[Line]]],
+    runs: Sequence[tuple[tuple[str, ...], Sequence[MeasureRow]]],
     heads: Sequence[str],
     names: Sequence[str],
     width: int = 80,

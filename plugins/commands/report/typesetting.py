@@ -15,7 +15,7 @@ from itertools import compress
 from typing import Any
 
 from edit_harness.interfaces import Measure
-from edit_harness.run.report import Line
+from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
@@ -300,7 +300,7 @@ def _fallen(each: Subsets, column: Column) -> Number | None:
 
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
     measure = each.measure(column.measure) or Measure("")
-    line = Line(column.measure, measure, None, estimate, floor=each.run.floor)
+    line = MeasureRow(column.measure, measure, None, estimate, floor=each.run.floor)
     data = {**_of(each, column), "when": when, **numbers(estimate, line)}
     return Number(shown_estimate(estimate, line), estimate, measure.better, data, each.cases)
 

@@ -16,7 +16,7 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.report import DIRECTION, Line
+from edit_harness.run.report import DIRECTION, MeasureRow
 from edit_harness.run.results import reread
 from edit_harness.shell.options import as_json, debug, many, with_plugins
 
@@ -108,7 +108,7 @@ def grid(pairing: Pairing, contrasts: Sequence[Contrast]) -> Grid:
 
 def cells(pairing: Pairing, each: Contrast) -> list[Cell]:
     """Return a measure's numbers as they are printed."""
-    line = Line(each.name, each.measure, None, None)
+    line = MeasureRow(each.name, each.measure, None, None)
     change = report.number(each.difference.value, line)
     if each.difference.value > 0 and not change.startswith("<"):
         change = f"+{change}"

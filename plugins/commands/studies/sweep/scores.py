@@ -14,7 +14,7 @@ from edit_harness.interfaces import Measure
 from edit_harness.registry.registry import suggestion
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.report import DIRECTION, HUNDREDTHS, Line
+from edit_harness.run.report import DIRECTION, HUNDREDTHS, MeasureRow
 from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
@@ -209,11 +209,11 @@ def _mean(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(value, low, high, min(e.n for e in estimates))
 
 
-def _line(name: str, measure: Measure | None) -> Line:
-    return Line(name, measure or Measure(name), None, None)
+def _line(name: str, measure: Measure | None) -> MeasureRow:
+    return MeasureRow(name, measure or Measure(name), None, None)
 
 
-def _ends(estimate: Estimate, line: Line) -> str:
+def _ends(estimate: Estimate, line: MeasureRow) -> str:
     return "" if math.isnan(estimate.low) else report.interval(estimate, line)
 
 
