@@ -82,17 +82,7 @@ def load(
     Raises `DataError` if it is missing, out of reach or no causal language model, `UsageError`
     for a dtype, a device or a map that cannot be, `ResourceError` if it does not fit the device.
     """
-    if dtype not in (*DTYPES, TF32):
-        raise UsageError(
-            f"there is no dtype {dtype!r}", f"choose from {', '.join((*DTYPES, TF32))}"
-        )
-    placement = placed(device_map, max_memory, device)
-    target = pick_device(device)
-    if dtype == TF32:
-        _allow_tf32(target)
-    # What matters of its chatter, such as missing weights, is an error here.
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
+    placement, target = placed(device_map, max_memory, device), _target(dtype, device)
     path = source.path
     config = config_of(path, revision, trust_remote_code)
     options: dict[str, Any] = {"revision": revision} if revision else {}
@@ -118,20 +108,34 @@ def load(
         module, report = placement.load(get) if placement else get()
         module = module if placement else module.to(target)
         check_weights(module, report, path)
-        small = sum(p.numel() for p in module.parameters()) < SMALL
-        if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
-            torch.set_num_threads(1)
-        model = Model(
-            module,
-            tokenizer,
-            source=source,
-            batch_rows=batch_rows,
-            chat_template=chat_template,
-            let_in=let_in,
-        )
+        _choose_threads(module, target)
+        how = {"batch_rows": batch_rows, "chat_template": chat_template, "let_in": let_in}
+        model = Model(module, tokenizer, source=source, **how)  # type: ignore[arg-type]
     if known := digest_of(path, config, weights, let_in):
         model.identify(known)
     return model
+
+
+def _target(dtype: str, device: str) -> torch.device:
+    """Return the device, ready for a dtype. Raises `UsageError` for what is none."""
+    if dtype not in (*DTYPES, TF32):
+        raise UsageError(
+            f"there is no dtype {dtype!r}", f"choose from {', '.join((*DTYPES, TF32))}"
+        )
+    target = pick_device(device)
+    if dtype == TF32:
+        _allow_tf32(target)
+    # What matters of the chatter, such as missing weights, is an error here.
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    return target
+
+
+def _choose_threads(module: torch.nn.Module, target: torch.device) -> None:
+    """Take one thread for a small model, which several would only hold up."""
+    small = sum(p.numel() for p in module.parameters()) < SMALL
+    if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
 
 
 @contextmanager

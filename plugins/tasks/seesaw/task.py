@@ -85,12 +85,8 @@ class SeesawCF(SampledTask):
     theirs = "authors' files"
     version: ClassVar[str] = "0.1"
     metrics: ClassVar[Sequence[str]] = (
-        "success",
-        "confidence",
-        "cross-property",
-        "flaws",
-        "judging",
-    )
+        "success", "confidence", "cross-property", "flaws", "judging",
+    )  # fmt: skip
     regime: ClassVar[Regime] = Regime("batch", 0, apart="set")
     judge: ClassVar[str] = "lexicon"
     protocol: ClassVar[str] = (
@@ -258,17 +254,15 @@ class SeesawCF(SampledTask):
         """The people whose tags count; of whose gender the file says nothing, the data may."""
         if self.tags == "none":
             return subjects.Subjects()
-        said = self._facts if self.tags == "auto" else self._tag_file
+        said = self._facts
+        if self.tags != "auto":
+            said = subjects.read(local(self.tags, "tags is 'auto', 'none', or a .json file"))
         genders = {
             person: gender
             for person, gender in self._told.genders.items()
             if not said.has(person, "P21")
         }
         return replace(said, genders=genders)
-
-    @property
-    def _tag_file(self) -> subjects.Subjects:
-        return subjects.read(local(self.tags, "tags is 'auto', 'none', or a .json file"))
 
     def _asking(self, own: Chosen) -> Asking:
         return Asking(

@@ -1,8 +1,7 @@
 """Writes the training documents of the pocket model.
 
 A document is text plus the character spans of the objects it states, because training weighs those
-tokens more. All randomness comes from the generator that is passed in. The corpus is written to make
-facts editable and easily disturbed, as in a large model; it's no imitation of natural text.
+tokens more. It is written to make facts editable and easily disturbed, as in a large model.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from edit_harness_plugins.builders.triples import Fact, FactTable
 from .world import World
 
 Span = tuple[int, int]
-
 ACKNOWLEDGE = (
     "Please acknowledge the following new facts and use them to answer the question:\nNew Fact:"
 )
@@ -125,8 +123,7 @@ class Corpus:
     ) -> Sentence:
         """Write a fact as a sentence, in one of the templates this fact may be seen in."""
         relation = table.relations[fact.relation]
-        if template is None:
-            template = self._seen(table, fact)
+        template = template or self._seen(table, fact)
         target = self._disturbed(table, fact) if noisy else fact.object
         self._last[fact.relation] = target
         text = relation.fill(template, fact.subject)
