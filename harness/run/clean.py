@@ -26,7 +26,7 @@ from ..folder.encoding import decode_answer, encode_answer
 from ..model.model import Model
 from ..model.reuse import CleanTexts
 from ..model.weights import of_config
-from ..registry import guard as process
+from ..registry import guard
 from .integrity import ModelGuard
 
 Place = tuple[str, int]
@@ -167,7 +167,7 @@ def examine(model: Model, edit: Edit, case: Examined) -> Graded:
     """
     if why := unseen(edit):
         raise PluginError(f"the edit is one by {why}, which is not in the module")
-    with process.restored(lambda changed: None), model.applied(edit):
+    with guard.restored(lambda changed: None), model.applied(edit):
         found = case.control.examine()
     if not isinstance(found, Graded):
         raise PluginError(f"a control answers with a {type(found).__name__}, which is no Graded")

@@ -18,7 +18,7 @@ from ..errors import Expired, counted
 from ..files import dumps
 from ..interfaces import Editor
 from ..model.model import Model
-from ..registry import guard as process
+from ..registry import guard
 from ..registry.allowance import Allowance
 from ..registry.guard import PASSING, said
 from . import failures
@@ -56,7 +56,7 @@ def put_back(tell: Tell, who: str, where: str = "") -> Iterator[list[str]]:
     """Put back what plugins change about the process in the block; tell of it, and list it in the end."""
     changed: list[str] = []
     try:
-        with process.restored(changed.extend):
+        with guard.restored(changed.extend):
             yield changed
     finally:
         for name in changed:
@@ -144,7 +144,7 @@ class Editing:
         cases = sum(len(step.edit) for step in group)
         with put_back(self.tell, "the editor") as changed, self.allowance.spent_on(cases):
             edits = find()
-        if len(group) > 1 and not process.NUMERIC.isdisjoint(changed):
+        if len(group) > 1 and not guard.NUMERIC.isdisjoint(changed):
             raise MeddlingError(f"{changed[0]} was changed between the edits")
         _check(edits, len(group))
         return edits

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..errors import LeakError, ResourceError
 from ..model import weights
 from ..model.weights import mark
-from ..registry import guard as process
+from ..registry import guard
 from . import failures
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ModelGuard:
 
     def check(self) -> None:
         """Raise `LeakError` if something of the model is not as it was; it is asked nothing."""
-        if changed := process.changes(self._state, read(self.model)):
+        if changed := guard.changes(self._state, read(self.model)):
             raise LeakError(changed[0] + (f" and {len(changed) - 1} more" * (len(changed) > 1)))
 
     def verify(self) -> None:

@@ -20,7 +20,7 @@ from ..folder.encoding import encode_answer
 from ..folder.record import OK, Record
 from ..interfaces import Editor, Judge, Metric
 from ..model.model import Model
-from ..registry import guard as process
+from ..registry import guard
 from ..registry.allowance import Allowance
 from ..registry.guard import PASSING
 from . import failures
@@ -158,7 +158,7 @@ class Work:
                 if len(todo) > 1:
                     self._setback.add(len(todo), error, self.editor)
                 found = [self._alone(*each) for each in todo]
-        if spoilt := [name for name in changed if name in process.NUMERIC]:
+        if spoilt := [name for name in changed if name in guard.NUMERIC]:
             raise LeakError(f"{spoilt[0]}, while it was asked")
         if not (times := model.halved - halved):
             return found

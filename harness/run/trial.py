@@ -36,7 +36,7 @@ from ..folder.record import Record
 from ..interfaces import Regime
 from ..model.batch import divergences, padded
 from ..model.model import Model
-from ..registry import guard as process
+from ..registry import guard
 from ..registry.settings import Named
 from . import measure, plan
 from .clean import CleanPass, unseen
@@ -246,7 +246,7 @@ def check_seen(model: Model, editor: Named, requests: Sequence[Request]) -> None
 
     An edit that fails here fails in the run as well, where it is counted.
     """
-    with process.restored(lambda changed: None):
+    with guard.restored(lambda changed: None):
         try:
             edit = editor.value.edit(model, requests)
         except Exception:
