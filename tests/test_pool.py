@@ -17,7 +17,6 @@ from edit_harness.errors import (
     LeakError,
     PluginError,
     ResourceError,
-    RunFolderError,
     Terminated,
 )
 from edit_harness.files import dumps
@@ -417,29 +416,18 @@ def test_processes_that_are_killed_lose_and_double_nothing(bench):
     assert not any(process.is_alive() for process in bench.workers.processes.values())
 
 
-@pytest.mark.parametrize("worse", [0.0, 2e-4])
-def test_workers_with_other_software_ask_finished_cases_again(bench, alone, monkeypatch, worse):
-    """Item 8 of issue I: on workers, too, before any row is written."""
+def test_workers_with_other_software_go_on_and_the_manifest_says_so(bench, alone):
     with pytest.raises(KeyboardInterrupt):
         bench.run(together(1, interrupts(KeyboardInterrupt, 5)))
     (folder,) = bench.last.values()
     (segment,) = folder.manifest().segments
     older = as_json(with_entries(segment, environment={"torch": "1.0"}))
     folder.write_manifest(with_entries(folder.manifest(), segments=[older]))
-    before = folder.samples.read_bytes()
-    monkeypatch.setattr(trial, "apart", lambda one, other: worse)
-    if worse:
-        with pytest.raises(
-            RunFolderError, match=r"go on with torch .*, not 1.0: \d finished cases"
-        ):
-            bench.run(together(2))
-        assert folder.samples.read_bytes() == before
-        return
     (folder,) = bench.run(together(2))
     assert rows(folder) == alone
     first, second = folder.manifest().segments
-    assert (first.last + 1, second.asked.apart) == (second.first, 0.0)
-    assert second.environment["workers"] == "2"
+    assert first.last + 1 == second.first
+    assert (first.environment["torch"], second.environment["workers"]) == ("1.0", "2")
 
 
 @pytest.mark.parametrize(

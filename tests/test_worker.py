@@ -11,7 +11,7 @@ from saboteurs import Honest
 from edit_harness.errors import DataError, LeakError, PluginError, UsageError
 from edit_harness.registry import selection
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import plan
+from edit_harness.run import loop, plan
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import ALL, ModelRef, RunSpec
 from edit_harness.testing import tiny_model
@@ -158,7 +158,7 @@ def test_rows_of_a_failed_device_are_left_to_others(ordered, plugins):
 
 def test_what_nobody_foresaw_is_told_too(ordered, plugins, monkeypatch):
     made = started(ordered())
-    monkeypatch.setattr(plan, "chunks", lambda *given, **more: 1 / 0)
+    monkeypatch.setattr(loop, "chunks", lambda *given, **more: 1 / 0)
     *_, last = made.run(BATCH)
     assert last.error.cause.startswith(f"internal error on {HOST}: ZeroDivisionError")
 

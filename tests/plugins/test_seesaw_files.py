@@ -237,7 +237,7 @@ def test_a_file_that_is_not_the_known_one_is_refused(host, monkeypatch):
     assert len(list(SeesawCF("download", sets="P101").cases())) == 2
     write(host / "seesaw_cf_P21_P101.json", [record("P21_P101")])
     monkeypatch.setattr(authors, "SHA256", {"seesaw_cf_P21_P101.json": "0" * 64})
-    with pytest.raises(DataError, match="expected sha256 0000"):
+    with pytest.raises(DataError, match="expected sha256:0000"):
         list(SeesawCF("download", sets="P21_P101").cases())
 
 

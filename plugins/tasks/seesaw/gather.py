@@ -172,18 +172,12 @@ def save(entries: Mapping[str, Mapping[str, Any]], path: Path) -> None:
         partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-def make_tags(making: Making, folder: Path, records: Sequence[Record], origin: str) -> None:
-    """Make the file of tags of a task's data, as ``--data`` says. Raises `DataError`.
+def make_tags(making: Making, tables: Path, records: Sequence[Record], origin: str) -> None:
+    """Make the file of tags from the authors' tables in a folder. Raises `DataError`.
 
-    ``folder`` is where the data lie, ``origin`` what errors call them.
+    Wikidata is asked of the people in ``records``, if there are any; ``origin`` is what errors call them.
     """
-    source, _, named = making.data.partition(":")
-    if source == "wikidata":
-        tables = _folder(named) if named else folder
-        people = _asked_of_wikidata(making, records, origin)
-    else:
-        tables = _folder(making.data)
-        people = people_in(tables)
+    people = _asked_of_wikidata(making, records, origin) if records else people_in(tables)
     groups, differences = groups_in(tables)
     if not groups:
         making.report(f"{tables} has no *_ethnic_groups.csv, so nobody has race or region")
@@ -208,7 +202,8 @@ def _asked_of_wikidata(making: Making, records: Sequence[Record], origin: str) -
     return wikidata.people(names, edited, making.folder / "replies", making.advance)
 
 
-def _folder(name: str) -> Path:
+def folder_of(name: str) -> Path:
+    """Return a folder of the authors' tables. Raises `DataError`."""
     path = Path(name).expanduser()
     if not path.is_dir():
         raise DataError(f"there is no folder {str(path)!r}", "name that of the authors' tables")

@@ -155,7 +155,11 @@ class SeesawCF(SampledTask):
         if not making.data:
             making.report(MAKES)
             return False
-        gather.make_tags(making, self._folder, self._all_records, self.origin)
+        source, _, named = making.data.partition(":")
+        asks = source == "wikidata"
+        where = named if asks else making.data
+        tables = gather.folder_of(where) if where else self._folder
+        gather.make_tags(making, tables, self._all_records if asks else (), self.origin)
         return True
 
     @property
