@@ -192,17 +192,18 @@ class SeesawCF(SampledTask):
         chosen = self._named.values()
         leading = _leading(chosen)
         of_each = [Chosen(own, self._parts_of(own, leads=own in leading)) for own in chosen]
-        kept = {str(own.files.name): own for own in of_each if own.parts or self._alone(own.files)}
+        every = len(self._parts) == len(PARTS)  # then also sets of which only the edits are there
+        kept = {
+            str(own.files.name): own
+            for own in of_each
+            if own.parts or (every and not own.files.main)
+        }
         if not kept:
             raise DataError(
                 f"{self._path}: no set among {', '.join(self._named)} has the part {self.part}",
                 "cross-property is of pairs, such as P21_P101, and a file *_eff.json has no part",
             )
         return kept
-
-    def _alone(self, own: SetFiles) -> bool:
-        """Tell whether the edits of a set are asked for though there is nothing else of it."""
-        return not own.main and len(self._parts) == len(PARTS)
 
     def _parts_of(self, own: SetFiles, *, leads: bool) -> frozenset[str]:
         """Return the parts that a set is asked for; one of edits alone has none."""
