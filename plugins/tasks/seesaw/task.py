@@ -270,16 +270,9 @@ class SeesawCF(SampledTask):
         return replace(said, genders=genders)
 
     def _asking(self, own: Chosen) -> Asking:
-        return Asking(
-            own.files.name,
-            own.parts,
-            self._subjects,
-            self._facts,
-            self._told,
-            self._values,
-            Texts(self.samples, self.prompts, self.definitions, self.seed),
-            self.max_prompts,
-        )
+        texts = Texts(self.samples, self.prompts, self.definitions, self.seed)
+        people = self._subjects, self._facts, self._told
+        return Asking(own.files.name, own.parts, *people, self._values, texts, self.max_prompts)
 
     def _noted(self) -> Iterator[str]:
         edited = {record["requested_rewrite"]["subject"] for record in self._all_records}
