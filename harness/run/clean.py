@@ -8,20 +8,18 @@ the clean pass is what edited passes begin with, and without it their last bits 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ..data import Answer, Case, Examined, Generate, Graded, is_finite
 from ..edits import UNEDITED, Edit
 from ..errors import PluginError
-from ..files import dumps, replacing
+from ..files import digest, dumps, replacing
 from ..folder.encoding import decode_answer, encode_answer
 from ..model.model import Model
 from ..model.reuse import CleanTexts
@@ -110,7 +108,7 @@ class CleanPass:
         kept = [encode_answer(self._known[place]) for place in _asked(cases)]
         # A run does not fail for want of a cache.
         with contextlib.suppress(OSError), replacing(path) as partial:
-            partial.write_text(dumps({"answers": kept, "digest": _digest(kept)}), encoding="ascii")
+            partial.write_text(dumps({"answers": kept, "digest": digest(kept)}), encoding="ascii")
 
     def _path(self, cases: Sequence[Case]) -> Path | None:
         """Return the file of a chunk, named by all that its texts' bits depend on; None without any."""
@@ -128,21 +126,17 @@ class CleanPass:
             "batch": [model.batch_tokens, model.batch_rows, model.padding],
             "versions": [version(name) for name in ("edit-harness", "torch", "transformers")],
         }
-        return self.folder / f"{_digest(depends)}.json"
+        return self.folder / f"{digest(depends)}.json"
 
 
 def _read(path: Path) -> list[Answer | None]:
     """Return the answers of a file; none if it is missing, or not as it was written."""
     try:
         data = json.loads(path.read_bytes())
-        whole = data["digest"] == _digest(data["answers"])
+        whole = data["digest"] == digest(data["answers"])
     except (OSError, ValueError, TypeError, KeyError):
         return []
     return [decode_answer(answer) for answer in data["answers"]] if whole else []
-
-
-def _digest(data: Any) -> str:
-    return hashlib.sha256(dumps(data).encode()).hexdigest()
 
 
 def _places(cases: Sequence[Case]) -> list[Place]:
