@@ -21,7 +21,8 @@ from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import assemble
 from .run.loop import run_all
 from .run.results import Run
-from .run.spec import ModelRef, RunSpec, Selection, Share
+from .run.shards import Share
+from .run.spec import ModelRef, RunSpec, Selection
 
 MODEL_ARGUMENTS = (
     "dtype", "device", "device_map", "max_memory", "revision", "batch_rows", "chat_template",

@@ -17,7 +17,8 @@ from edit_harness.run import evaluation
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.loop import run_all
 from edit_harness.run.results import Run
-from edit_harness.run.spec import RunSpec, Selection, Share
+from edit_harness.run.shards import Share
+from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.testing import tiny_model
 
 SINGLE = Regime()

@@ -21,7 +21,7 @@ from edit_harness.folder.manifest import as_json
 from edit_harness.interfaces import Regime
 from edit_harness.run import plan
 from edit_harness.run.results import Run
-from edit_harness.run.spec import Share
+from edit_harness.run.shards import Share
 from edit_harness_plugins.commands.distributed.merge import Whole, merge
 from edit_harness_plugins.commands.results.diff import environment_of
 

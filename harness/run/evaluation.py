@@ -36,8 +36,9 @@ from .controls import SAMPLE, make_controls
 from .estimates import measures_of
 from .failures import RETRIED
 from .integrity import ModelGuard
-from .plan import Span, Step
-from .spec import ALL, RunSpec, Selection, Share
+from .plan import Step
+from .shards import Share, Span, units
+from .spec import ALL, RunSpec, Selection
 
 
 @dataclass(eq=False)
@@ -122,8 +123,8 @@ class Evaluation:
                 "leave --shard out; other editors, tasks and seeds can run elsewhere",
             )
         sizes = plan.chunk_sizes(self.model)
-        units = plan.units([list(plan.grouped(self.steps, size)) for size in sizes])
-        return self.share.spans(units, sum(bool(case.problem) for case in self.cases))
+        parts = units([list(plan.grouped(self.steps, size)) for size in sizes])
+        return self.share.spans(parts, sum(bool(case.problem) for case in self.cases))
 
     @property
     def visits(self) -> list[Visit]:

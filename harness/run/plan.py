@@ -1,9 +1,7 @@
-"""The order of edits and measurements, fixed before the first of them, and who makes which part of it.
+"""The order of edits and measurements, fixed before the first of them.
 
 A plan is a list of steps, and is carried out in chunks. Single edits are batches of one on a fresh model;
-mass editing is a larger batch; lifelong editing keeps the edits of the steps before. A shard is whole units
-of whole chunks, so that it runs the batches of the whole run; work is counted in characters, never timed,
-so that a plan is shared out alike everywhere.
+mass editing is a larger batch; lifelong editing keeps the edits of the steps before.
 """
 
 from __future__ import annotations
@@ -11,10 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from ..data import Case, Choose, Examined, Generate, Query, Request, Visit
+from ..data import Case, Examined, Request, Visit
 from ..interfaces import Regime
 
 if TYPE_CHECKING:
@@ -241,77 +238,3 @@ def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[b
         later = wanted or (goes_on and later)
         needed.append(later)
     return needed[::-1]
-
-
-Span = tuple[int, int]
-"""First and last (exclusive) place in a plan's visits."""
-EDIT = 25
-"""What finding an edit counts, in passes over its request: a search has about as many steps."""
-TOKEN = 4
-"""Characters of a token, for texts that are yet to be generated."""
-EXAMINED = 20_000
-"""What a control with code of its own counts: some hundred short questions, as nobody has read them."""
-
-
-def merged(spans: Sequence[Span]) -> list[Span]:
-    """Return rising spans, those that touch as one."""
-    found: list[Span] = []
-    for start, stop in spans:
-        if found and found[-1][1] == start:
-            start = found.pop()[0]
-        found.append((start, stop))
-    return found
-
-
-def units(groupings: Sequence[Sequence[Sequence[Step]]]) -> list[list[Step]]:
-    """Return steps in the smallest units that no grouping splits and no edit goes on behind.
-
-    The groupings are of the same steps, which different devices run in different chunks.
-    """
-    steps = [step for group in groupings[0] for step in group]
-    ends = [set(accumulate(map(len, groups))) for groups in groupings]
-    cuts = [n for n in sorted(set.intersection(*ends)) if n == len(steps) or steps[n].fresh]
-    return [steps[start:stop] for start, stop in pairwise([0, *cuts])]
-
-
-def deal(works: Sequence[int], count: int) -> list[int]:
-    """Return who of so many gets each piece of work, from 0 on.
-
-    In each round everybody gets one, and who has least so far the largest: so all have their pieces
-    everywhere, and no two differ by more than the largest piece.
-    """
-    given: list[int] = []
-    loads = [0] * count
-    for start in range(0, len(works), count):
-        pieces = works[start : start + count]
-        largest = sorted(range(len(pieces)), key=lambda n: -pieces[n])
-        least = sorted(range(count), key=lambda who: loads[who])
-        to = dict(zip(largest, least, strict=False))
-        for n, piece in enumerate(pieces):
-            loads[to[n]] += piece
-            given.append(to[n])
-    return given
-
-
-def work_of_edit(step: Step) -> int:
-    """Return what it takes to find the edit of a step."""
-    return EDIT * sum(len(r.text) + len(r.target_new) for r in step.requests)
-
-
-def work_of_answers(case: Case) -> int:
-    """Return what it takes to ask a case before and after the edit."""
-    if isinstance(case, Examined):
-        return EXAMINED
-    return 2 * sum(_read(probe.query) for probe in case.probes)
-
-
-def work_of_step(step: Step) -> int:
-    """Return what a whole step takes."""
-    return work_of_edit(step) + sum(map(work_of_answers, step.measure))
-
-
-def _read(query: Query) -> int:
-    if isinstance(query, Choose):
-        return sum(len(query.prompt) + len(candidate) for candidate in query.candidates)
-    generated = TOKEN * query.max_new_tokens if isinstance(query, Generate) else 0
-    return len(query.prompt) + generated

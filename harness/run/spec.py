@@ -7,71 +7,16 @@ made of these, and a setting is written here once: commands have an option for e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import accumulate, pairwise
 from typing import Any
 
 import click
 
-from ..errors import UsageError, counted
 from ..folder.manifest import Tuning
 from ..interfaces import Control, Editor, Regime, Task
 from ..shell.options import flag
-from .plan import Span, Step, deal, merged, work_of_step
-
-FORM = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
-
-
-@dataclass(frozen=True)
-class Share:
-    """One of so many parts of a plan, numbered from 1."""
-
-    number: int
-    of: int
-
-    @classmethod
-    def parse(cls, text: str) -> Share:
-        """Return the share of a text such as ``2/4``. Raises `UsageError`."""
-        found = FORM.fullmatch(text)
-        if not found or int(found[1]) > int(found[2]):
-            raise UsageError(
-                f"{text!r} is no shard: it takes I/N, with I from 1 to N",
-                "the second of four: --shard 2/4",
-            )
-        return cls(int(found[1]), int(found[2]))
-
-    def __str__(self) -> str:
-        return f"{self.number} of {self.of}"
-
-    @property
-    def flag(self) -> str:
-        """What makes it: ``--shard 2/4``."""
-        return f"--shard {self.number}/{self.of}"
-
-    @property
-    def slug(self) -> str:
-        """What it is called in the name of a folder."""
-        return f"shard-{self.number}-of-{self.of}"
-
-    def spans(self, units: Sequence[Sequence[Step]], unusable: int) -> list[Span]:
-        """Return where its visits stand in a plan, whose first are of cases that nobody can use.
-
-        Those are the first shard's. Raises `UsageError` if a plan has fewer units than shards.
-        """
-        if self.of > max(len(units), 1):
-            most = f"make {len(units)} shards at most" if len(units) > 1 else "leave --shard out"
-            raise UsageError(
-                f"there would be shards without a case: what is run together makes "
-                f"{counted(len(units), 'part')}, too few for {self.of} shards",
-                most,
-            )
-        sizes = [sum(len(step.measure) for step in unit) for unit in units]
-        ends = accumulate([0, unusable, *sizes])
-        dealt = [0, *deal([sum(map(work_of_step, unit)) for unit in units], self.of)]
-        own = [s for s, to in zip(pairwise(ends), dealt, strict=True) if to == self.number - 1]
-        return merged([span for span in own if span[0] < span[1]])
+from .shards import Share
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.estimates import own_metrics
 from edit_harness.run.results import Run
-from edit_harness.run.spec import Share
+from edit_harness.run.shards import Share
 from edit_harness.shell.options import SETTINGS, as_json, debug, with_plugins
 
 from ..results.diff import environment_of, identities, short

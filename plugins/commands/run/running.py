@@ -30,7 +30,8 @@ from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import RETRIED
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.results import Run
-from edit_harness.run.spec import ModelRef, RunSpec, Selection, Share
+from edit_harness.run.shards import Share
+from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.shell.options import called, taken
 
 from . import console, preset_file

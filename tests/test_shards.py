@@ -7,8 +7,8 @@ from test_plan import cases
 
 from edit_harness import Case, UsageError
 from edit_harness.interfaces import Regime
-from edit_harness.run.plan import deal, grouped, steps, units
-from edit_harness.run.spec import Share
+from edit_harness.run.plan import grouped, steps
+from edit_harness.run.shards import Share, units
 
 CONTROL = Case("control", (), ())
 REGIMES = st.one_of(
@@ -65,24 +65,6 @@ def test_units_split_no_chunk_of_any_device_and_no_edit(count, regime, size, oth
 
 def test_a_sequence_is_one_unit():
     assert len(in_units(planned(20, Regime("sequential")), 4)) == 1
-
-
-@given(st.lists(st.integers(0, 1000), max_size=60), st.integers(1, 9))
-def test_no_two_shards_differ_by_more_than_the_largest_piece(works, count):
-    given_to = deal(works, count)
-    loads = [0] * count
-    for to, piece in zip(given_to, works, strict=True):
-        loads[to] += piece
-    assert max(loads) - min(loads) <= max(works, default=0)
-    for start in range(0, len(works), count):  # each has a piece of every part of the plan
-        some = given_to[start : start + count]
-        assert len(set(some)) == len(some)
-
-
-def test_more_cases_leave_whole_rounds_where_they_were():
-    """So that a shard with a larger --limit goes on with most of what it has."""
-    few, many = ([*range(n)] for n in (20, 40))
-    assert deal(many, 4)[:20] == deal(few, 4)
 
 
 @pytest.mark.parametrize(

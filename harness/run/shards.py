@@ -1,0 +1,89 @@
+"""Shards: which part of a plan one of several processes makes, without a word between them.
+
+A shard is whole units of whole chunks, dealt in turn, so that it runs the batches of the whole run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from ..errors import UsageError, counted
+from .plan import Step
+
+Span = tuple[int, int]
+"""First and last (exclusive) place in a plan's visits."""
+FORM = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of so many parts of a plan, numbered from 1."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Share:
+        """Return the share of a text such as ``2/4``. Raises `UsageError`."""
+        found = FORM.fullmatch(text)
+        if not found or int(found[1]) > int(found[2]):
+            raise UsageError(
+                f"{text!r} is no shard: it takes I/N, with I from 1 to N",
+                "the second of four: --shard 2/4",
+            )
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number} of {self.of}"
+
+    @property
+    def flag(self) -> str:
+        """What makes it: ``--shard 2/4``."""
+        return f"--shard {self.number}/{self.of}"
+
+    @property
+    def slug(self) -> str:
+        """What it is called in the name of a folder."""
+        return f"shard-{self.number}-of-{self.of}"
+
+    def spans(self, units: Sequence[Sequence[Step]], unusable: int) -> list[Span]:
+        """Return where its visits stand in a plan, whose first are of cases that nobody can use.
+
+        Those are the first shard's. Raises `UsageError` if a plan has fewer units than shards.
+        """
+        if self.of > max(len(units), 1):
+            most = f"make {len(units)} shards at most" if len(units) > 1 else "leave --shard out"
+            raise UsageError(
+                f"there would be shards without a case: what is run together makes "
+                f"{counted(len(units), 'part')}, too few for {self.of} shards",
+                most,
+            )
+        sizes = [sum(len(step.measure) for step in unit) for unit in units]
+        ends = accumulate([0, unusable, *sizes])
+        first, *parts = pairwise(ends)
+        own = [*([first] if self.number == 1 else []), *parts[self.number - 1 :: self.of]]
+        return merged([span for span in own if span[0] < span[1]])
+
+
+def units(groupings: Sequence[Sequence[Sequence[Step]]]) -> list[list[Step]]:
+    """Return steps in the smallest units that no grouping splits and no edit goes on behind.
+
+    The groupings are of the same steps, which different devices run in different chunks.
+    """
+    steps = [step for group in groupings[0] for step in group]
+    ends = [set(accumulate(map(len, groups))) for groups in groupings]
+    cuts = [n for n in sorted(set.intersection(*ends)) if n == len(steps) or steps[n].fresh]
+    return [steps[start:stop] for start, stop in pairwise([0, *cuts])]
+
+
+def merged(spans: Sequence[Span]) -> list[Span]:
+    """Return rising spans, those that touch as one."""
+    found: list[Span] = []
+    for start, stop in spans:
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, stop))
+    return found
