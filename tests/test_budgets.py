@@ -23,8 +23,8 @@ MUST = {
 """Lines of .py files, docstrings and blanks included: what is aimed at."""
 CEILINGS = {
     "files flat in harness/": 11,
-    "what one reads to see how a number comes about": 3_930,
-    "harness/ without testing/": 14_300,
+    "what one reads to see how a number comes about": 3_790,
+    "harness/ without testing/": 14_220,
     "plugins/commands/": 13_150,
     "harness/ and plugins/": 50_450,
     "tests/": 48_050,

@@ -75,11 +75,6 @@ class Evaluation:
         return self.selection.share
 
     @property
-    def seed(self) -> int:
-        """The run's seed."""
-        return self.spec.seed
-
-    @property
     def label(self) -> str:
         """The editor's name as tables show it."""
         variant = self.editor.value.variant
@@ -89,7 +84,7 @@ class Evaluation:
     def steps(self) -> list[Step]:
         """The plan: what is edited and measured, in which order."""
         planned = [case for case in self.cases if not case.problem]
-        sampled = plan.sample(len(planned), self.sample, self.seed)
+        sampled = plan.sample(len(planned), self.sample, self.spec.seed)
         there = {case.id for case in self._watching}
         asked = [case for case in self._asked if case.id not in there]
         return list(plan.steps(planned, self.regime, [*self._watching, *asked], sampled))
@@ -172,7 +167,7 @@ class Evaluation:
             # Single edits are independent, so that a run of more cases can go on from one of fewer,
             # unless controls are put to a sample of them.
             together=cases_digest(shared) if shared else "",
-            seed=self.seed,
+            seed=self.spec.seed,
             controls=self._controlled,
             sample=self.sample if self.controls and self.regime.mode == "single" else 0,
             code=sorted((package.name, package.digest) for package in self.packages),
