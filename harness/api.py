@@ -85,8 +85,6 @@ def evaluate(
         )
         benchmark = make_benchmark(plugins, spec.task, spec.task_args, loaded.source, spec.seed)
         evaluation = assemble(plugins, loaded, benchmark, spec, Selection(limit, share=share))
-        if not running.elsewhere:  # workers try it themselves
-            evaluation.check_controls()
         folder = evaluation.open(Path(output), new=new)
         turns = running.turns(carried)
         return run_all({evaluation: folder}, lambda _, record: advance(record), turns=turns)[0]

@@ -57,7 +57,7 @@ class LeakError(PluginError):
         *,
         editor: str = "the editor",
         where: str = "",
-        remedy: str = "put back what is changed for a while; then: --retry-failed --reload-on-leak",
+        remedy: str = "put back what is changed for a while; then: --retry-failed",
         by: str = "",
     ) -> None:
         super().__init__(f"{editor} changed the model itself{where}; not as before: {what}", remedy)

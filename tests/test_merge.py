@@ -434,7 +434,7 @@ def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
     scored, _ = edit_harness("score", first, "--json")
     assert json.loads(scored.stdout)["shard"] == {"number": 1, "of": 2}
     _, told = edit_harness("score", first)
-    assert "numbers of shard 1 of 2 only: 4 of the run's 10 cases" in told
+    assert "numbers of shard 1 of 2 only: 6 of the run's 10 cases" in told
     for form in ("table", "markdown", "latex", "csv", "html"):
         reported, _ = edit_harness("report", halves[0][0], "--format", form)
         assert reported.exit_code == 0
@@ -444,7 +444,7 @@ def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
     assert command.replace(" ", "") in told.replace(" ", "")
     listed, _ = edit_harness("ls", "runs", "--json", "-o", Path(first).parent)
     cases = [run["cases"] for run in json.loads(listed.stdout)["runs"]]
-    assert sorted(cases) == ["10/10", "4/4 of shard 1 of 2", "6/6 of shard 2 of 2"]
+    assert sorted(cases) == ["10/10", "4/4 of shard 2 of 2", "6/6 of shard 1 of 2"]
     beside, _ = edit_harness("report", *halves[0])
     assert "Shard" in beside.stdout
     compared, _ = edit_harness("compare", first, halves[1])

@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from builders import MANIFEST, with_entries
+from builders import with_entries
 from msgspec import structs
 
 from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, files
 from edit_harness.folder.manifest import as_json
-from edit_harness.run.rows import among, mark, tuning
+from edit_harness.run.rows import among, mark
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel, read, typed
 
 FACTS = [Request("{} lives in", name, "Paris") for name in ("Ada", "Bob", "Ann")]
@@ -76,37 +76,6 @@ def test_cases_are_known_again_by_their_facts():
     same = Case("x", CASES[1].requests, (), tags={"of": "another task"})
     assert among(MARKS, [same, CASES[2]]) == ["x"]
     assert among(MARKS, [replace(same, problem="no use")]) == []
-    kept = entry(TUNED, CASES)
-    assert (kept.tested, kept.cases, kept.fields) == (2, 2, ["layer"])
-    assert kept.cases_sha256 == files.digest(TUNED.cases)
-
-
-def told(now, before=None, cases=CASES):
-    preset, tuned = before or ("", None)
-    there = structs.replace(MANIFEST, preset=preset, tuned=tuned)
-    return tuning(*now, there if before else None, lambda: cases)
-
-
-def test_what_a_manifest_said_of_a_preset_is_not_taken_back():
-    """Fields that are typed make the same run as those of a preset."""
-    by_preset = "tuned (A)", entry(TUNED, CASES[2:])
-    by_hand = "", None
-    assert told(by_hand) == by_hand == told(by_hand, told(by_hand))
-    assert told(by_preset) == by_preset == told(by_preset, told(by_preset), CASES[2:])
-    both = "tuned (A); also run without the preset, as typed"
-    for first, second in ((by_preset, by_hand), (by_hand, by_preset)):
-        found = told(second, first)
-        assert found == (both, entry(TUNED, CASES)), "more cases are tested by now"
-        assert told(first, found) == told(second, found) == found
-
-
-def test_two_presets_of_equal_fields_are_both_told_of():
-    other = structs.replace(TUNED, cases={"2": mark(CASES[2])})
-    one, two = ((p, entry(t, ())) for p, t in (("A", TUNED), ("B", other)))
-    found = told(two, one)
-    assert found[0] == "A; also B"
-    assert (found[1].cases, found[1].tested) == (3, 3)
-    assert told(one, found) == found
 
 
 def broken(**changes):

@@ -160,8 +160,6 @@ class Tuning(Struct, frozen=True, kw_only=True):
     marks: Sequence[str]
     """Marks of these cases: see `edit_harness.run.rows.mark`."""
     score: Mapping[str, Any]
-    tested: int = 0
-    """How many of the run's own cases they are."""
 
 
 class ShardInfo(Struct, frozen=True, kw_only=True):

@@ -14,13 +14,13 @@ from time import perf_counter
 from typing import Any
 
 from ..edits import UNEDITED, Edit
-from ..errors import Expired, counted
+from ..errors import Expired
 from ..files import dumps
 from ..interfaces import Editor
 from ..model.model import Model
 from ..registry import guard
 from ..registry.allowance import Allowance
-from ..registry.guard import PASSING, said
+from ..registry.guard import PASSING
 from . import failures
 from .failures import NoEditError
 from .plan import Step
@@ -28,27 +28,6 @@ from .plan import Step
 LOG = logging.getLogger(__name__)
 Tell = Callable[[str], None]
 """Takes a line that readers of the run should know."""
-
-
-@dataclass
-class Setback:
-    """Work on several cases at once that failed and was done in another way: told once, at the end."""
-
-    doing: str
-    instead: str
-    times: int = 0
-    first: str = ""
-
-    def add(self, cases: int, error: BaseException, of: object) -> None:
-        """Count one; the first says how many cases it was of, and why."""
-        self.times += 1
-        self.first = self.first or f"{self.doing} {cases} cases together failed: {said(error, of)}"
-
-    def tell(self, tell: Tell) -> None:
-        """Tell of it, if it came to that."""
-        if self.times:
-            more = f" (and {counted(self.times - 1, 'more time')})" if self.times > 1 else ""
-            tell(f"{self.first}{more}; they were {self.instead}")
 
 
 @contextmanager
@@ -63,10 +42,6 @@ def put_back(tell: Tell, who: str, where: str = "") -> Iterator[list[str]]:
             tell(f"{who} changed {name}{where}, which was put back")
 
 
-class MeddlingError(Exception):
-    """One of several edits that were found together changed the process for the rest."""
-
-
 @dataclass
 class Editing:
     """An editor at work on a model, and what became of each case's edit; a case is edited once in a run."""
@@ -79,7 +54,6 @@ class Editing:
     errors: dict[str, BaseException] = field(default_factory=dict)
     info: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """The editor's diagnostics."""
-    setback: Setback = field(default_factory=lambda: Setback("editing", "edited in smaller groups"))
 
     def edits(self, group: Sequence[Step], last: Edit) -> list[Edit]:
         """Return the edit that the model holds after each step; ``last`` is the one before.
@@ -106,14 +80,12 @@ class Editing:
         except BaseException as error:
             failures.check_device(error)
             LOG.debug("editing %d steps together failed", len(group), exc_info=True)
-            if not isinstance(error, MeddlingError):  # what was put back is told already
-                self.setback.add(sum(len(step.edit) for step in group), error, self.editor)
-            alone = isinstance(error, Expired | MeddlingError)
+            alone = isinstance(error, Expired)
         else:
             for step, edit in zip(group, edits, strict=True):
                 self._book(step, (perf_counter() - start) / len(group), edit)
             return edits
-        # Halves also halve the memory that it takes; what hangs or meddles would do so in one of them.
+        # Halves also halve the memory that it takes; what hangs would do so in one of them.
         half = len(group) // 2
         parts = [[step] for step in group] if alone else [group[:half], group[half:]]
         return [edit for part in parts for edit in self._independent(part)]
@@ -142,10 +114,8 @@ class Editing:
     def _call(self, group: Sequence[Step], find: Callable[[], list[Edit]]) -> list[Edit]:
         """Let the editor work, within its time, and see to it that it returns edits."""
         cases = sum(len(step.edit) for step in group)
-        with put_back(self.tell, "the editor") as changed, self.allowance.spent_on(cases):
+        with put_back(self.tell, "the editor"), self.allowance.spent_on(cases):
             edits = find()
-        if len(group) > 1 and not guard.NUMERIC.isdisjoint(changed):
-            raise MeddlingError(f"{changed[0]} was changed between the edits")
         _check(edits, len(group))
         return edits
 
@@ -168,16 +138,7 @@ def _check(edits: Sequence[Edit], count: int) -> None:
     if wrong or len(edits) != count:
         raise NoEditError(f"the editor returned {wrong[0] if wrong else len(edits)}, not an Edit")
     for edit in edits:
-        if not isinstance(edit.info, Mapping):
-            raise NoEditError(f"the editor's info is a {type(edit.info).__name__}, not a mapping")
-        for key, value in edit.info.items():
-            if not (isinstance(key, str) and _storable(value)):
-                raise NoEditError(f"the editor's info is no JSON: key {key!s:.60}")
-
-
-def _storable(value: Any) -> bool:
-    try:
-        dumps(value)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+        try:
+            dumps(edit.info)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise NoEditError(f"the editor's info is no JSON: {error}") from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data import Case, Examined, Visit
-from ..errors import LeakError, UsageError
+from ..errors import UsageError
 from ..folder.folder import RunFolder, folder_name
 from ..folder.log import VERSION
 from ..folder.manifest import (
@@ -35,7 +35,6 @@ from .assembly import Benchmark, contributing, environment, judge_of, make_edito
 from .controls import SAMPLE, make_controls
 from .estimates import measures_of
 from .failures import RETRIED
-from .integrity import ModelGuard
 from .plan import Step
 from .shards import Share, Span, units
 from .spec import ALL, RunSpec, Selection
@@ -67,7 +66,6 @@ class Evaluation:
     """Those of the task, in its order, of which ``cases`` are chosen."""
     plugins: Plugins = field(default_factory=Plugins)
     """Those whose hooks are called when it is run."""
-    _tried: bool = field(default=False, init=False, repr=False)
 
     @property
     def share(self) -> Share | None:
@@ -199,24 +197,6 @@ class Evaluation:
     def _asks(self, case: Case) -> str:
         """Return a digest of what is asked; what is examined is in the control's own provenance."""
         return "" if isinstance(case, Examined) else cases_digest([case])
-
-    def check_controls(self, guard: ModelGuard | None = None) -> None:
-        """Try an edit once, if controls with code of their own are to see it.
-
-        Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was; ``guard``
-        knows how it was.
-        """
-        own = {case.id for case in self._asked if isinstance(case, Examined)}
-        if self._tried or own.isdisjoint(name for name, _ in self.visits):
-            return
-        guard = guard or ModelGuard(self.model)
-        trial.check_seen(self.model, self.editor, self.steps[0].requests)
-        try:
-            guard.verify()
-        except LeakError as leak:
-            whose = f"editor {self.label}"
-            raise LeakError(leak.what, editor=whose, by=whose) from None
-        self._tried = True
 
     @cached_property
     def preview(self) -> Preview | None:

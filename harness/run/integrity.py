@@ -80,13 +80,6 @@ class ModelGuard:
                     "memory does not suffice for two short texts", "free some, and start again"
                 ) from error
             raise LeakError(what) from error
-        self._compare(logits, what)
-
-    def resembles(self, other: ModelGuard) -> None:
-        """Raise `LeakError` if the same model, loaded again, answers otherwise than this one did."""
-        self._compare(other._logits, "what it answers after it was loaded again")
-
-    def _compare(self, logits: Tensor, what: str) -> None:
         # By their bits, so that NaN equals itself.
         bits = [each.contiguous().view(torch.uint8) for each in (logits, self._logits)]
         if logits.shape != self._logits.shape or not torch.equal(*bits):

@@ -6,7 +6,7 @@ it was is to blame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -14,20 +14,19 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..data import Answer, Case, Visit
-from ..errors import CaseError, HarnessError, LeakError, RunFolderError, counted
+from ..errors import CaseError, HarnessError, LeakError, RunFolderError
 from ..files import cache_folder
 from ..folder.encoding import decode_answer
 from ..folder.folder import RunFolder, check_complete
 from ..folder.record import OK, Record
 from ..interfaces import Executor
-from ..model.model import Model
 from ..registry.allowance import Allowance
 from . import trial
 from .clean import CleanPass
 from .controls import ID as CONTROL
 from .controls import is_control
 from .measure import Work, failed
-from .plan import Chunk, Step, chunk_size, chunks
+from .plan import Chunk, chunk_size, chunks
 from .results import Run
 from .rows import RunRows, settle
 
@@ -47,17 +46,10 @@ class FailurePolicy:
     """Run again what failed and may not fail again: see `edit_harness.run.failures.RETRIED`."""
     case_timeout: float | None = None
     """Seconds that a case may take; None goes by the cases before."""
-    reload: Callable[[], Model] | None = None
-    """Loads the model anew, so that a run can go on after a leak."""
-    selfcheck: bool = False
-    """Try first whether cases come out the same again, and in another order."""
 
 
 class RowSink(Protocol):
     """Where the rows of one editor go: a run folder, or who sends them to the one who has it."""
-
-    suspects: AbstractSet[Visit]
-    """Those that run one by one: of a chunk that failed as a whole, nobody knows which it was."""
 
     @property
     def done(self) -> AbstractSet[Visit]:
@@ -101,126 +93,84 @@ class Loop:
 
     def __init__(self, policy: FailurePolicy) -> None:
         self.policy = policy
-        self._tried = False
         self._clean: CleanPass | None = None
-        self._first: CleanPass | None = None
-        self._at_work: Evaluation | None = None
 
-    def run(self, sinks: Mapping[Evaluation, RowSink]) -> Generator[Turn]:
-        """Yield the records that are still to be made, as they are kept.
+    def run(
+        self, sinks: Mapping[Evaluation, RowSink], *, alone: bool = False
+    ) -> Generator[Turn, None, None]:
+        """Yield the records that are still to be made, as they are kept; ``alone`` is each step by itself.
 
-        Raises `LeakError` if the model did not stay as it was and cannot be loaded anew, and what
-        `Work.records`, `Work.check` and `trial.check` raise.
+        Raises `LeakError` if the model did not stay as it was, and what `Work.records`, `Work.check` and
+        `trial.check` raise.
         """
         yield from record_unusable(sinks)
-        while any(not set(e.visits) <= its.done for e, its in sinks.items()):
-            clean = self._ready(next(iter(sinks)).model)
+        lacking = {e: its for e, its in sinks.items() if not set(e.visits) <= its.done}
+        if not lacking:
+            return
+        clean = self._tried(lacking)
+        works = {e: self._work(e, its, clean) for e, its in sinks.items()}
+        for evaluation, chunk in _chunks(sinks, chunk_size(clean.model), alone):
+            its, work = sinks[evaluation], works[evaluation]
             try:
-                self._try(sinks, clean)
-                # Suspects are each in a chunk of its own, so that the guilty one shows.
-                suspected = [e for e, its in sinks.items() if its.suspects]
-                alone = [({e: sinks[e]}, e.steps_of(sinks[e].suspects), 1) for e in suspected]
-                whole = (sinks, None, chunk_size(clean.model))
-                for some, steps, size in (*alone, whole):
-                    # Closed at once where something ends it, so that works tell what they have to.
-                    with closing(self._turns(clean, some, steps, size)) as turns:
-                        for evaluation, work, chunk in turns:
-                            for record in work.records(chunk):
-                                yield evaluation, sinks[evaluation].add(record)
-                            work.check()
-                    clean.turn_to(-1)  # chunks of another size are not those that come next
+                made = work.records(chunk)
             except LeakError as leak:
-                yield from self._leaked(sinks, leak)
-                if not (self.policy.reload and leak.visits):
-                    raise self._named(leak) from None
-                self._load_anew(sinks, self.policy.reload)
+                yield from _leaked(evaluation, its, leak)
+                raise _named(evaluation, leak) from None
+            for record in made:
+                yield evaluation, its.add(record)
+            work.check()
 
-    def _ready(self, model: Model) -> CleanPass:
-        """Return what the unedited model is asked with, at the beginning of its chunks."""
-        if self._clean is None:
-            self._clean = CleanPass(model, cache_folder() / "answers")
-            if self._first:
-                self._first.guard.resembles(self._clean.guard)
-            self._first = self._first or self._clean
-        self._clean.turn_to(-1)
-        return self._clean
+    def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
+        """Return what the unedited model is asked with, at the beginning of its chunks.
 
-    def _load_anew(self, sinks: Mapping[Evaluation, RowSink], load: Callable[[], Model]) -> None:
-        """Give all editors a model that none of them has touched."""
-        self._clean, self._tried, model = None, False, load()
-        for evaluation, its in sinks.items():
-            its.tell("the model was loaded anew after a leak")
-            evaluation.turn_to(model)
-
-    def _turns(
-        self,
-        clean: CleanPass,
-        sinks: Mapping[Evaluation, RowSink],
-        steps: Sequence[Step] | None,
-        size: int,
-    ) -> Generator[tuple[Evaluation, Work, Chunk]]:
-        """Yield what is to be carried out of the editors' plans, or of these steps: a chunk each, in turn."""
-        works = [(e, self._work(e, its, clean)) for e, its in sinks.items()]
-        plans = [
-            chunks(e.steps if steps is None else steps, size, set(its.done))
-            for e, its in sinks.items()
-        ]
-        try:
-            for same in zip_longest(*plans):  # one chunk of the plan, for each editor
-                for (evaluation, work), chunk in zip(works, same, strict=True):
-                    self._at_work = evaluation
-                    if chunk:  # None of a plan that is through
-                        yield evaluation, work, chunk
-        finally:
-            for _, work in works:
-                work.close()
+        The first time the model is tried, and editors whose edits a control's own code is to see.
+        """
+        clean = self._clean or CleanPass(next(iter(lacking)).model, cache_folder() / "answers")
+        clean.turn_to(-1)
+        if self._clean is None and (case := _first_case(lacking)):
+            trial.check(clean, case)
+            for evaluation in lacking:
+                trial.check_seen(evaluation, clean.guard)
+            self._clean = clean
+        return clean
 
     def _work(self, evaluation: Evaluation, its: RowSink, clean: CleanPass) -> Work:
         judge = evaluation.judge.value if evaluation.judge else None
         allowance = Allowance(self.policy.case_timeout)
         return Work(clean, evaluation.editor.value, evaluation.metrics, judge, allowance, its.tell)
 
-    def _try(self, sinks: Mapping[Evaluation, RowSink], clean: CleanPass) -> None:
-        """Try the model, and whether its editors' edits can be measured in the way that is asked for."""
-        self._at_work = None
-        if not self._tried and (case := _first_case(sinks)):
-            trial.check(clean, case)
-            for evaluation, its in sinks.items() if self.policy.selfcheck else ():
-                self._at_work = evaluation
-                trial.check_order(evaluation, its.tell)
-                clean.guard.verify()
-            self._tried = True
-        for evaluation, its in sinks.items():
-            if not set(evaluation.visits) <= its.done:
-                self._at_work = evaluation
-                evaluation.check_controls(clean.guard)
 
-    def _leaked(self, sinks: Mapping[Evaluation, RowSink], leak: LeakError) -> Iterator[Turn]:
-        """Yield a failure for each visit that was at work, or leave them to be run one by one."""
-        if self._at_work is None:
-            return
-        culprit, its = self._at_work, sinks[self._at_work]
-        its.event("leak", what=leak.what, cases=len(leak.visits))
-        steps = culprit.steps_of(leak.visits)
-        if self.policy.reload and len(steps) > 1 and all(step.fresh for step in steps):
-            its.suspects = set(leak.visits)
-            its.tell(
-                f"{counted(len(leak.visits), 'case')} of a chunk that leaked are run one by one"
-            )
-            return
-        message = self._named(leak).cause
-        for name, state in leak.visits:
-            record = failed(culprit.case(name), state, "leak", message, culprit.metrics)
-            yield culprit, its.add(record)
+def _chunks(
+    sinks: Mapping[Evaluation, RowSink], size: int, alone: bool
+) -> Iterator[tuple[Evaluation, Chunk]]:
+    """Yield what is to be carried out of the editors' plans: a chunk each, in turn."""
+    plans = [
+        chunks(e.steps_of(set(e.visits) - its.done), 1, set(its.done))
+        if alone
+        else chunks(e.steps, size, set(its.done))
+        for e, its in sinks.items()
+    ]
+    for same in zip_longest(*plans):  # one chunk of the plan, for each editor
+        for evaluation, chunk in zip(sinks, same, strict=True):
+            if chunk:  # None of a plan that is through
+                yield evaluation, chunk
 
-    def _named(self, leak: LeakError) -> LeakError:
-        """Return the error with the name of the editor, and of the case if it was one alone."""
-        if self._at_work is None:
-            return leak
-        cases = {name for name, _ in leak.visits if not is_control(name)}
-        where = f", at case {min(cases)}" if len(cases) == 1 else ""
-        whose = leak.by or f"editor {self._at_work.label}"
-        return LeakError(leak.what, leak.visits, editor=whose, where=where, remedy=leak.remedy)
+
+def _leaked(evaluation: Evaluation, its: RowSink, leak: LeakError) -> Iterator[Turn]:
+    """Yield a failure for each visit that was at work when the model was changed."""
+    its.event("leak", what=leak.what, cases=len(leak.visits))
+    message = _named(evaluation, leak).cause
+    for name, state in leak.visits:
+        record = failed(evaluation.case(name), state, "leak", message, evaluation.metrics)
+        yield evaluation, its.add(record)
+
+
+def _named(evaluation: Evaluation, leak: LeakError) -> LeakError:
+    """Return the error with the name of the editor, and of the case if it was one alone."""
+    cases = {name for name, _ in leak.visits if not is_control(name)}
+    where = f", at case {min(cases)}" if len(cases) == 1 else ""
+    whose = leak.by or f"editor {evaluation.label}"
+    return LeakError(leak.what, leak.visits, editor=whose, where=where, remedy=leak.remedy)
 
 
 def record_unusable(sinks: Mapping[Evaluation, RowSink]) -> Iterator[Turn]:

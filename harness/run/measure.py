@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from ..data import Answer, Answers, Case, Divergence, Examined, Scores, is_finite
@@ -26,15 +26,13 @@ from ..registry.guard import PASSING
 from . import failures
 from .clean import CleanPass
 from .controls import PREFIX, is_control
-from .editing import Editing, Setback, Tell, put_back
+from .editing import Editing, Tell, put_back
 from .estimates import values
 from .failures import DeviceLostError
 from .judging import judged_apart
 from .plan import Chunk, Step, chunk_size, chunks
 
 LOG = logging.getLogger(__name__)
-MANY = 3
-"""So many cases in a row that memory does not hold end a run."""
 ROUNDING = 1e-6
 """What a log-probability may be above 0, and a divergence below it, in nats."""
 
@@ -65,8 +63,6 @@ class Answered:
     after: Sequence[Answer] = ()
     seconds: float = 0.0
     error: BaseException | None = None
-    note: str = ""
-    """What its row should say though nothing failed."""
 
 
 @dataclass
@@ -80,11 +76,9 @@ class Work:
     allowance: Allowance = field(default_factory=Allowance)
     tell: Tell = lambda line: None
     """Is told what readers of the run should know, maybe twice."""
-    _setback: Setback = field(default_factory=lambda: Setback("asking", "asked one by one"))
     _edits: Sequence[Edit] = ()
     """Those of the group of steps at work."""
     _last: Edit = UNEDITED
-    _oom_in_a_row: int = 0
     _ended: ResourceError | None = None
 
     def __post_init__(self) -> None:
@@ -117,14 +111,9 @@ class Work:
         return self._rows([measured[n] for n in chunk.missing])
 
     def check(self) -> None:
-        """Raise `ResourceError` if a device failed, or memory did not hold several cases in a row."""
+        """Raise `ResourceError` if a device failed."""
         if self._ended:
             raise self._ended
-
-    def close(self) -> None:
-        """Tell what failed together and was done in another way."""
-        for setback in (self._editing.setback, self._setback):
-            setback.tell(self.tell)
 
     def _lost(self, chunk: Chunk, error: DeviceLostError) -> list[Record]:
         """Return failures of all that was at work when the device failed."""
@@ -155,16 +144,13 @@ class Work:
             except BaseException as error:
                 failures.check_device(error)
                 LOG.debug("asking %d cases together failed", len(todo), exc_info=True)
-                if len(todo) > 1:
-                    self._setback.add(len(todo), error, self.editor)
                 found = [self._alone(*each) for each in todo]
         if spoilt := [name for name in changed if name in guard.NUMERIC]:
             raise LeakError(f"{spoilt[0]}, while it was asked")
-        if not (times := model.halved - halved):
-            return found
-        self.tell(f"memory did not suffice: batches are of {model.batch_tokens} tokens from now on")
-        note = f"its batch was halved for want of memory, {times} times with those beside it"
-        return [replace(each, note=note) for each in found]
+        if model.halved > halved:
+            told = f"batches are of {model.batch_tokens} tokens from now on"
+            self.tell(f"memory did not suffice: {told}")
+        return found
 
     def _together(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Answered]:
         start = perf_counter()
@@ -230,7 +216,8 @@ class Work:
                 for each, answers in zip(measured, judged_apart(self.judge, asked), strict=True)
             ]
         for record in records:
-            self._took(record)
+            if not is_control(record.case):
+                self.allowance.took(sum(record.seconds.values()))
         return records
 
     def _record(self, measured: Answered, answers: Answers) -> Record:
@@ -250,7 +237,7 @@ class Work:
                 "edit": self._editing.seconds.get(case.id, 0.0),
                 "evaluate": measured.seconds,
             },
-            message=message or measured.note,
+            message=message,
         )
 
     def _status(self, measured: Answered) -> tuple[str, str]:
@@ -261,18 +248,6 @@ class Work:
         if not all(map(is_finite, measured.after)):
             return "nonfinite", "the edited model answers with NaN or infinity"
         return OK, ""
-
-    def _took(self, record: Record) -> None:
-        """Note what a case took, and whether memory holds too little."""
-        if is_control(record.case) or self._ended:
-            return
-        self.allowance.took(sum(record.seconds.values()))
-        self._oom_in_a_row = self._oom_in_a_row + 1 if record.status == "oom" else 0
-        if self._oom_in_a_row == MANY:
-            self._ended = ResourceError(
-                f"memory did not suffice for {MANY} cases in a row, the last of them {record.case}",
-                "free memory, or: --batch-size 1, --dtype bfloat16; then --retry-failed",
-            )
 
 
 def _examiner(asked: Sequence[tuple[Case, Step, Edit]]) -> str:

@@ -5,20 +5,14 @@ How many cases failed, and why, each of them shows in its own way.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
 
-from ..data import Text
 from ..errors import counted
-from ..folder.encoding import decode_answer
 from ..folder.manifest import software
-from ..interfaces import Metric
 from .controls import COLLAPSE
 from .effects import ENOUGH as MODELS
-from .estimates import summing, valued
 from .judging import UNPARSED
 from .results import Run
 
@@ -40,12 +34,9 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     yield from _of_segments(run)
     if run.covers:
         yield "note", run.covers
-    if (tuned := run.manifest.tuned) and tuned.tested:
-        cases = counted(len(run.planned), "case")
-        yield (
-            "TUNED",
-            f"fields were chosen by {tuned.tested} of these {cases}: the numbers flatter them",
-        )
+    if tuned := len(run.tuned_by):
+        these = counted(len(run.planned), "case")
+        yield "TUNED", f"fields were chosen by {tuned} of these {these}: the numbers flatter them"
     task = run.manifest.task
     if task.conflicts:
         yield "conflict", task.conflicts
@@ -67,11 +58,6 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
     if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
         share = f"{broken / len(run.records):.0%} of the edited models answer with NaN or infinity"
         yield "BROKEN", f"{share}: the numbers say little of an editor that works"
-    for name, metric in run.metrics.items():
-        values = valued(run.records, name)
-        with summing(name, metric):
-            summary = metric.summarize(values.columns(name))
-        yield from unshown(name, metric, [record.values[name] for record in values], summary)
     yield from _of_judge(run)
     yield from _known(run)
     if noop := sum(record.noop for record in run.records):
@@ -79,24 +65,18 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _known(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield what the unedited model can do of the task: by the metrics, or else by what keys say is right."""
+    """Yield what the unedited model can do of the task, where metrics say so."""
     means = {
         name: estimate.value
         for name, measure in run.measures.items()
         if measure.known and (estimate := run.estimates.get(f"pre_{name}"))
     }
-    if means:
-        shares = means
-        told = "has " + ", ".join(f"{name} {mean:.1%}" for name, mean in means.items())
-    else:
-        shares = {role: right / judged for role, (right, judged) in knows(run).items()}
-        parts = (f"{right} of {judged} {role}" for role, (right, judged) in knows(run).items())
-        told = f"answers {', '.join(parts)} prompts as is right without the edit"
-    if low := [name for name, share in shares.items() if share < KNOWS]:
+    told = ", ".join(f"{name} {mean:.1%}" for name, mean in means.items())
+    if low := [name for name, mean in means.items() if mean < KNOWS]:
         told += f"; it cannot do the task before any edit ({', '.join(low)} under {KNOWS:.0%}), "
         told += "so the numbers say little about the editor"
-    if shares:
-        yield "before", f"the unedited model {told}"
+    if means:
+        yield "before", f"the unedited model has {told}"
 
 
 def _of_segments(run: Run) -> Iterator[tuple[str, str]]:
@@ -149,19 +129,6 @@ def collapsed(run: Run) -> list[int]:
     return [s for s, (old, new) in run.perplexities.items() if not new <= COLLAPSE * old]
 
 
-def knows(run: Run) -> dict[str, tuple[int, int]]:
-    """Return, by role, to how many prompts the unedited model replies what is right without the edit, of how many."""
-    found: dict[str, tuple[int, int]] = {}
-    for record in run.records.judged:
-        probes = run.by_id[record.case].probes
-        for probe, answer in zip(probes, map(decode_answer, record.before), strict=False):
-            verdict = answer.verdict if isinstance(answer, Text) else None
-            if probe.key and probe.key.old and verdict and verdict.counts:
-                right, judged = found.get(probe.role, (0, 0))
-                found[probe.role] = right + verdict.reverted, judged + 1
-    return found
-
-
 def perplexity(run: Run) -> tuple[float, float] | None:
     """Return the perplexity at the end of a sequence, or that of the batch that hurt most.
 
@@ -172,21 +139,3 @@ def perplexity(run: Run) -> tuple[float, float] | None:
     if run.regime.mode == "batch":
         return max(run.perplexities.values(), key=itemgetter(1), default=None)
     return run.perplexities.get(max((record.state for record in run.everything), default=0))
-
-
-def unshown(
-    name: str, metric: Metric, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, float]
-) -> Iterator[tuple[str, str]]:
-    """Yield a line for each number of a metric that no table shows, since it is no measure's.
-
-    ``rows`` are the values of each case, None or absent where it has none, and ``summary`` what was made
-    of them. A value that is in no summary is what another was made of, and needs no measure.
-    """
-    has = Counter(number for row in rows for number, value in row.items() if value is not None)
-    for number in summary:
-        prefixed = number.startswith(("pre_", "post_"))
-        if prefixed and number.partition("_")[2] in metric.measures:
-            continue
-        why = "it is not in measures" if prefixed else "no pre_ or post_ before it"
-        of = f", of {counted(has[number], 'case')}" if has[number] else ""
-        yield "note", f"metric {name}: no table shows {number}{of}: {why}"

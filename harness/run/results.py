@@ -71,11 +71,7 @@ class Run(JudgedTexts):
     def of(self, cases: Sequence[str], everything: Sequence[Record], visits: int) -> Run:
         """Return the run as if some of its folder's cases were all."""
         manifest = structs.replace(self.manifest, cases=list(cases), visits=visits)
-        part = replace(self, manifest=manifest, everything=everything)
-        if not (tuned := manifest.tuned):
-            return part
-        tested = structs.replace(tuned, tested=len(among(tuned.marks, part.cases)))
-        return replace(part, manifest=structs.replace(manifest, tuned=tested))
+        return replace(self, manifest=manifest, everything=everything)
 
     @cached_property
     def cases(self) -> Sequence[Case]:
@@ -91,6 +87,12 @@ class Run(JudgedTexts):
     @cached_property
     def _cases(self) -> Cases:
         return self.folder.cases()
+
+    @property
+    def tuned_by(self) -> list[str]:
+        """The cases whose facts the editor's fields were chosen by."""
+        tuned = self.manifest.tuned
+        return among(tuned.marks, self.cases) if tuned and tuned.marks else []
 
     def check_finished(self) -> None:
         """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, structs
 
@@ -38,8 +38,6 @@ class RunRows:
     """Those that are there and tried once more."""
     others: AbstractSet[Visit] = frozenset()
     """Those of the plan that are made elsewhere: other shards have them, or other workers."""
-    suspects: AbstractSet[Visit] = frozenset()
-    """Those of a chunk that leaked, of which nobody knows yet which it was."""
     _told: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -57,7 +55,6 @@ class RunRows:
         self.write(record)
         self.known[record.visit] = record
         self.again = self.again - {record.visit}
-        self.suspects = self.suspects - {record.visit}
         return record
 
     def withdraw(self, why: str) -> bool:
@@ -96,7 +93,7 @@ def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -
     cases = _among(evaluation, {*(before.cases if before else ()), *known})
     if not folder.has_cases([case.id for case in cases]):
         folder.write_cases(cases)
-    preset, tuned = _tuning(evaluation, before, cases)
+    preset, tuned = _tuning(evaluation, before)
     judging = settings(evaluation.judge.value) if evaluation.judge else None
     folder.write_manifest(
         Manifest(
@@ -158,14 +155,17 @@ def _among(evaluation: Evaluation, known: AbstractSet[str]) -> list[Case]:
     ]
 
 
-def _tuning(
-    evaluation: Evaluation, before: Manifest | None, cases: Sequence[Case]
-) -> tuple[str, Tuning | None]:
-    """Return where fields come from, with which of all cases of the run they were chosen by."""
-    known = list({case.id: case for case in (*evaluation.cases, *cases)}.values())
-    if tuned := evaluation.spec.tuned:
-        tuned = structs.replace(tuned, tested=len(among(tuned.marks, known)))
-    return tuning(evaluation.preset, tuned, before, lambda: known)
+def _tuning(evaluation: Evaluation, before: Manifest | None) -> tuple[str, Tuning | None]:
+    """Return where fields come from, and by which cases they were chosen.
+
+    Fields that are typed make the same run as those of a preset; what was told of them once is not
+    taken back.
+    """
+    new, old = evaluation.spec.tuned, before.tuned if before else None
+    if not (before and old):
+        return evaluation.preset, new
+    marks = {mark for each in (old, new) if each for mark in each.marks}
+    return before.preset, structs.replace(old, marks=sorted(marks))
 
 
 def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
@@ -191,31 +191,6 @@ def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
 
 MARK = 16
 """Digits of a case's mark."""
-
-
-def tuning(
-    preset: str, tuned: Tuning | None, before: Manifest | None, cases: Callable[[], Iterable[Case]]
-) -> tuple[str, Tuning | None]:
-    """Return where fields come from and by which cases they were tuned, as a manifest is to say it.
-
-    Fields that are typed make the same run as those of a preset, and what was told of them once is
-    not taken back: ``preset`` and ``tuned`` are what a command says, ``before`` is what the folder
-    said. ``cases`` are the run's.
-    """
-    old = before.tuned if before else None
-    if before is None or not (old or tuned):
-        return preset, tuned
-    first, other = (before.preset, preset) if old else (preset, before.preset)
-    if not (old and tuned):
-        other = f"run without the preset, as {other or 'typed'}"
-    marks = {mark for each in (old, tuned) if each for mark in each.marks}
-    entry = cast(Tuning, old or tuned)
-    if marks:
-        tested = len(among(marks, cases()))
-        most = max(entry.cases, len(marks))
-        entry = structs.replace(entry, marks=sorted(marks), cases=most, tested=tested)
-    also = "" if other in first else f"; also {other}"
-    return first + also, entry
 
 
 def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:

@@ -2,14 +2,13 @@
 
 It is to answer in a batch as alone, and an edit that changes nothing is to change no answer: a mistake
 here would be in every number, such as a mask that is missing, positions that are off by one, a softmax in
-half precision. What a precision below float32 costs is measured; ``--selfcheck`` also tries whether cases
-come out the same again, and in another order.
+half precision. What a precision below float32 costs is measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,25 +21,19 @@ from ..data import (
     Case,
     Distribution,
     Divergence,
+    Examined,
     Generate,
     NextToken,
-    Request,
     Scores,
-    Text,
 )
 from ..edits import UNEDITED, Edit
-from ..errors import DataError, HarnessError, PluginError
-from ..folder.encoding import decode_answer
+from ..errors import DataError, HarnessError, LeakError, PluginError
 from ..folder.manifest import Preview
-from ..folder.record import Record
-from ..interfaces import Regime
 from ..model.batch import divergences, padded
 from ..model.model import Model
-from ..registry import guard
-from ..registry.settings import Named
-from . import measure, plan
+from ..registry.guard import restored
 from .clean import CleanPass, unseen
-from .editing import Tell
+from .integrity import ModelGuard
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
@@ -174,47 +167,6 @@ def distance(one: Answer, other: Answer) -> float:
     return 0.0 if one == other else math.inf
 
 
-def check_order(evaluation: Evaluation, tell: Tell) -> None:
-    """Tell of cases that come out otherwise a second time.
-
-    Raises `PluginError` if they depend on their order by more than rounding.
-    """
-    cases = [case for case in evaluation.cases if not case.problem][:FIRST]
-    once, again, turned = (_run(evaluation, order) for order in (cases, cases, cases[::-1]))
-    if off := max((apart(once[name], again[name]) for name in once), default=0.0):
-        tell(f"the same cases differ by {off:.2g} nats when they are run a second time")
-    allowed = TOLERANCE[evaluation.model.precision]
-    if not (off := max((apart(once[name], turned[name]) for name in once), default=0.0)) <= allowed:
-        raise PluginError(
-            f"editor {evaluation.label}: cases differ by {off:.2g} nats when their order is turned; "
-            f"rounding makes at most {allowed:g}",
-            "an editor keeps nothing of earlier requests; what `extend` needs goes into Edit.state",
-        )
-
-
-def _run(evaluation: Evaluation, cases: Sequence[Case]) -> dict[str, Record]:
-    steps = plan.steps(cases, Regime(in_turn=evaluation.regime.in_turn))
-    made = measure.run(evaluation.model, evaluation.editor.value, steps, {})
-    return {record.case: record for record in made}
-
-
-def apart(one: Record, other: Record) -> float:
-    """Return by how many nats the answers of a case differ at most; infinity if it failed only once.
-
-    What judges say of a text is none of them.
-    """
-    if one.status != other.status:
-        return float("inf")
-    pairs = zip(_answers(one), _answers(other), strict=True)
-    return max((distance(*pair) for pair in pairs), default=0.0)
-
-
-def _answers(record: Record) -> Iterator[Answer]:
-    for answer in map(decode_answer, (*record.before, *record.after)):
-        if answer is not None:
-            yield replace(answer, verdict=None) if isinstance(answer, Text) else answer
-
-
 def preview(model: Model, cases: Sequence[Case]) -> Preview | None:
     """Measure what rounding does to the first prompts of the cases; None in full precision.
 
@@ -241,14 +193,19 @@ def _stacked(answers: Sequence[object]) -> torch.Tensor:
     ])  # fmt: skip
 
 
-def check_seen(model: Model, editor: Named, requests: Sequence[Request]) -> None:
-    """Raise `PluginError` if an editor's edits cannot be seen in the module, by trying one.
+def check_seen(evaluation: Evaluation, guard: ModelGuard) -> None:
+    """Try an edit, if controls with code of their own are to see it.
 
-    An edit that fails here fails in the run as well, where it is counted.
+    Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was. An edit that
+    fails here fails in the run as well, where it is counted.
     """
-    with guard.restored(lambda changed: None):
+    measured = (case for step in evaluation.steps for case in step.measure)
+    if not any(isinstance(case, Examined) for case in measured):
+        return
+    editor = evaluation.editor
+    with restored(lambda changed: None):
         try:
-            edit = editor.value.edit(model, requests)
+            edit = editor.value.edit(evaluation.model, evaluation.steps[0].requests)
         except Exception:
             return
     if isinstance(edit, Edit) and (why := unseen(edit)):
@@ -256,3 +213,8 @@ def check_seen(model: Model, editor: Named, requests: Sequence[Request]) -> None
             f"editor {editor.name} edits by {why}, which a control with code of its own does not see",
             "use an editor of weights or of a patch, or --control text, which any edit can be put to",
         )
+    try:
+        guard.verify()
+    except LeakError as leak:
+        whose = f"editor {evaluation.label}"
+        raise LeakError(leak.what, editor=whose, by=whose) from None

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -105,8 +105,7 @@ class WorkerExecutor(Executor):
             order = Order(
                 runs=[(each.spec, each.selection) for each in rows],
                 loading=loading,
-                care=replace(care, reload=None),
-                reload=care.reload is not None,
+                care=care,
                 threads=torch.get_num_threads(),
             )
             with closing(self.workers(order)) as workers:

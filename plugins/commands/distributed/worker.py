@@ -13,7 +13,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -47,9 +47,7 @@ class Order:
     loading: Mapping[str, Any]
     """How the model is loaded: arguments of `edit_harness.loading.load.load` that change no number."""
     care: FailurePolicy
-    """What is done about what goes wrong; without what loads the model anew, which is no data."""
-    reload: bool = False
-    """Whether the model is loaded anew after a leak."""
+    """What is done about what goes wrong."""
     threads: int = 1
     """How many threads compute on a CPU: the last bits of numbers depend on it."""
 
@@ -134,8 +132,7 @@ class Worker:
             made = portable(error)
             made.cause += f" (worker on {host})" * (host not in made.cause)
             return Failed(self.number, made)
-        reload = self._load if self.order.reload else None
-        self._bench = Loop(replace(self.order.care, reload=reload))
+        self._bench = Loop(self.order.care)
         return Ready(self.number, self.card())
 
     def _load(self) -> Model:
@@ -160,7 +157,7 @@ class Worker:
     def run(self, batch: Batch) -> Iterator[Event]:
         """Run a batch; yield its records as they are made, and last what came of it."""
         buffers = {
-            each: Buffer(each, batch.visits.get(place, frozenset()), batch.alone)
+            each: Buffer(each, batch.visits.get(place, frozenset()))
             for place, each in enumerate(self.evaluations)
         }
         places = {each: place for place, each in enumerate(self.evaluations)}
@@ -173,7 +170,7 @@ class Worker:
             return Came(self.number, records, notes, events)
 
         try:
-            for each, record in self._bench.run(buffers):
+            for each, record in self._bench.run(buffers, alone=batch.alone):
                 yield sent(*[(places[each], record)] * (record.status != LOST))
         except (Exception, SystemExit) as error:
             yield sent()
@@ -192,13 +189,9 @@ class Buffer:
 
     evaluation: Evaluation
     wanted: AbstractSet[Visit]
-    alone: bool = False
     notes: list[str] = field(default_factory=list)
     events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     _told: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.suspects: AbstractSet[Visit] = self.wanted if self.alone else frozenset()
 
     @property
     def done(self) -> AbstractSet[Visit]:
@@ -208,7 +201,6 @@ class Buffer:
     def add(self, record: Record) -> Record:
         """Count a record as made; the driver knows which try it is."""
         self.wanted = self.wanted - {record.visit}
-        self.suspects = self.suspects - {record.visit}
         return record
 
     def tell(self, line: str) -> None:

@@ -186,14 +186,6 @@ class Options:
         "--case-timeout", type=click.FloatRange(min=0, min_open=True), metavar="S",
         help="Seconds that a case may take.", show_default="10 times the median so far, 300 at least",
     )  # fmt: skip
-    reload_on_leak: bool = flag(
-        "--reload-on-leak", default=False, is_flag=True,
-        help="Load the model anew and go on if an editor changes it.",
-    )  # fmt: skip
-    selfcheck: bool = flag(
-        "--selfcheck", default=False, is_flag=True,
-        help="Try first if cases come out the same twice and in another order.",
-    )  # fmt: skip
     new: bool = flag(
         "--new", default=False, is_flag=True, help="Start a sibling of the run's folder."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
@@ -63,14 +63,13 @@ class Todo:
         """Whether what fails leaves others to be run."""
         return len(self.runs) > 1
 
-    def policy(self, load: Callable[[], Model]) -> FailurePolicy:
-        """Return what is done about what goes wrong; ``load`` loads the model anew."""
+    @property
+    def policy(self) -> FailurePolicy:
+        """What is done about what goes wrong."""
         return FailurePolicy(
             stop=self.options.on_error == "stop",
             retry=self.options.retry_failed,
             case_timeout=self.options.case_timeout,
-            reload=load if self.options.reload_on_leak else None,
-            selfcheck=self.options.selfcheck,
         )
 
 
@@ -199,7 +198,7 @@ def run_model(
                     console.progress(list(folders), quiet=todo.options.quiet) as advance,
                 ):
                     turns = todo.executor.turns(todo.loading)
-                    finished = loop.run_all(folders, advance, todo.policy(load), turns)
+                    finished = loop.run_all(folders, advance, todo.policy, turns)
                 show(folders, finished, todo.options, codes)
                 yield from finished
 
@@ -240,8 +239,6 @@ def opened(
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
-            if not todo.executor.elsewhere:  # workers try it themselves, on their devices
-                which.check_controls()
             folder = which.open(Path(options.output_path), new=options.new)
             if not options.quiet and which.lacks_nothing(folder, retry=options.retry_failed):
                 statuses = Counter(record.status for record in folder.records())
