@@ -23,6 +23,7 @@ from .run.loop import run_all
 from .run.results import Run
 from .run.shards import Share
 from .run.spec import ModelRef, RunSpec, Selection
+from .run.trial import check_seen
 
 MODEL_ARGUMENTS = (
     "dtype", "device", "device_map", "max_memory", "revision", "batch_rows", "chat_template",
@@ -85,6 +86,8 @@ def evaluate(
         )
         benchmark = make_benchmark(plugins, spec.task, spec.task_args, loaded.source, spec.seed)
         evaluation = assemble(plugins, loaded, benchmark, spec, Selection(limit, share=share))
+        if not running.elsewhere:  # workers try it themselves
+            check_seen(evaluation)
         folder = evaluation.open(Path(output), new=new)
         turns = running.turns(carried)
         return run_all({evaluation: folder}, lambda _, record: advance(record), turns=turns)[0]

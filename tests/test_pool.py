@@ -23,7 +23,7 @@ from edit_harness.files import dumps
 from edit_harness.folder.manifest import as_json
 from edit_harness.interfaces import ModelSource, Regime
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import evaluation, loop, plan, trial
+from edit_harness.run import evaluation, loop, plan
 from edit_harness.run.assembly import load, make_benchmark
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import ModelRef, RunSpec
@@ -349,14 +349,6 @@ def test_a_leak_on_a_worker_ends_the_run_as_in_one_process(bench):
     assert '"leak"' in (other.path / "events.jsonl").read_text()
 
 
-def test_a_model_is_loaded_anew_on_the_worker_that_leaked(bench):
-    care = {"reload": lambda: load(bench.plugins, bench.name, device="cpu")}
-    (one,) = bench.run(editors=(Leaking(),), where="alone", **care)
-    (other,) = bench.run(together(2), editors=(Leaking(),), **care)
-    assert rows(one) == rows(other)
-    assert "the model was loaded anew after a leak" in other.notes
-
-
 def test_a_run_may_end_at_the_first_failure_of_a_worker(bench, deadly):
     deadly.add(7)
     bench.task = Some(broken=-1)
@@ -379,14 +371,6 @@ def test_a_failed_device_is_a_dead_worker(bench, alone):
     (folder,) = bench.run(workers)
     assert rows(folder) == alone
     assert bench.workers.killed == [1]
-
-
-def test_each_worker_tries_an_editor_first_if_that_is_wished(bench, alone, monkeypatch):
-    tried = []
-    monkeypatch.setattr(trial, "check_order", lambda evaluation, tell: tried.append(evaluation))
-    (folder,) = bench.run(together(2), selfcheck=True)
-    assert len(tried) == len(set(tried)) == 2
-    assert rows(folder) == alone
 
 
 def test_the_folder_says_where_it_ran(bench):

@@ -11,14 +11,12 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from edit_harness import Case, Choose, Probe, Request
 from edit_harness.errors import LeakError
-from edit_harness.folder.encoding import decode_answer
 from edit_harness.interfaces import ModelSource, Task
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, loop, plan
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import RunSpec
-from edit_harness.run.trial import distance
 from edit_harness.testing import tiny_model
 
 COUNT, SIZE = 10, 2
@@ -194,39 +192,10 @@ def test_who_was_at_work_is_charged_though_no_reading_finds_it(assembled, clean)
             run(folders)
     finally:
         ALL_ATTENTION_FUNCTIONS.update(plain)
-    assert "--retry-failed --reload-on-leak" in caught.value.remedy
+    assert "--retry-failed" in caught.value.remedy
     honest, leaky = map(statuses, folders.values())
     assert set(honest.values()) == {"ok"}
     assert [name for name, status in leaky.items() if status == "leak"] == LEAKED
-
-
-def test_with_the_model_loaded_anew_all_others_are_measured(assembled, clean):
-    folders = assembled(Honest(), saboteur(saboteurs.adds_in_place))
-    honest, leaky = folders.values()
-    runs = run(folders, FailurePolicy(reload=tiny_model))
-    assert answers(honest) == clean
-    (failure,) = runs[1].failures
-    assert (failure.case, failure.status) == ("4", "leak")
-    assert "changed the model itself, at case 4; not as before: weights" in failure.message
-    assert all(answers(leaky)[n] == clean[n] for n in clean if n not in LEAKED)
-    (alone,) = (r for r in leaky.records() if r.case == "5")
-    (together,) = (r for r in honest.records() if r.case == "5")
-    assert distance(*(decode_answer(r.after[0]) for r in (alone, together))) < 1e-4
-    assert not runs[0].failures
-    told = [event.get("text", "") for event in events(leaky)]
-    assert "2 cases of a chunk that leaked are run one by one" in told
-    assert any("loaded anew" in text for text in told)
-
-
-def test_a_model_loaded_anew_must_answer_as_the_first_one(assembled):
-    """What is wrong with the process stays so."""
-    plain = dict(ALL_ATTENTION_FUNCTIONS)
-    folders = assembled(saboteur(saboteurs.attends_otherwise))
-    try:
-        with pytest.raises(LeakError, match="what it answers after it was loaded again"):
-            run(folders, FailurePolicy(reload=tiny_model))
-    finally:
-        ALL_ATTENTION_FUNCTIONS.update(plain)
 
 
 def test_what_raises_where_texts_are_asked_again_is_a_leak_too(assembled):

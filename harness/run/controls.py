@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..data import Case, Choose, Examined, Probe, Query, Scores
-from ..errors import PluginError, UsageError
+from ..errors import UsageError
 from ..folder.encoding import decode_answer
 from ..interfaces import Control, ModelSource
 from ..registry.guard import blamed, named
@@ -88,47 +87,6 @@ SAMPLE = 10
 """Single edits that controls are put to unless it is said otherwise."""
 
 
-@dataclass(frozen=True)
-class Wish:
-    """A control that is asked for by name."""
-
-    component: Component
-    value: str
-    """What stands behind the colon."""
-
-    @classmethod
-    def of(cls, plugins: Plugins, text: str) -> Wish:
-        """Find what a text such as ``lm_eval:TASK`` means. Raises `HarnessError`."""
-        name, _, value = text.partition(":")
-        wish = cls(_found(plugins, name), value)
-        takes = wish.kind.takes
-        if bool(value) != bool(takes):
-            how = f"{name}:{takes.upper()}" if takes else name
-            raise UsageError(
-                f"{text!r} is not how a control {name} is asked for", f"write: --control {how}"
-            )
-        return wish
-
-    @property
-    def kind(self) -> type[Control]:
-        """The class of the control."""
-        return cast(type[Control], self.component.load())
-
-    @property
-    def fields(self) -> set[str]:
-        """The names of the fields that settings can be of."""
-        return field_types(self.kind).keys() - {self.kind.takes}
-
-    def made(self, args: Mapping[str, Any], seed: int) -> Named:
-        """Return the control, with those of the settings that it has fields for."""
-        given = {key: value for key, value in args.items() if key in self.fields}
-        its = {self.kind.takes: self.value} if self.kind.takes else {}
-        made = build_component(self.component, given | its, seed)
-        # With underscores, as lm-evaluation-harness writes itself; either way is understood.
-        name = ":".join(filter(None, (self.component.name.replace("-", "_"), self.value)))
-        return Named(name, made.version, made, self.component.package)
-
-
 def make_controls(
     plugins: Plugins, wanted: Sequence[str | Control], args: Mapping[str, Any], seed: int
 ) -> tuple[list[Named], int]:
@@ -138,10 +96,13 @@ def make_controls(
     `UsageError` for a setting that none of them has, and what `Control.load` raises.
     """
     names = spread(plugins, [each for each in wanted if isinstance(each, str)])
-    wishes = [Wish.of(plugins, name) for name in dict.fromkeys(names)]
-    _check(args, set().union({"sample"}, *(wish.fields for wish in wishes)) if wanted else set())
-    given = [w for w in wanted if isinstance(w, Control)]
-    made = [wish.made(args, seed) for wish in wishes]
+    found = [_found(plugins, name) for name in dict.fromkeys(names)]
+    known = {"sample"}.union(*(_fields(component) for component, _ in found)) if wanted else set()
+    if unknown := [key for key in args if key not in known]:
+        fields = ", ".join(sorted(known)) or "none, since there is no --control"
+        raise UsageError(f"no control has a field {unknown[0]!r}", f"fields: {fields}")
+    made = [_made(component, value, args, seed) for component, value in found]
+    given = [each for each in wanted if isinstance(each, Control)]
     made += [Named(type(each).__name__.lower(), each.version, each) for each in given]
     if twice := [n for n, times in Counter(each.name for each in made).items() if times > 1]:
         raise UsageError(f"two controls are called {twice[0]}", "ask for each once")
@@ -166,24 +127,33 @@ def spread(plugins: Plugins, wanted: Sequence[str]) -> list[str]:
     return found
 
 
-def _found(plugins: Plugins, name: str) -> Component:
-    """Find a control. Raises `PluginError` that says the name as it was typed."""
-    try:
-        return plugins.find("control", name.replace("_", "-"))
-    except PluginError as error:
-        error.cause = error.cause.replace(repr(name.replace("_", "-")), repr(name))
-        raise
-
-
-def _check(args: Mapping[str, Any], known: set[str]) -> None:
-    if unknown := [key for key in args if key not in known]:
-        if not known:
-            raise UsageError(
-                "--control-args are for a control, and there is none", "--control NAME"
-            )
+def _found(plugins: Plugins, text: str) -> tuple[Component, str]:
+    """Return what a text such as ``lm_eval:TASK`` names, and what stands behind the colon."""
+    name, _, value = text.partition(":")
+    component = plugins.find("control", name.replace("_", "-"))
+    takes = component.load().takes
+    if bool(value) != bool(takes):
+        how = f"{name}:{takes.upper()}" if takes else name
         raise UsageError(
-            f"no control has a field {unknown[0]!r}", f"fields: {', '.join(sorted(known))}"
+            f"{text!r} is not how a control {name} is asked for", f"write: --control {how}"
         )
+    return component, value
+
+
+def _fields(component: Component) -> set[str]:
+    """Return the names of the fields that settings can be of."""
+    kind = component.load()
+    return field_types(kind).keys() - {kind.takes}
+
+
+def _made(component: Component, value: str, args: Mapping[str, Any], seed: int) -> Named:
+    """Return a control, with those of the settings that it has fields for."""
+    given = {key: value for key, value in args.items() if key in _fields(component)}
+    its = {component.load().takes: value} if value else {}
+    made = build_component(component, given | its, seed)
+    # With underscores, as lm-evaluation-harness writes itself; either way is understood.
+    name = ":".join(filter(None, (component.name.replace("-", "_"), value)))
+    return Named(name, made.version, made, component.package)
 
 
 def _sample(given: Any) -> int:

@@ -42,6 +42,10 @@ def put_back(tell: Tell, who: str, where: str = "") -> Iterator[list[str]]:
             tell(f"{who} changed {name}{where}, which was put back")
 
 
+class MeddlingError(Exception):
+    """One of several edits that were found together changed the process for the rest."""
+
+
 @dataclass
 class Editing:
     """An editor at work on a model, and what became of each case's edit; a case is edited once in a run."""
@@ -80,12 +84,12 @@ class Editing:
         except BaseException as error:
             failures.check_device(error)
             LOG.debug("editing %d steps together failed", len(group), exc_info=True)
-            alone = isinstance(error, Expired)
+            alone = isinstance(error, Expired | MeddlingError)
         else:
             for step, edit in zip(group, edits, strict=True):
                 self._book(step, (perf_counter() - start) / len(group), edit)
             return edits
-        # Halves also halve the memory that it takes; what hangs would do so in one of them.
+        # Halves also halve the memory that it takes; what hangs or meddles would do so in one of them.
         half = len(group) // 2
         parts = [[step] for step in group] if alone else [group[:half], group[half:]]
         return [edit for part in parts for edit in self._independent(part)]
@@ -114,8 +118,10 @@ class Editing:
     def _call(self, group: Sequence[Step], find: Callable[[], list[Edit]]) -> list[Edit]:
         """Let the editor work, within its time, and see to it that it returns edits."""
         cases = sum(len(step.edit) for step in group)
-        with put_back(self.tell, "the editor"), self.allowance.spent_on(cases):
+        with put_back(self.tell, "the editor") as changed, self.allowance.spent_on(cases):
             edits = find()
+        if len(group) > 1 and not guard.NUMERIC.isdisjoint(changed):
+            raise MeddlingError(f"{changed[0]} was changed between the edits")
         _check(edits, len(group))
         return edits
 

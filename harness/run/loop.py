@@ -6,6 +6,7 @@ it was is to blame.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
@@ -28,7 +29,7 @@ from .controls import is_control
 from .measure import Work, failed
 from .plan import Chunk, chunk_size, chunks
 from .results import Run
-from .rows import RunRows, settle
+from .rows import Overlap, RunRows, settle
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
@@ -65,14 +66,23 @@ class RowSink(Protocol):
         """Note that something happened."""
 
 
-def turns(rows: Mapping[Evaluation, RunRows], policy: FailurePolicy) -> Generator[Turn]:
+def turns(rows: Mapping[Evaluation, RunRows], policy: FailurePolicy) -> Generator[Turn, None, None]:
     """Yield the records that are still to be made, as they are written, the editors in turn.
 
-    Raises what `Loop.run` raises.
+    Raises what `Loop.run` and `Overlap.end` raise.
     """
+    loop = Loop(policy)
+    overlaps = {
+        evaluation: Overlap(evaluation, its, changed)
+        for evaluation, its in rows.items()
+        if not set(evaluation.visits) <= its.done
+        and (changed := its.changed(evaluation.environment))
+    }
+    deque(loop.run(overlaps), maxlen=0)
     for evaluation, its in rows.items():
-        its.begin(evaluation, evaluation.environment)
-    return Loop(policy).run(rows)
+        asked = overlaps[evaluation].end() if evaluation in overlaps else UNSET
+        its.begin(evaluation, evaluation.environment, asked)
+    yield from loop.run(rows)
 
 
 Turns = Callable[[Mapping["Evaluation", RunRows], FailurePolicy], Generator[Turn, None, None]]
@@ -121,16 +131,11 @@ class Loop:
             work.check()
 
     def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
-        """Return what the unedited model is asked with, at the beginning of its chunks.
-
-        The first time the model is tried, and editors whose edits a control's own code is to see.
-        """
+        """Return what the unedited model is asked with, at the beginning of its chunks; it is tried once."""
         clean = self._clean or CleanPass(next(iter(lacking)).model, cache_folder() / "answers")
         clean.turn_to(-1)
         if self._clean is None and (case := _first_case(lacking)):
             trial.check(clean, case)
-            for evaluation in lacking:
-                trial.check_seen(evaluation, clean.guard)
             self._clean = clean
         return clean
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
 
+from ..data import Text
 from ..errors import counted
+from ..folder.encoding import decode_answer
 from ..folder.manifest import software
 from .controls import COLLAPSE
 from .effects import ENOUGH as MODELS
@@ -65,24 +67,33 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _known(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield what the unedited model can do of the task, where metrics say so."""
-    means = {
+    """Yield what the unedited model can do of the task: by the metrics, or else by what keys say is right."""
+    shares = {
         name: estimate.value
         for name, measure in run.measures.items()
         if measure.known and (estimate := run.estimates.get(f"pre_{name}"))
     }
-    told = ", ".join(f"{name} {mean:.1%}" for name, mean in means.items())
-    if low := [name for name, mean in means.items() if mean < KNOWS]:
+    told = "has " + ", ".join(f"{name} {mean:.1%}" for name, mean in shares.items())
+    if not shares:
+        known = knows(run)
+        shares = {role: right / judged for role, (right, judged) in known.items()}
+        parts = (f"{right} of {judged} {role}" for role, (right, judged) in known.items())
+        told = f"answers {', '.join(parts)} prompts as is right without the edit"
+    if low := [name for name, share in shares.items() if share < KNOWS]:
         told += f"; it cannot do the task before any edit ({', '.join(low)} under {KNOWS:.0%}), "
         told += "so the numbers say little about the editor"
-    if means:
-        yield "before", f"the unedited model has {told}"
+    if shares:
+        yield "before", f"the unedited model {told}"
 
 
 def _of_segments(run: Run) -> Iterator[tuple[str, str]]:
     for before, now in pairwise(run.manifest.segments):
         if changed := software(before.environment, now.environment):
-            yield "note", f"from row {now.first} on made with {'; '.join(changed)}"
+            again = "no finished case could be asked again"
+            if asked := now.asked:
+                cases = counted(asked.cases, "finished case")
+                again = f"{cases} asked again differ by {asked.apart:.1g} nats at most"
+            yield "note", f"from row {now.first} on made with {'; '.join(changed)}: {again}"
 
 
 def _of_controls(run: Run) -> Iterator[tuple[str, str]]:
@@ -127,6 +138,19 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
 def collapsed(run: Run) -> list[int]:
     """Return the states at which the model predicts the control's text no more."""
     return [s for s, (old, new) in run.perplexities.items() if not new <= COLLAPSE * old]
+
+
+def knows(run: Run) -> dict[str, tuple[int, int]]:
+    """Return, by role, to how many prompts the unedited model replies what is right without the edit, of how many."""
+    found: dict[str, tuple[int, int]] = {}
+    for record in run.records.judged:
+        probes = run.by_id[record.case].probes
+        for probe, answer in zip(probes, map(decode_answer, record.before), strict=False):
+            verdict = answer.verdict if isinstance(answer, Text) else None
+            if probe.key and probe.key.old and verdict and verdict.counts:
+                right, judged = found.get(probe.role, (0, 0))
+                found[probe.role] = right + verdict.reverted, judged + 1
+    return found
 
 
 def perplexity(run: Run) -> tuple[float, float] | None:

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from .. import files
 from ..data import Case, Visit
-from ..errors import counted
+from ..errors import RunFolderError, counted
 from ..folder.folder import RunFolder
-from ..folder.manifest import Manifest, ModelInfo, ShardInfo, TaskInfo, Tuning, extended
-from ..folder.record import Record
+from ..folder.manifest import (
+    Asked,
+    Manifest,
+    ModelInfo,
+    ShardInfo,
+    TaskInfo,
+    Tuning,
+    extended,
+    software,
+)
+from ..folder.record import OK, Record
 from ..folder.table import cases_digest
 from ..registry.settings import settings
-from . import plan
+from . import plan, trial
+from .controls import is_control
 
 if TYPE_CHECKING:
     from ..folder.record import Writer
     from .evaluation import Evaluation
 
+ASKED_AGAIN, SAME = 5, 1e-4
+"""Finished cases that are asked again with other software, and nats by which they may differ."""
 SHOWN = 3
 """Conflicts that are named."""
 
@@ -64,13 +77,24 @@ class RunRows:
         self.known = {record.visit: record for record in self.folder.records()}
         return written
 
-    def begin(self, evaluation: Evaluation, environment: Mapping[str, str]) -> None:
-        """Note what rows are made with from now on, if any is to be made."""
+    def changed(self, environment: Mapping[str, str]) -> list[str]:
+        """Return in what software differs from that of the last rows, if numbers may depend on it."""
+        before = [s for s in self.folder.planned().segments if s.first < self._first]
+        return software(before[-1].environment, environment) if before else []
+
+    def begin(
+        self,
+        evaluation: Evaluation,
+        environment: Mapping[str, str],
+        asked: Asked | UnsetType = UNSET,
+    ) -> None:
+        """Note what rows are made with from now on, if any is to be made, and what was ``asked`` again."""
         if set(evaluation.visits) <= self.done:
             return
         manifest = self.folder.planned()
-        segments = extended(manifest.segments, self._first, environment)
-        self.folder.write_manifest(structs.replace(manifest, segments=segments))
+        *known, now = extended(manifest.segments, self._first, environment)
+        now = structs.replace(now, asked=asked) if asked else now
+        self.folder.write_manifest(structs.replace(manifest, segments=[*known, now]))
 
     def tell(self, line: str) -> None:
         """Note something about the run, once."""
@@ -82,6 +106,50 @@ class RunRows:
     def event(self, kind: str, **details: Any) -> None:
         """Note in the folder that something happened."""
         self.folder.event(kind, **details)
+
+
+@dataclass(eq=False)
+class Overlap:
+    """Finished cases that are asked again with other software: they are compared, and not written."""
+
+    evaluation: Evaluation
+    rows: RunRows
+    changed: Sequence[str]
+    """In what the software differs."""
+    apart: float = 0.0
+    """By how many nats the answers differ at most."""
+
+    def __post_init__(self) -> None:
+        self.tell, self.event = self.rows.tell, self.rows.event
+        known = ((visit, self.rows.known.get(visit)) for visit in self.evaluation.visits)
+        cases = (
+            v for v, record in known if record and record.status == OK and not is_control(v[0])
+        )
+        self.wanted = set(islice(cases, ASKED_AGAIN))
+        self.count = len(self.wanted)
+
+    @property
+    def done(self) -> set[Visit]:
+        """The visits that are not asked again, or were."""
+        return set(self.evaluation.visits) - self.wanted
+
+    def add(self, record: Record) -> Record:
+        """Compare a record with the one that is known, and return that."""
+        known = self.rows.known[record.visit]
+        self.apart = max(self.apart, trial.apart(known, record))
+        self.wanted.discard(record.visit)
+        return known
+
+    def end(self) -> Asked | UnsetType:
+        """Return what came of it. Raises `RunFolderError` if the answers are others."""
+        if not self.apart <= SAME:
+            raise RunFolderError(
+                f"{self.rows.folder.path} would go on with {'; '.join(self.changed)}: "
+                f"{counted(self.count, 'finished case')} asked again differ by up to "
+                f"{self.apart:.2g} nats, and {SAME:g} are allowed",
+                "go on with what it was made with, or run it anew: --new",
+            )
+        return Asked(cases=self.count, apart=self.apart) if self.count else UNSET
 
 
 def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -> None:

@@ -8,7 +8,7 @@ half precision. What a precision below float32 costs is measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +25,13 @@ from ..data import (
     Generate,
     NextToken,
     Scores,
+    Text,
 )
 from ..edits import UNEDITED, Edit
 from ..errors import DataError, HarnessError, LeakError, PluginError
+from ..folder.encoding import decode_answer
 from ..folder.manifest import Preview
+from ..folder.record import Record
 from ..model.batch import divergences, padded
 from ..model.model import Model
 from ..registry.guard import restored
@@ -167,6 +170,23 @@ def distance(one: Answer, other: Answer) -> float:
     return 0.0 if one == other else math.inf
 
 
+def apart(one: Record, other: Record) -> float:
+    """Return by how many nats the answers of a case differ at most; infinity if it failed only once.
+
+    What judges say of a text is none of them.
+    """
+    if one.status != other.status:
+        return float("inf")
+    pairs = zip(_answers(one), _answers(other), strict=True)
+    return max((distance(*pair) for pair in pairs), default=0.0)
+
+
+def _answers(record: Record) -> Iterator[Answer]:
+    for answer in map(decode_answer, (*record.before, *record.after)):
+        if answer is not None:
+            yield replace(answer, verdict=None) if isinstance(answer, Text) else answer
+
+
 def preview(model: Model, cases: Sequence[Case]) -> Preview | None:
     """Measure what rounding does to the first prompts of the cases; None in full precision.
 
@@ -193,7 +213,7 @@ def _stacked(answers: Sequence[object]) -> torch.Tensor:
     ])  # fmt: skip
 
 
-def check_seen(evaluation: Evaluation, guard: ModelGuard) -> None:
+def check_seen(evaluation: Evaluation) -> None:
     """Try an edit, if controls with code of their own are to see it.
 
     Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was. An edit that
@@ -202,7 +222,7 @@ def check_seen(evaluation: Evaluation, guard: ModelGuard) -> None:
     measured = (case for step in evaluation.steps for case in step.measure)
     if not any(isinstance(case, Examined) for case in measured):
         return
-    editor = evaluation.editor
+    editor, guard = evaluation.editor, ModelGuard(evaluation.model)
     with restored(lambda changed: None):
         try:
             edit = editor.value.edit(evaluation.model, evaluation.steps[0].requests)

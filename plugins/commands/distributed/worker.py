@@ -27,7 +27,7 @@ from edit_harness.loading.load import pick_device
 from edit_harness.model.model import Model
 from edit_harness.registry.guard import said
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import assembly, evaluation, plan
+from edit_harness.run import assembly, evaluation, plan, trial
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import DeviceLostError
 from edit_harness.run.loop import FailurePolicy, Loop
@@ -128,6 +128,8 @@ class Worker:
             self.evaluations = [
                 evaluation.assemble(self.plugins, model, benchmark, *run) for run in self.order.runs
             ]
+            for each in self.evaluations:
+                trial.check_seen(each)
         except (Exception, SystemExit) as error:
             made = portable(error)
             made.cause += f" (worker on {host})" * (host not in made.cause)

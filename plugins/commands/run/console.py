@@ -124,7 +124,7 @@ def note_read_back(folder: RunFolder, again: Counter[str]) -> None:
     """Say that a run is there already, and how cases run again that may not fail again, by status."""
     _line("note", f"nothing is run: {folder.path} has it all; --new runs it again")
     if again:
-        how = "--retry-failed --reload-on-leak" if again["leak"] else "--retry-failed"
+        how = "--retry-failed"
         what = ", ".join(f"{number} {status}" for status, number in again.items())
         _line("note", f"{what}: {how} runs {'it' if again.total() == 1 else 'them'} again")
 

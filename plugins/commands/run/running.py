@@ -23,7 +23,7 @@ from edit_harness.registry import guard
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import make_executor
-from edit_harness.run import assembly, evaluation, loop, plan
+from edit_harness.run import assembly, evaluation, loop, plan, trial
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
@@ -239,6 +239,8 @@ def opened(
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
+            if not todo.executor.elsewhere:  # workers try it themselves, on their devices
+                trial.check_seen(which)
             folder = which.open(Path(options.output_path), new=options.new)
             if not options.quiet and which.lacks_nothing(folder, retry=options.retry_failed):
                 statuses = Counter(record.status for record in folder.records())
