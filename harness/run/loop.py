@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import UNSET
+
 from ..data import Answer, Case, Visit
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError
 from ..files import cache_folder
