@@ -22,10 +22,10 @@ SUBJECT = "{}"
 
 
 class Trimmed:
-    """What loses the white space around its texts when it is made, which `join` would add to."""
+    """Base of what drops white space around its texts: `join` adds a space of its own."""
 
     trimmed: ClassVar[tuple[str, ...]] = ()
-    """Its texts that had some, as they were given; of no part of what it is equal to, or stored as."""
+    """The texts that had white space, as they were given; neither compared nor stored."""
 
     def _trim(self, *names: str, blanks: str | None = None) -> None:
         """Trim texts, or tuples of texts; ``blanks`` are the characters if not all white space."""
@@ -41,9 +41,9 @@ class Trimmed:
 
 @dataclass(frozen=True)
 class Request(Trimmed):
-    """One fact to write: after the edit, ``text`` goes on with ``target_new``.
+    """One fact to write: after the edit the model continues ``text`` with ``target_new``.
 
-    White space around a text is no part of it. Raises `DataError` if the prompt has not exactly one
+    White space around a text is dropped. Raises `DataError` if the prompt has not exactly one
     ``{}``, or a part is empty.
     """
 
@@ -102,7 +102,7 @@ def join(prompt: str, target: str) -> str:
 
 @dataclass(frozen=True)
 class Prompted(Trimmed):
-    """A prompt; white space around it is no part of it."""
+    """A prompt, without the white space around it."""
 
     prompt: str
 
@@ -115,7 +115,7 @@ class Choose(Prompted):
     """Ask how likely each candidate is after the prompt; answered by `Scores`."""
 
     candidates: tuple[str, ...]
-    """Texts, each of which one space joins to the prompt; white space around them is left out."""
+    """Texts; one space joins each to the prompt. White space around them is dropped."""
 
     def __post_init__(self) -> None:
         self._trim("prompt", "candidates")
@@ -135,8 +135,7 @@ class NextToken(Prompted):
 class Generate(Prompted):
     """Ask for a continuation; answered by `Text`.
 
-    The prompt keeps line breaks at its ends, since a text may have to go on in a new line, and loses
-    other blanks there.
+    The prompt keeps line breaks at its ends, since a text may have to continue in a new line.
     """
 
     max_new_tokens: int = 50
@@ -144,13 +143,11 @@ class Generate(Prompted):
     """1 is greedy; larger samples among the k likeliest tokens."""
     seed: int = 0
     max_tokens: int | None = None
-    """If given, the prompt and the continuation have at most so many tokens together; what an edit
-    puts before the prompt is not counted."""
+    """The most tokens of prompt and continuation together; an edit's own prefix is not counted."""
     to_the_end: bool = False
-    """Whether the text goes on, after a token that would end it, until there is no more room."""
+    """Whether generation continues after an end-of-text token, until the context is full."""
     stop: str = ""
-    """If given, the text ends before the first place where this stands; white space at its beginning
-    is not looked at."""
+    """Ends the text before the first occurrence of this; white space at its beginning is ignored."""
 
     def __post_init__(self) -> None:
         self._trim("prompt", blanks=" \t")
@@ -196,7 +193,7 @@ class Divergence:
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """Answer to `NextToken`; lives in memory and is never stored."""
+    """Answer to `NextToken`; never stored."""
 
     logprobs: np.ndarray
     """Natural logarithms over the vocabulary."""
@@ -209,9 +206,8 @@ class Verdict:
     """What a judge says of a text."""
 
     status: Literal["decided", "undecided", "unparsed", "pending"]
-    """undecided: the judge could not tell, which counts as wrong and is reported; unparsed: what the
-    judge said is no verdict, and the text is counted nowhere, which is reported too; pending: the
-    judge failed, and the text is not counted until it has been judged."""
+    """undecided: the judge could not tell; counts as wrong. unparsed: the judge's reply is no verdict;
+    not counted. pending: the judge failed; not counted until it has judged. Reports say how many."""
     score: float | None = None
     """In [0, 1], 1 for a right reply; None if it is unparsed or pending."""
     reverted: bool = False
@@ -225,7 +221,7 @@ class Verdict:
     served: str = ""
     """Which model judged, in its server's words; empty if no model did."""
     swapped: bool | None = None
-    """Whether the verdict was another one when two texts changed places; None if that was not tried."""
+    """Whether the verdict changed when two texts changed places; None if that was not tried."""
     usage: Mapping[str, float] = field(default_factory=dict)
     """What it took: ``tokens`` (of prompts and replies), ``usd`` where the price is known."""
 
@@ -245,12 +241,12 @@ class Text:
 
 @dataclass(frozen=True)
 class Marks:
-    """What each document of a control came to by one measure, and how they are summed up."""
+    """One measure of a control's documents, and how their values are combined."""
 
     values: tuple[float, ...]
     """One for each document."""
     weights: tuple[float, ...] = ()
-    """What each document counts, such as its words; empty if all count 1."""
+    """The weight of each document, such as its number of words; empty if all weigh 1."""
     how: Literal["mean", "perplexity", "bits"] = "mean"
     """mean: of the values by weight; perplexity: exp of minus that, the values being log-likelihoods
     in nats; bits: minus that, in bits."""
@@ -259,14 +255,14 @@ class Marks:
 
 @dataclass(frozen=True)
 class Graded:
-    """Answer of a control that measures by code of its own: what its documents came to."""
+    """Answer of a control that runs its own code: its measures, by document."""
 
     documents: str
     """A digest of the documents as they were asked, in order: only equal ones can be paired."""
     marks: Mapping[str, Marks]
     """By measure."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Measures that there is no number of, each with the reason in a few words."""
+    """Measures without a number, each with the reason in a few words."""
 
 
 Answer: TypeAlias = Scores | Divergence | Distribution | Text | Graded
@@ -287,7 +283,7 @@ def is_finite(answer: Answer) -> bool:
 
 @dataclass(frozen=True)
 class Key:
-    """What a judge needs to know in order to tell whether a text is right."""
+    """What a judge needs to know to tell whether a text is right."""
 
     kind: str
     """What is asked for, such as ``"formula"``: see `edit_harness.Judge.kinds`."""
@@ -328,21 +324,21 @@ class Case:
     probes: tuple[Probe, ...]
     tags: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
-    """Why the record that it comes from cannot be used; the case is listed, and not run."""
+    """Why its record cannot be used; such a case is listed and not run."""
 
     @property
     def trimmed(self) -> set[str]:
-        """The texts that had white space around them when the case was made; none once it was read back."""
+        """The texts that had white space around them; empty for a case that was read from a run folder."""
         parts = (*self.requests, *(probe.query for probe in self.probes))
         return {text for part in parts if isinstance(part, Trimmed) for text in part.trimmed}
 
 
 @dataclass(frozen=True)
 class Examined(Case):
-    """What a control measures by code of its own: without probes, and with one answer, `Graded`."""
+    """A control that runs its own code: no probes, and one answer, `Graded`."""
 
     control: Control = field(kw_only=True)
 
 
 Visit: TypeAlias = tuple[str, int]
-"""A case's id and the state of the model that it was put to: see `edit_harness.run.plan.Step`."""
+"""A case's id and the state of the model that was asked: see `edit_harness.run.plan.Step`."""

@@ -1,7 +1,7 @@
 """What can go wrong for a user, and the exit code of each kind.
 
-An error carries its cause and its remedy, one line each; the command line prints both and no
-traceback. A plugin raises these too: ``raise DataError("no field 'x' in a.json:3", "add it")``.
+An error has a cause and a remedy, one line each; the command line prints both and no traceback. Plugins
+raise these too: ``raise DataError("no field 'x' in a.json:3", "add it")``.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class PluginError(HarnessError):
 class LeakError(PluginError):
     """An editor changed the model itself, or how it computes, so that nothing can go on with it.
 
-    ``what`` is not as it was; ``visits`` are those whose rows were at work and are not written;
-    ``by`` says who it was, if it was not the editor.
+    ``what`` changed; the rows of ``visits`` were at work and are not written; ``by`` says who it was, if not
+    the editor.
     """
 
     def __init__(
@@ -87,15 +87,11 @@ class Terminated(BaseException):
 
 
 class Expired(BaseException):
-    """The time is over. No `Exception`, so that a plugin that catches all of these does not swallow it."""
+    """The time is over. Not an `Exception`, so that a plugin that catches every exception does not swallow it."""
 
 
 def printable(text: str) -> str:
-    r"""Return a text with escapes such as ``\x1b`` for all that is no plain character.
-
-    That is control characters, NUL, ANSI sequences, bidirectional and other invisible marks, and
-    lone surrogates; line breaks stay. A text that has been through here comes out as it was.
-    """
+    r"""Return a text with escapes such as ``\x1b`` for control characters and invisible marks; line breaks stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -104,16 +100,12 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the same in one line, so that a text cannot feign the line after its own."""
+    """Return the same in one line, so that a text cannot fake a further line."""
     return printable(text).replace("\n", r"\n")
 
 
 def elsewhere(text: str) -> bool:
-    """Tell whether a text is an address, and not plainly one of this machine.
-
-    An address has ``://`` in it. Of this machine are localhost and loopback addresses in their usual
-    spelling; no name is looked up.
-    """
+    """Tell whether a text is an address (with ``://``) of another machine; no name is looked up."""
     if "://" not in text:
         return False
     if not text.isprintable():  # readers do not agree on what to leave out

@@ -1,8 +1,8 @@
 """The hooks that a plugin may implement: this file is the extension manual.
 
-A plugin is a module with functions of these names, marked ``@hookimpl`` and advertised by an
-entry point in the group ``edit_harness``. A hook may gain arguments over time but never lose
-one; pluggy lets an implementation name only the arguments that it uses.
+A plugin is a module with functions of these names, marked ``@hookimpl`` and advertised by an entry point
+in the group ``edit_harness``. A hook may gain arguments but never lose one; an implementation names only
+those that it uses.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 GROUP = "edit_harness"
 DISTRIBUTION = "edit-harness"
 BUNDLED = "edit_harness.bundled"
-"""The group of entry points of what is loaded in any case: our own distribution's commands."""
+"""The group of entry points that are always loaded: our own commands."""
 API = 2
-"""The version of the plugin interface. It grows when a plugin that worked may no longer do so; a plugin
-may say for which it was made: ``edit_harness_api = 2``."""
+"""The version of the plugin interface; it grows when a plugin that worked may break. A plugin may say which
+it was made for: ``edit_harness_api = 2``."""
 
 hookspec = pluggy.HookspecMarker(GROUP)
 hookimpl = pluggy.HookimplMarker(GROUP)
@@ -47,8 +47,8 @@ class RegisterCommand(Protocol):
     def __call__(self, name: str, command: str, summary: str, group: str = "") -> None:
         """Make ``edit-harness NAME`` of a click command, ``"package.module:command"``.
 
-        It is imported when it is called; ``--help`` shows the summary. ``group`` is a heading
-        for it, though the help is one list so far. A name that a bundled command has is reached as ``distribution/name``.
+        It is imported when it is called; ``--help`` shows the summary. ``group`` is its heading there. A name
+        that a bundled command has is reached as ``distribution/name``.
         """
 
 
@@ -58,7 +58,7 @@ class RegisterKind(Protocol):
     def __call__(self, name: str, base: type | str, summary: str = "") -> None:
         """Let packages register components of a kind, which are subclasses of ``base``.
 
-        They do so by the hook ``edit_harness_register_<name>s(register)``, which is as the others are.
+        They use the hook ``edit_harness_register_<name>s(register)``, which is like the others.
         """
 
 
@@ -94,15 +94,15 @@ def edit_harness_register_models(register: Register) -> None:
 
 @hookspec
 def edit_harness_register_executors(register: Register) -> None:
-    """Register executors, who run the cases: subclasses of `edit_harness.Executor`."""
+    """Register executors, which run the cases: subclasses of `edit_harness.Executor`."""
 
 
 @hookspec
 def edit_harness_register_commands(register: RegisterCommand) -> None:
     """Register commands of ``edit-harness``.
 
-    The commands of what is installed, and of what the environment names (``EDIT_HARNESS_PLUGIN_FILES``),
-    are there; ``--plugin`` and ``--include-path`` come after a command's name, too late to bring one.
+    Installed packages and those that the environment names (``EDIT_HARNESS_PLUGIN_FILES``) can; ``--plugin``
+    and ``--include-path`` stand after a command's name, too late to bring one.
     """
 
 
@@ -110,7 +110,7 @@ def edit_harness_register_commands(register: RegisterCommand) -> None:
 def edit_harness_register_kinds(register: RegisterKind) -> None:
     """Register kinds of components of a package's own.
 
-    The package itself and those that are loaded after it, by name, may have components of them.
+    The package itself and those loaded after it, by name, may have components of it.
     """
 
 
@@ -120,17 +120,16 @@ def edit_harness_check_answers(
     identity: Identity,
     answered: Callable[[], Iterator[tuple[Case, Sequence[Answer | None]]]],
 ) -> str | None:
-    """Say how a model's answers before any edit are not what is known of it, in a line; else nothing.
+    """Object to a model's answers before any edit, in a line; None if they are as known.
 
-    A run asks when all its rows are made; if there is an objection it withdraws those that it has made,
-    and ends with exit code 7. ``identity`` is what the run's numbers depend on, and ``answered`` yields each case
-    with the answers to its probes.
+    A run asks when all its rows are made. After an objection it withdraws the new rows and ends with exit
+    code 7. ``identity`` is what the run's numbers depend on; ``answered`` yields each case with its answers.
     """
 
 
 @hookspec
 def edit_harness_run_finished(run: Run) -> str | list[str] | None:
-    """Take a run that is whole, such as to write a further table into its folder; return a line to tell, or a list.
+    """Use a finished run, such as to write a further table into its folder; return lines to print.
 
     ``run.folder.path`` is the folder, ``run.estimates`` has the numbers.
     """
@@ -148,8 +147,7 @@ def edit_harness_register_adaptors(register: Register) -> None:
 def edit_harness_register_suites(register: Register) -> None:
     """Register conformance suites, by which ``edit-harness check`` tries this package's components.
 
-    They are subclasses of those in `edit_harness.testing`, named as text, since they need pytest. A
-    component without a suite is tried with its defaults: a metric with the first installed task that
-    names it, or else with made-up cases. A judge or a builder is not tried without one, since only its
-    author can give replies or material.
+    They are subclasses of those in `edit_harness.testing`, named as text, since they need pytest. A component
+    without a suite is tried with its defaults: a metric with the first installed task that names it, or with
+    made-up cases. A judge or a builder needs one, since only its author can give replies or material.
     """

@@ -207,7 +207,7 @@ def test_answers_that_no_model_gives_are_a_mistake_of_ours(model, monkeypatch):
 
     monkeypatch.setattr(CleanPass, "ask", wrong)
     with pytest.raises(
-        HarnessError, match="case Bob was answered with what no probability"
+        HarnessError, match="case Bob has an answer that is no probability"
     ) as caught:
         ran(model, Push())
     assert caught.value.code == 70

@@ -1,4 +1,4 @@
-"""A control: what edited models do besides."""
+"""The interface of controls, which measure side effects of edits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Control:
-    """Asks edited models what no edit is about, so that side effects show; see `edit_harness.run.effects`.
+    """Measures side effects: asks edited models what no edit is about; see `edit_harness.run.effects`.
 
-    It has either a `query`, for any edit, or its own `examine`, which sees a module that holds the edit: an
-    edit by adaptors or a prefix is refused there before the run.
+    It has either a `query`, which fits any edit, or its own `examine`, which gets a module with the edit in
+    its weights: an edit by adaptors or a prefix is refused there before the run.
     """
 
     version: ClassVar[str] = "0"
@@ -23,11 +23,11 @@ class Control:
     needs: ClassVar[str] = ""
     """What has to be installed or at hand, in a few words."""
     note: ClassVar[str] = ""
-    """What a reader of its numbers must know."""
+    """What readers of its numbers must know."""
     takes: ClassVar[str] = ""
     """The field that ``--control NAME:VALUE`` sets; empty if there is none."""
     practical: ClassVar[Sequence[str]] = ()
-    """The fields that change no number; they do not identify it. What they lead to belongs into `provenance`."""
+    """The fields that change no number, and so do not identify it; `provenance` has what they lead to."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -44,13 +44,13 @@ class Control:
         """Get ready for a model, which stays as it is; called again for each copy of it."""
 
     def query(self, model: Model) -> Query | None:
-        """Return what each edited model is asked; None if `examine` is to measure it."""
+        """Return what to ask each edited model; None to call `examine` instead."""
         return None
 
     def examine(self) -> Graded:
-        """Measure the model that it was prepared for, whose module holds an edit now, or none.
+        """Measure the model it was prepared for, whose module now holds an edit, or none.
 
-        The same model and documents give the same marks. What it changes about the process is put
-        back. It is not called if there is a `query`.
+        The same model and documents give the same marks. The harness puts back what it changes about the
+        process.
         """
         raise NotImplementedError(f"{type(self).__name__} neither asks a query nor examines")

@@ -1,4 +1,4 @@
-"""An editor: requests to an edit of a model; and its presets."""
+"""The interface of editors, which turn requests into edits, and their presets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What is known of a model without its weights."""
+    """A model as far as its configuration tells."""
 
     family: str
     """Key into `Editor.presets`, such as ``"gpt2-xl"``; empty if no family is recognised."""
@@ -37,7 +37,7 @@ class Preset:
 
     values: Mapping[str, Any]
     source: str
-    """A repository or a rule that the values are from."""
+    """The repository or the rule that the values come from."""
     origin: Origin = "ported"
     """paper: of the editor's authors for this family; ported: of others, or of the authors for a
     family like it; tuned: by experiments on this family; guessed: nobody has published any."""
@@ -52,7 +52,7 @@ FROM_PRESET: Any = None
 
 @dataclass(frozen=True)
 class Making:
-    """What the command ``prepare`` gives an editor or a task that makes something beforehand."""
+    """What the command ``prepare`` hands to `Editor.make` and `Task.make`."""
 
     folder: Path
     """The cache's folder for this model's weights, or for this task; it may not exist yet."""
@@ -63,7 +63,7 @@ class Making:
     report: Callable[[str], None] = print
     """Takes a line for the user, such as a validation figure."""
     advance: Callable[[int, int], None] = lambda done, total: None
-    """Takes how much is done, and of how much."""
+    """Takes how much is done, and the total."""
 
 
 class Editor(ABC):
@@ -76,23 +76,23 @@ class Editor(ABC):
     presets: ClassVar[Mapping[str, Preset]] = {}
     citation: ClassVar[str] = ""
     needs: ClassVar[str] = ""
-    """What a request or a model must have, and what has to be prepared, in a few words."""
+    """What it needs of requests and models, and what to prepare, in a few words."""
 
     @property
     def variant(self) -> str:
-        """What tables add to the name in brackets, if the editor departs from its paper."""
+        """What tables add to the name in brackets where the editor departs from its paper."""
         return ""
 
     @property
     def moment_layers(self) -> tuple[int, ...]:
-        """The layers whose second moment of keys `prepare` looks for; the command computes it."""
+        """The layers whose covariance of keys the command ``prepare`` computes for it."""
         return ()
 
     @property
     def parts(self) -> Sequence[Editor]:
-        """The editors that it is made of, from `check` on: see `edit_harness.inner`.
+        """The editors that it calls, from `check` on: see `edit_harness.inner`.
 
-        Their second moments, their `make` and their provenance count as its own.
+        Their covariances, their `make` and their provenance count as its own.
         """
         return ()
 
@@ -105,44 +105,44 @@ class Editor(ABC):
     def found(self) -> Mapping[str, Any]:
         """What `prepare` found that readers of a run want to see, such as sampled contexts.
 
-        JSON-ready; it is stored with the run, and is no part of what identifies it.
+        JSON-ready; stored with the run, not part of its identity.
         """
         return {}
 
     def guess(self, shape: ModelShape) -> Preset | None:
-        """Return hyperparameters for a family without a preset, or None to ask the user."""
+        """Return hyperparameters for a family without a preset; None if the user has to give them."""
         return None
 
     def check(self, model: Model) -> None:
-        """Raise `PluginError` if this model cannot be edited in this way."""
+        """Raise `PluginError` if the editor cannot edit this model."""
 
     def make(self, model: Model, making: Making) -> bool:
         """Make what `prepare` loads, such as a trained network, and store it in the cache.
 
-        The command ``prepare`` calls it after computing the second moments of `moment_layers`.
-        Return whether there is anything of the kind.
+        The command ``prepare`` calls it after computing the covariances of `moment_layers`.
+        Return False if there is nothing to make.
         """
         return False
 
     def prepare(self, model: Model) -> None:
-        """Load or compute what edits share, such as statistics; not counted as edit time.
+        """Load or compute what edits share, such as statistics; its time is not counted as edit time.
 
         Raises `DataError` that names the command if something has to be made first.
         """
 
     @abstractmethod
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
-        """Return the one edit that makes the model, as it stands, comply with all requests."""
+        """Return one edit that writes all requests into the model as it stands."""
 
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return an independent edit for each batch of requests.
 
-        Override it if many edits can be found together for less than one by one.
+        Override it where finding many edits together costs less.
         """
         return [self.edit(model, requests) for requests in batches]
 
     def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
-        """Return ``previous`` enlarged by the requests; used when edits accumulate.
+        """Return ``previous`` and the requests as one edit, for sequences.
 
         Override it if old and new edits share state, as a codebook or a prompt does: the default edits
         under `Model.applied`, where adaptors and prefixes have no effect.
@@ -152,7 +152,7 @@ class Editor(ABC):
 
 
 def whole(editor: Editor) -> Iterator[Editor]:
-    """Yield an editor and those that it is made of, and those that they are made of."""
+    """Yield an editor and all editors that it calls, directly or not."""
     yield editor
     for part in editor.parts:
         yield from whole(part)

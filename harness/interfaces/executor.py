@@ -1,4 +1,4 @@
-"""An executor: runs to records; and where a model comes from."""
+"""The interface of executors, which run the cases, and where a model comes from."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ if TYPE_CHECKING:
 
 
 class Executor(ABC):
-    """Who runs the cases; its settings are its dataclass fields."""
+    """Runs the cases; its settings are its dataclass fields."""
 
     elsewhere: ClassVar[bool] = False
-    """Whether the model is loaded by others, by its name; this process then only identifies it."""
+    """Whether other processes load the model, by its name; this one then only identifies it."""
 
     @contextmanager
     def ready(self) -> Iterator[str]:
-        """Hold what is needed while a block lasts, and yield where cases are run if it is not here.
+        """Hold what the block needs, and yield where cases run, empty for this process.
 
-        Raises `HarnessError` if that is not there.
+        Raises `HarnessError` if that is not available.
         """
         yield ""
 
     def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return how this process loads the model. Raises `UsageError` for what others cannot do."""
+        """Return how this process loads the model. Raises `UsageError` for what workers cannot do."""
         return dict(options)
 
     @abstractmethod
     def turns(self, loading: Mapping[str, Any]) -> Turns:
-        """Return what makes the records of runs; ``loading`` says how their model is loaded.
+        """Return what makes the records of runs.
 
-        It has what a `RunSpec` has not: arguments of `edit_harness.loading.load.load` that change no number.
+        ``loading`` has the arguments of `edit_harness.loading.load.load` that change no number.
         """
 
 
@@ -45,12 +45,12 @@ class ModelSource:
     path: str
     """A folder in the layout of transformers, or a name on the hub."""
     family: str = ""
-    """Overrides the recognition by shape."""
+    """Key of presets; empty to recognise it by shape."""
     note: str = ""
-    """What a reader of the model's numbers must know."""
+    """What readers of the model's numbers must know."""
     data: Mapping[str, str] = field(default_factory=dict)
-    """Files for tasks, by the name that a task's `bind` looks for."""
+    """Files for tasks and editors, by the name that these look for."""
     moments: str = ""
-    """A folder with second-moment statistics."""
+    """A folder with covariances of keys."""
     baselines: str = ""
-    """A folder with what it answers to tasks before any edit: see `edit_harness_plugins.commands.leaderboard.baseline`."""
+    """A folder with its published answers before any edit: see `edit_harness_plugins.commands.leaderboard.baseline`."""

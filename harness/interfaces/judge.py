@@ -1,4 +1,4 @@
-"""A judge: texts to verdicts."""
+"""The interface of judges, which give verdicts on texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import elsewhere
 
 
 class Judge(ABC):
-    """Tells whether texts are right, from the texts alone: it knows neither model nor edit."""
+    """Tells whether texts are right; it knows neither model nor edit."""
 
     version: ClassVar[str] = "0"
     citation: ClassVar[str] = ""
@@ -20,12 +20,12 @@ class Judge(ABC):
     """The kinds of keys that it can judge by, and what each needs in `Key.about`."""
 
     note: ClassVar[str] = ""
-    """What a reader of its numbers must know."""
+    """What readers of its numbers must know."""
     practical: ClassVar[Sequence[str]] = ()
-    """The fields that change no verdict, such as an address or a price limit; they do not identify it."""
+    """The fields that change no verdict, such as an address or a price limit, and so do not identify it."""
     instead: ClassVar[Mapping[str, str]] = {}
-    """What to do instead, by the name of a setting that it has no field for, such as a server's key; the
-    error says that and never what was given."""
+    """What to do instead of giving a setting that must not be one, such as a server's key, by its name; the
+    error says this and never repeats what was given."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -34,21 +34,21 @@ class Judge(ABC):
 
     @property
     def outward(self) -> Sequence[str]:
-        """The fields that lead elsewhere: to a server, a file, a model; by default addresses of other machines.
+        """The fields that name a server, a file or a model; by default addresses of other machines.
 
-        `score` takes them from a run folder, which may be a stranger's, only if they are given again.
+        The command ``score`` does not take them from a run folder, which may be a stranger's: they have to be given.
         """
         known: Sequence[Any] = fields(self) if is_dataclass(self) else ()
         return [f.name for f in known if elsewhere(str(getattr(self, f.name)))]
 
     @property
     def stopped(self) -> str:
-        """Why it judges no more, such as a key that a server refuses; empty while it does."""
+        """Why it stopped judging, such as a key that a server refuses; empty while it judges."""
         return ""
 
     @abstractmethod
     def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
-        """Return a verdict for each reply, in order; it must not depend on the other replies.
+        """Return a verdict for each reply, in order, independent of the other replies.
 
-        What cannot be judged now is ``pending``, and so is everything if this raises.
+        A reply that cannot be judged now is ``pending``; if this raises, all are.
         """

@@ -1,4 +1,4 @@
-"""A metric: answers to numbers."""
+"""The interface of metrics, which turn answers into numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "0.01 bits": (0.0, math.inf),
     "": (-math.inf, math.inf),
 }
-"""What a stored value is within, by its unit: shares, divergences, entropies."""
+"""The least and the greatest stored value, by unit: shares, divergences, entropies."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Measure:
     """The stored value of a percentage is in [-1, 1], and one of hundredths of bits is in bits;
     tables show both times 100."""
     detail: bool = False
-    """Whether tables leave it out unless asked for all."""
+    """Whether tables show it only with ``--verbose``."""
     range: tuple[float, float] | None = None
     """The least and the greatest value that can be stored, if not those of `RANGES`."""
     source: str = ""
-    """The paper and its equation, and where the published code does otherwise."""
+    """The paper and its equation, and where the published code differs."""
     probes: tuple[str, ...] = ()
-    """The roles of the probes whose answers it is of."""
+    """The roles of the probes whose answers it uses."""
     known: bool = False
-    """Whether its value before the edit is the share of true answers that the unedited model gives."""
+    """Whether its value before the edit is the share of true answers of the unedited model."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -70,14 +70,14 @@ class Metric(ABC):
         return {}
 
     def failed(self, case: Case, before: Sequence[Answer]) -> Mapping[str, float]:
-        """Return the values of a case whose edit failed; what is left out is not counted.
+        """Return the values of a case whose edit failed; by default none, so that it is not counted.
 
-        ``before`` is empty if the case could not be asked at all. By default nothing is counted.
+        ``before`` is empty if the unedited model could not be asked either.
         """
         return {}
 
     def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """Combine the values of all cases, NaN where a case has none; intervals come by themselves."""
+        """Combine the values of all cases, NaN where a case has none; the harness makes the intervals."""
         from ..stats import column_means
 
         return column_means(columns)
@@ -85,9 +85,9 @@ class Metric(ABC):
     def tables(
         self, cases: Sequence[Case], columns: Mapping[str, np.ndarray]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return what `summarize` has no room for, such as groups, as tables by title; by default none.
+        """Return further tables by title, such as of groups of cases; by default none.
 
-        A column has an item for every case, NaN where it has no value. Rows are of named cells: texts, None,
-        or numbers, in the unit they are stored in unless a name says otherwise. The first table is always shown.
+        A column has an item for every case, NaN where it has no value. A row names its cells: texts, None, or
+        numbers, in the stored unit unless the name says otherwise. The first table is always shown.
         """
         return {}

@@ -13,13 +13,14 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True)
 class Regime:
-    """How edits share a model. It is carried out by `edit_harness.run.plan`; plugins do not know it.
+    """How edits share a model; `edit_harness.run.plan` carries it out, and plugins do not see it.
 
     Raises `UsageError` for what does not fit the mode.
     """
 
     mode: Mode = "single"
-    """single: each case on the unedited model; batch: so many at once; sequential: on top of those before."""
+    """single: each case on the unedited model; batch: many cases in one edit; sequential: each edit on top of
+    those before."""
     size: int = 1
     """Cases edited at once; 0 is all of them."""
     in_turn: bool = False
@@ -27,11 +28,11 @@ class Regime:
     immediate: bool = False
     """In a sequence: whether every case is also measured right after its own edit."""
     checkpoints: tuple[int, ...] = ()
-    """In a sequence: all cases so far are measured when it has so many; at its end in any case."""
+    """In a sequence: after how many cases to measure all cases so far; the end is always one."""
     apart: str = ""
-    """In a batch: a tag; only cases with the same value of it are edited at once. Empty: all may be."""
+    """In a batch: a tag; only cases with the same value share an edit. Empty: any cases do."""
     conflicts: Literal["keep", "drop"] = "keep"
-    """drop: of cases that write different objects to one subject and relation, only the first counts; before any
+    """drop: keep only the first of cases that write different objects to one subject and relation, before any
     limit, as MEMIT's authors filter CounterFact."""
 
     def __post_init__(self) -> None:

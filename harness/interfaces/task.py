@@ -1,4 +1,4 @@
-"""A task: data to cases."""
+"""The interface of tasks, which turn data into cases."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ class Task(ABC):
     metrics: ClassVar[Sequence[str]] = ()
     citation: ClassVar[str] = ""
     protocol: ClassVar[str] = ""
-    """Which prompts are asked, and how what follows them is joined, scored or sampled."""
+    """Which prompts are asked, and how continuations are joined, scored or sampled."""
     regime: ClassVar[Regime] = Regime()
-    """How its cases are edited if the user does not say."""
+    """How edits share the model by default."""
     judge: ClassVar[str] = ""
-    """The judge of its texts if the user does not name one; empty if it has no texts to judge."""
+    """The default judge of its texts; empty if it has none to judge."""
 
     @abstractmethod
     def cases(self) -> Iterable[Case]:
-        """Yield the cases, in a fixed order. Raises `DataError` for data that are not right.
+        """Yield the cases, in a fixed order. Raises `DataError` for data that cannot be read.
 
-        A run reads all, whatever its limit, since their digest identifies it. A record of no use is a case
-        without requests that has a ``problem``.
+        A run reads all, whatever its limit, since their digest identifies it. A record that cannot be used is
+        a case without requests and with a ``problem``.
         """
 
     def bind(self, source: ModelSource) -> Self:
-        """Return the task as it is put to this model, such as with the sample that it brings."""
+        """Return the task for a model, such as with the sample that the model brings along."""
         return self
 
     @property
     def origin(self) -> str:
-        """Say in a few words which data the cases come from."""
+        """Which data the cases come from, in a few words."""
         return ""
 
     def make(self, making: Making) -> bool:
         """Make what `cases` reads besides the data, such as a file of tags, and store it.
 
-        The command ``prepare`` calls it. Return whether there is anything of the kind.
+        The command ``prepare`` calls it. Return False if there is nothing to make.
         """
         return False
 
     @classmethod
     def dataset(cls) -> Mapping[str, str]:
-        """Say what is known of the data without reading them: records, address, size, checksum."""
+        """Return what is known of the data without reading them: records, address, size, checksum."""
         return {}
 
     def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return tables that say what the data are made of, by title; rows are of named cells.
+        """Return tables that describe the data, by title; a row names its cells.
 
-        If there are none, requests, subjects and prompts are counted. Raises `DataError` as `cases` does.
+        Without any, requests, subjects and prompts are counted. Raises `DataError` as `cases` does.
         """
         return {}

@@ -1,4 +1,4 @@
-"""Models, editors and benchmarks, built and checked; what needs no model is in `components`."""
+"""Builds and checks models, editors, benchmarks and judges of a run."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from .controls import is_control
 
 MOST_CASES = 5_000_000
 PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)
-"""What an editor may raise before it edits, and is for the user to mend."""
+"""What an editor may raise before it edits, for the user to mend."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A task with all its cases, which are data that were read and checked."""
+    """A task with all its cases, read and checked."""
 
     task: Named
     cases: Sequence[Case]
@@ -72,9 +72,9 @@ def load(plugins: Plugins, name: str, **options: Any) -> Model:
 def checked_source(
     plugins: Plugins, name: str, revision: str | None = None, trust_remote_code: bool = False
 ) -> ModelSource:
-    """Return where a model comes from, if it is there and of a kind that can be edited.
+    """Return where a model comes from, if it exists and can be edited.
 
-    Raises `DataError`, before anything large is read or downloaded.
+    Raises `DataError` before anything large is read or downloaded.
     """
     source = source_of(plugins, name)
     try:
@@ -102,7 +102,7 @@ def make_benchmark(
 
 
 def _read(task: Named) -> list[Case]:
-    """Return all cases of a task. Raises `PluginError` for one that fails, or has no end."""
+    """Return all cases of a task. Raises `PluginError` if it fails or has no end."""
     whose = named("task", task.name, task.value)
     with blamed(f"{whose} failed to read its cases", task.value):
         cases = list(islice(task.value.cases(), MOST_CASES + 1))
@@ -135,7 +135,7 @@ def make_editor(
 ) -> tuple[Named, Configured]:
     """Build an editor, fill its fields for the model, and prepare it.
 
-    ``source`` says where ``args`` come from, if not from who typed them.
+    ``source`` says where ``args`` come from, if the user did not type them.
     """
     if isinstance(editor, Editor):
         name, version, made, package = type(editor).__name__.lower(), "", editor, None
@@ -156,7 +156,7 @@ def make_editor(
 
 
 _prepares: ContextVar[bool] = ContextVar("prepares", default=True)
-"""Whether `inner` prepares an editor; the command ``prepare`` makes first what that needs."""
+"""Whether `inner` prepares an editor; the command ``prepare`` first makes what that needs."""
 
 
 @contextmanager
@@ -193,9 +193,9 @@ def inner(editor: str | Editor, model: Model, **fields: Any) -> Editor:
 
 
 def contributing(plugins: Plugins, parts: Iterable[tuple[Any, Package | None]]) -> list[Package]:
-    """Return what the classes of objects came in, and our own package, by name.
+    """Return the packages of objects' classes, and our own, by name.
 
-    An object stands with the package that registered it, if one did.
+    Each object comes with the package that registered it, or None.
     """
     found = [package for value, by in parts for package in plugins.packages_of(type(value), by)]
     ours = plugins.packages_of(Plugins)
@@ -220,7 +220,7 @@ def judge_of(
 
 
 def environment(model: Model) -> dict[str, str]:
-    """Return what may differ between machines without making another run of it."""
+    """Return what may differ between machines within one run."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -233,5 +233,5 @@ def environment(model: Model) -> dict[str, str]:
 
 
 def processor(device: torch.device) -> str:
-    """Return what a device is called: a GPU by its kind."""
+    """Return a device's name: for a GPU, its model."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -1,8 +1,7 @@
-"""The clean pass: what the unedited model answers to a chunk of cases, asked once for all editors of a run.
+"""The clean pass: the unedited model's answers to a chunk of cases, shared by all editors of a run.
 
-Texts are also kept on disk, under the digest of the weights and all else that a bit of them depends
-on, and whole chunks at a time, so that what is read back is what would be computed. The rest is not:
-the clean pass is what edited passes begin with, and without it their last bits would be others.
+Generated texts are also cached on disk, whole chunks at a time, under a digest of all that their bits
+depend on. Other answers are not: edited passes begin with the clean pass, and need it in memory.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ Place = tuple[str, int]
 
 
 class CleanPass:
-    """The answers and the clean pass of the chunk at work; ``folder`` is the cache on disk."""
+    """The unedited model's answers and states of the current chunk; ``folder`` is the cache on disk."""
 
     def __init__(self, model: Model, folder: Path | None = None) -> None:
         self.model = model
         self.guard = ModelGuard(model)
         hooked = any(module._forward_hooks for module in model.module.modules())
-        # A hook of the user's own is in no digest.
+        # No digest covers a hook of the user's own.
         self.folder = folder / model.digest if folder and not hooked else None
         self.base = CleanTexts(model)
         self._chunk: int | None = None
@@ -53,10 +52,10 @@ class CleanPass:
     def ask(
         self, cases: Sequence[Case], edited: Sequence[tuple[Case, Edit]]
     ) -> list[tuple[list[Answer], list[Answer]]]:
-        """Return what each edited case's probes answer before and after.
+        """Return the answers to each edited case's probes before and after.
 
-        ``cases`` are all of the chunk; what is examined is one by itself. Raises what `Model.answer`
-        raises, and `examine`.
+        ``cases`` is the whole chunk; a control with its own code comes alone. Raises what `Model.answer`
+        and `examine` raise.
         """
         examined = [(case, edit) for case, edit in edited if isinstance(case, Examined)]
         if examined:
@@ -74,7 +73,7 @@ class CleanPass:
         return [(self._of(case), [next(after) for _ in case.probes]) for case, _ in edited]
 
     def answers(self, case: Case) -> list[Answer]:
-        """Return what a case's probes answer before any edit. Raises what `Model.answer` raises."""
+        """Return the answers to a case's probes before any edit. Raises what `Model.answer` raises."""
         if isinstance(case, Examined):
             return self._examined(case, UNEDITED)[0]
         self.ask([case], [])
@@ -106,12 +105,12 @@ class CleanPass:
         if path is None or not all(map(is_finite, self._known.values())):
             return
         kept = [encode_answer(self._known[place]) for place in _asked(cases)]
-        # A run does not fail for want of a cache.
+        # A cache that cannot be written must not end a run.
         with contextlib.suppress(OSError), replacing(path) as partial:
             partial.write_text(dumps({"answers": kept, "digest": digest(kept)}), encoding="ascii")
 
     def _path(self, cases: Sequence[Case]) -> Path | None:
-        """Return the file of a chunk, named by all that its texts' bits depend on; None without any."""
+        """Return the cache file of a chunk, named by all that its texts depend on; None without texts."""
         queries = list(_asked(cases).values())
         if self.folder is None or not queries:
             return None
@@ -130,7 +129,7 @@ class CleanPass:
 
 
 def _read(path: Path) -> list[Answer | None]:
-    """Return the answers of a file; none if it is missing, or not as it was written."""
+    """Return the answers of a file; none if it is missing or damaged."""
     try:
         data = json.loads(path.read_bytes())
         whole = data["digest"] == digest(data["answers"])
@@ -144,7 +143,7 @@ def _places(cases: Sequence[Case]) -> list[Place]:
 
 
 def _asked(cases: Sequence[Case]) -> dict[Place, Generate]:
-    """Return the queries whose answers are kept on disk, those for texts."""
+    """Return the queries for texts, whose answers are cached on disk."""
     return {
         (case.id, i): probe.query
         for case in cases
@@ -154,10 +153,10 @@ def _asked(cases: Sequence[Case]) -> dict[Place, Generate]:
 
 
 def examine(model: Model, edit: Edit, case: Examined) -> Graded:
-    """Return what a control makes of the model under an edit.
+    """Return a control's answer for the model under an edit.
 
-    What its code changes about the process is put back. Raises `PluginError` for an edit that is not
-    in the module, and for what is no answer; and what the control raises.
+    What its code changes about the process is put back. Raises `PluginError` for an edit that is not in the
+    module, or an answer that is no `Graded`; and what the control raises.
     """
     if why := unseen(edit):
         raise PluginError(f"the edit is one by {why}, which is not in the module")
@@ -169,6 +168,6 @@ def examine(model: Model, edit: Edit, case: Examined) -> Graded:
 
 
 def unseen(edit: Edit) -> str:
-    """Return what of an edit is not in the module while it is applied; empty if nothing is."""
+    """Return which parts of an edit are not in the module while it is applied; empty if all are."""
     kinds = {"adaptors": edit.adaptors, "a text before the prompt": edit.prefix}
     return " and ".join(name for name, there in kinds.items() if there)

@@ -1,7 +1,7 @@
-"""Controls: what edited models are asked besides, whether an edit broke them for what it is not about.
+"""Controls: what edited models are asked to see whether an edit broke what it is not about.
 
-`text` is how a model predicts a text that no edit is about, and every batch and sequence is asked it. Others
-are asked for by name, such as ``lm_eval:TASK``; what their answers come to stands in `edit_harness.run.effects`.
+Every batch and sequence is asked `text`: how well the model predicts a text that no edit is about. Users
+ask for others by name, such as ``lm_eval:TASK``; `edit_harness.run.effects` computes their measures.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ..model.model import Model
 
 PREFIX = "control:"
-"""What the ids of all controls begin with."""
+"""Begins the ids of all controls."""
 ROLE = "control"
-"""Of their probes."""
+"""The role of their probes."""
 ID = f"{PREFIX}text"
 COLLAPSE = 10.0
-"""A model has collapsed if its perplexity is so many times that of the unedited model."""
+"""A model has collapsed if its perplexity is so many times the unedited model's."""
 TEXT = """The ferry leaves the island at seven in the morning, when the fog still lies on the water
 and the lamps along the pier are burning. Most of the passengers are children on their way to
 school, and a few farmers who carry baskets of eggs and cheese to the market. The crossing takes
@@ -41,9 +41,9 @@ inn by the harbour, where the landlady keeps two small rooms and a good stove.""
 
 
 def control(source: ModelSource, fits: Callable[[str], bool] = lambda text: True) -> Case:
-    """Return the case of the text, without a request; a model may bring a text of its own kind.
+    """Return the case of the text; a model may bring its own text.
 
-    As many words of it are taken as ``fits`` says that the model has room for, and two at least.
+    It takes as many words as ``fits`` finds room for, two at least.
     """
     file = source.data.get("text")
     words = (Path(file).read_text(encoding="utf-8") if file else TEXT).split()
@@ -59,7 +59,7 @@ def case(name: str, query: Query) -> Case:
 
 
 def case_of(model: Model, named: Named) -> Case:
-    """Return what a control puts to edited models: a question, or its own code."""
+    """Return the case of a control: a query, or its own code."""
     query = named.value.query(model)
     if query is not None:
         return case(named.name, query)
@@ -67,14 +67,14 @@ def case_of(model: Model, named: Named) -> Case:
 
 
 def is_control(case: str) -> bool:
-    """Tell whether an id is a control's, and no case's."""
+    """Tell whether an id is a control's."""
     return case.startswith(PREFIX)
 
 
 def perplexity(answer: Any) -> float:
-    """Return exp of the mean negative log-probability of the text's tokens, all but the first word.
+    """Return the perplexity of the text's tokens but for the first word; infinite if it is not finite.
 
-    ``answer`` is as a record stores it. The result is infinite if there is no finite one.
+    ``answer`` is as a record stores it.
     """
     scores = decode_answer(answer)
     try:
@@ -84,15 +84,15 @@ def perplexity(answer: Any) -> float:
 
 
 SAMPLE = 10
-"""Single edits that controls are put to unless it is said otherwise."""
+"""How many single edits controls are asked about by default."""
 
 
 def make_controls(
     plugins: Plugins, wanted: Sequence[str | Control], args: Mapping[str, Any], seed: int
 ) -> tuple[list[Named], int]:
-    """Build controls, each of which loads what it needs; objects are taken as they are.
+    """Build controls and let them load what they need; objects are taken as they are.
 
-    The second value is the setting ``sample``: to how many single edits they are put. Raises
+    The second value is the setting ``sample``: how many single edits they are asked about. Raises
     `UsageError` for a setting that none of them has, and what `Control.load` raises.
     """
     names = spread(plugins, [each for each in wanted if isinstance(each, str)])
@@ -114,7 +114,7 @@ def make_controls(
 
 
 def spread(plugins: Plugins, wanted: Sequence[str]) -> list[str]:
-    """Return controls in full: what is no control's name is another value of the one before it.
+    """Return controls in full: a text that is no control's name is a further value of the one before.
 
     ``lm_eval:a,b`` is ``lm_eval:a,lm_eval:b``, and ``lm_eval:a,text`` has the control ``text``.
     """
@@ -128,7 +128,7 @@ def spread(plugins: Plugins, wanted: Sequence[str]) -> list[str]:
 
 
 def _found(plugins: Plugins, text: str) -> tuple[Component, str]:
-    """Return what a text such as ``lm_eval:TASK`` names, and what stands behind the colon."""
+    """Return the control that a text such as ``lm_eval:TASK`` names, and the value behind the colon."""
     name, _, value = text.partition(":")
     component = plugins.find("control", name.replace("_", "-"))
     takes = component.load().takes
@@ -141,17 +141,17 @@ def _found(plugins: Plugins, text: str) -> tuple[Component, str]:
 
 
 def _fields(component: Component) -> set[str]:
-    """Return the names of the fields that settings can be of."""
+    """Return the fields that ``--control-args`` can set."""
     kind = component.load()
     return field_types(kind).keys() - {kind.takes}
 
 
 def _made(component: Component, value: str, args: Mapping[str, Any], seed: int) -> Named:
-    """Return a control, with those of the settings that it has fields for."""
+    """Return a control with the settings that it has fields for."""
     given = {key: value for key, value in args.items() if key in _fields(component)}
     its = {component.load().takes: value} if value else {}
     made = build_component(component, given | its, seed)
-    # With underscores, as lm-evaluation-harness writes itself; either way is understood.
+    # With underscores, as lm-evaluation-harness is written; hyphens work too.
     name = ":".join(filter(None, (component.name.replace("-", "_"), value)))
     return Named(name, made.version, made, component.package)
 

@@ -1,7 +1,6 @@
-"""An editor at work: edits are found together where they are independent, alone where that fails.
+"""An editor at work: finds independent edits together, and one by one where that fails.
 
-What the editor changes about the process meanwhile is put back. That the model is as it was is
-checked by `edit_harness.run.measure`.
+What the editor changes about the process is put back; `edit_harness.run.measure` verifies the model.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from .plan import Step
 
 LOG = logging.getLogger(__name__)
 Tell = Callable[[str], None]
-"""Takes a line that readers of the run should know."""
+"""Takes a line for readers of the run."""
 
 
 @contextmanager
 def put_back(tell: Tell, who: str, where: str = "") -> Iterator[list[str]]:
-    """Put back what plugins change about the process in the block; tell of it, and list it in the end."""
+    """Put back what plugins change about the process in the block; tell it, and list it at the end."""
     changed: list[str] = []
     try:
         with guard.restored(changed.extend):
@@ -43,12 +42,12 @@ def put_back(tell: Tell, who: str, where: str = "") -> Iterator[list[str]]:
 
 
 class MeddlingError(Exception):
-    """One of several edits that were found together changed the process for the rest."""
+    """Among edits found together, one changed the process for the rest."""
 
 
 @dataclass
 class Editing:
-    """An editor at work on a model, and what became of each case's edit; a case is edited once in a run."""
+    """An editor at work on a model, and what came of each case's edit."""
 
     model: Model
     editor: Editor
@@ -60,7 +59,7 @@ class Editing:
     """The editor's diagnostics."""
 
     def edits(self, group: Sequence[Step], last: Edit) -> list[Edit]:
-        """Return the edit that the model holds after each step; ``last`` is the one before.
+        """Return the edit after each step; ``last`` is the one before the first.
 
         Raises `DeviceLostError` if the device fails.
         """
@@ -72,7 +71,7 @@ class Editing:
         return found
 
     def _independent(self, group: Sequence[Step]) -> list[Edit]:
-        """Find edits together; where that fails, in halves to see which it was."""
+        """Find edits together; where that fails, in halves to find the one that fails."""
         if len(group) < 2:
             return [self._one(step, UNEDITED) for step in group]
         start = perf_counter()
@@ -89,13 +88,13 @@ class Editing:
             for step, edit in zip(group, edits, strict=True):
                 self._book(step, (perf_counter() - start) / len(group), edit)
             return edits
-        # Halves also halve the memory that it takes; what hangs or meddles would do so in one of them.
+        # Halves need half the memory; what hangs or meddles would do so again in one of them.
         half = len(group) // 2
         parts = [[step] for step in group] if alone else [group[:half], group[half:]]
         return [edit for part in parts for edit in self._independent(part)]
 
     def _one(self, step: Step, last: Edit) -> Edit:
-        """Find one edit; if it fails, a sequence goes on from the edit before."""
+        """Find one edit; if it fails, a sequence continues from the edit before."""
 
         def find() -> list[Edit]:
             if step.fresh:
@@ -116,7 +115,7 @@ class Editing:
         return edit
 
     def _call(self, group: Sequence[Step], find: Callable[[], list[Edit]]) -> list[Edit]:
-        """Let the editor work, within its time, and see to it that it returns edits."""
+        """Let the editor work within its time, and check that it returns edits."""
         cases = sum(len(step.edit) for step in group)
         with put_back(self.tell, "the editor") as changed, self.allowance.spent_on(cases):
             edits = find()
@@ -128,7 +127,7 @@ class Editing:
     def _book(
         self, step: Step, seconds: float, edit: Edit, error: BaseException | None = None
     ) -> None:
-        """Note what a step took, in equal parts, what the editor says of it, and that it failed."""
+        """Note a step's time in equal parts, its diagnostics and its failure."""
         for case in step.edit:
             self.info[case.id] = edit.info
             self.seconds[case.id] = self.seconds.get(case.id, 0.0) + seconds / len(step.edit)
@@ -137,7 +136,7 @@ class Editing:
 
 
 def _check(edits: Sequence[Edit], count: int) -> None:
-    """Raise `NoEditError` if an editor returned something else than so many edits to be stored."""
+    """Raise `NoEditError` if an editor did not return so many edits that can be stored."""
     if not isinstance(edits, Sequence):
         raise NoEditError(f"the editor returned {type(edits).__name__}, not an Edit")
     wrong = [type(edit).__name__ for edit in edits if not isinstance(edit, Edit)]

@@ -1,7 +1,6 @@
-"""What edits do besides: the answers of controls before and after, paired, as numbers.
+"""Side effects: the measures of controls before and after the edits, paired.
 
-It reads records and computes; what is asked, and of which edited models, stands in the plan. Any
-number here can be computed from the log alone.
+All numbers here come from the log alone.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from ..stats import Estimate
 
 SIDES = ("before", "after")
 ENOUGH = 5
-"""Edited models below which an interval over them says nothing: of two, Student's has 64 errors each way."""
+"""The least number of edited models for an interval over them: with two, Student's has 64 errors each way."""
 LIMITS = {"perplexity": (1.0, math.inf), "bits": (0.0, math.inf)}
-"""What a measure can come to, by how its values are summed up."""
+"""The limits of a measure, by how its values are combined."""
 Pairs = Sequence[tuple[Marks, Marks]]
-"""A measure before and after, of each edited model."""
+"""A measure before and after, for each edited model."""
 
 
 class Seen(NamedTuple):
-    """A control's answers to one edited model, as a record stores them."""
+    """One edited model's answers to a control, as a record stores them."""
 
     state: int
     before: Any
@@ -59,14 +58,13 @@ class Effect(Measured):
     before: float
     after: float
     change: Estimate
-    """After less before, with the interval of the paired difference; its ends are NaN of one document,
-    or of too few models."""
+    """After less before, with the paired interval; its ends are NaN for one document or too few models."""
     states: Mapping[int, tuple[float, float]]
     """Before and after, by state of the model."""
 
     @property
     def data(self) -> dict[str, Any]:
-        """The same as JSON-ready data, but for what it is called."""
+        """The same as JSON-ready data, without its names."""
         return {
             "before": self.before,
             "after": self.after,
@@ -85,10 +83,10 @@ class Effect(Measured):
 
 
 def effects(control: str, seen: Sequence[Seen], *, last: bool, level: float) -> Iterator[Effect]:
-    """Yield what a control's measures came to over edited models, of which there is one at least.
+    """Yield a control's measures over one or more edited models.
 
-    Of several models the models are the units, since all documents share an edit; of one, or if the
-    ``last`` is to stand for all of them as at the end of a sequence, its documents.
+    The units of intervals are the models, since all documents share an edit; of one model, or if only the
+    ``last`` counts as at the end of a sequence, the documents.
     """
     pairs = paired(seen, last=last)
     for name, why in measures(pairs).items():
@@ -109,9 +107,9 @@ def effects(control: str, seen: Sequence[Seen], *, last: bool, level: float) -> 
 def estimated(
     control: str, name: str, runs: Sequence[Pairs], level: float
 ) -> tuple[dict[str, Any], dict[str, Estimate]]:
-    """Return what is told of a measure, and its sums in each run with the ``change``.
+    """Return the fields of `Measured`, and a measure's values in each run with the ``change``.
 
-    That is after less before in one run, and of two, the second's less the first's.
+    The change is after less before in one run; of two runs, the second's less the first's.
     """
     single, (marks, _) = len(runs[0]) == 1, runs[0][0]
     columns = {
@@ -147,9 +145,9 @@ def estimated(
 
 
 def left_out(seen: Sequence[Seen], *, last: bool) -> dict[str, str]:
-    """Return the measures of a control that there is no number of, with the reasons.
+    """Return the measures of a control without a number, with the reasons.
 
-    A reason without a measure is of edited models: what they were asked was not the same as before.
+    A reason without a measure is about edited models that were asked other documents than before.
     """
     pairs = paired(seen, last=last)
     found = {name: why for name, why in measures(pairs).items() if why}
@@ -160,9 +158,9 @@ def left_out(seen: Sequence[Seen], *, last: bool) -> dict[str, str]:
 
 
 def paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Graded]]:
-    """Return the answers of edited models that were asked the same before, by state.
+    """Return the answers of edited models that were asked the same documents before, by state.
 
-    There is none if the ``last`` is to stand for all, and was asked something else.
+    None, if only the ``last`` counts and was asked others.
     """
     pairs = {each.state: (graded(each.before), graded(each.after)) for each in seen}
     same = {s: pairs[s] for s in sorted(pairs) if pairs[s][0].documents == pairs[s][1].documents}
@@ -170,9 +168,9 @@ def paired(seen: Sequence[Seen], *, last: bool) -> dict[int, tuple[Graded, Grade
 
 
 def measures(pairs: Mapping[int, tuple[Graded, Graded]]) -> dict[str, str]:
-    """Return the measures that any of the answers has, with why they have no number, if so.
+    """Return all measures in the answers, with why they have no number, or an empty text.
 
-    Without a number of one model there is none: those that an edit has broken are not left away.
+    A measure needs a number of every model: models that an edit broke are not left out.
     """
     names = [n for pair in pairs.values() for side in pair for n in (*side.marks, *side.left_out)]
     found = {}
@@ -200,9 +198,9 @@ def _missing(name: str, before: Graded, after: Graded) -> str:
 
 
 def _limits(pairs: Sequence[tuple[Marks, Marks]], before: float | None) -> tuple[float, float]:
-    """Return what a change can come to; over models, of which all were one before the edits, from there.
+    """Return the limits of a change; over models, of which all were one before the edits, from there.
 
-    A mean of nothing but zeros and ones is a share.
+    A mean of zeros and ones is a share.
     """
     marks = [side for pair in pairs for side in pair]
     share = all({*each.values} <= {0, 1} and not each.weights for each in marks)
@@ -232,7 +230,7 @@ def _whole(marks: Marks) -> float:
 
 
 def _value(total: float, weight: float, how: str) -> float:
-    """Return what values that sum up to ``total`` come to; see `Marks.how`."""
+    """Return the measure of values with a sum of ``total``; see `Marks.how`."""
     mean = float(total) / float(weight)
     if how == "perplexity":
         with np.errstate(over="ignore"):

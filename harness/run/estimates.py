@@ -1,4 +1,4 @@
-"""From answers to numbers: what metrics say of a case, and their summaries with intervals."""
+"""From answers to numbers: metrics' values of a case, and their summaries with intervals."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LEAVE_OUT = "leave it out with --metrics, or ask its author"
 def values(
     case: Case, answers: Answers, metrics: Mapping[str, Metric], status: str
 ) -> dict[str, dict[str, float]]:
-    """Return what metrics say of a case, by their names; nothing of one without requests.
+    """Return metrics' values of a case, by metric; none of a case without requests.
 
-    Raises `PluginError` that names a metric that fails, or gives what is no finite number; `DataError`
-    stays what it is: the metric misses a file.
+    Raises `PluginError` that names a metric that fails or gives something else than finite numbers; a
+    `DataError` passes: the metric misses a file.
     """
     found = metrics.items() if case.requests else ()
     return {name: _measured(name, metric, case, answers, status) for name, metric in found}
@@ -68,7 +68,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def answers(record: Record) -> Answers:
-    """Return what a record stores of the answers; of a distribution, which is never stored, None."""
+    """Return the answers of a record; None for a distribution, which is never stored."""
     before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
     return cast(Answers, (before, after))
 
@@ -81,8 +81,8 @@ def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
 def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
     """Return the run's own metrics, in its order.
 
-    Raises `RunFolderError` for a run that does not name them, and `PluginError`, with what the run was
-    made with, for one that is not installed.
+    Raises `RunFolderError` if it names none, and `PluginError`, with the packages that the run was made with,
+    for one that is not installed.
     """
     manifest = folder.planned()
     try:
@@ -92,7 +92,7 @@ def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
 
 
 def _made_with(manifest: Manifest) -> str:
-    """Return which of a run's distributions other than ours there were; empty if none."""
+    """Return the other packages that a run was made with; empty if there are none."""
     named = [
         f"{part['name']} {part['version']} ({part['source']})"
         for part in manifest.distributions
@@ -106,16 +106,16 @@ LEVEL = 0.99
 
 @dataclass(frozen=True)
 class Estimator:
-    """How the estimates of a run are made: by which metrics, over what, with what kind of intervals."""
+    """Makes estimates of a run: by which metrics, over what units, with which intervals."""
 
     metrics: Mapping[str, Metric]
     by_id: Mapping[str, Case]
     batched: bool
-    """Whether the unit of an interval is a batch, which is one edit."""
+    """Whether intervals are over batches, each of which is one edit."""
     interval: str = "student"
 
     def estimates(self, everything: RunTable, *, both: bool = False) -> dict[str, Estimate]:
-        """Return every summary with its interval; ``both`` leaves out what has no value before and after.
+        """Return every summary with its interval; ``both`` keeps only values there before and after.
 
         Raises `PluginError` for a metric that fails, or gives what another one gives.
         """
@@ -168,7 +168,7 @@ class Estimator:
         return estimates
 
     def batches(self, rows: RunTable, names: Mapping[str, Estimate]) -> list[int]:
-        """Return how many batches have values, in rising order of what of these measures there are."""
+        """Return the numbers of batches that have values of these measures, rising."""
         found: set[int] = set()
         for name in self.metrics:
             own = valued(rows, name)
@@ -177,7 +177,7 @@ class Estimator:
         return sorted(found)
 
     def changes(self, first: RunTable, last: RunTable) -> dict[str, Estimate]:
-        """Return the differences of two times, over the cases that have values at both."""
+        """Return the differences of two times, over the cases with values at both."""
         found: dict[str, Estimate] = {}
         for name, metric in self.metrics.items():
             sides = [valued(rows, name) for rows in (first, last)]
@@ -197,9 +197,9 @@ class Estimator:
     def _by_prompt(
         self, metric: Metric, rows: RunTable, name: str
     ) -> tuple[stats.Columns, np.ndarray]:
-        """Return what a metric says of single prompts, as columns; and the number of each row's case.
+        """Return a metric's values of single prompts, as columns, and each row's case by number.
 
-        What is no mean over a case's prompts stands in a row of its own.
+        A value that is no mean over the case's prompts gets a row of its own.
         """
         found: list[Mapping[str, float]] = []
         owners: list[int] = []
@@ -224,7 +224,7 @@ class Estimator:
 
 
 def limits_of(measures: Mapping[str, Measure], *, change: bool = False) -> stats.Limits:
-    """Return what each summary can come to, by its stored name such as ``post_NS``; or its change."""
+    """Return the limits of each summary, by its stored name such as ``post_NS``; or of its change."""
     found = {}
     for name, measure in measures.items():
         low, high = measure.limits
@@ -234,17 +234,17 @@ def limits_of(measures: Mapping[str, Measure], *, change: bool = False) -> stats
 
 
 def usable(rows: Sequence[Record]) -> RunTable:
-    """Return the records but those of no use: of records and of keys that could not be read."""
+    """Return the records without the invalid ones, whose case or key could not be used."""
     return RunTable.of(rows).without(INVALID)
 
 
 def valued(rows: Sequence[Record], metric: str) -> RunTable:
-    """Return the records of use that a metric has values of."""
+    """Return the valid records that a metric has values of."""
     return usable(rows).having(metric)
 
 
 def measured(rows: RunTable, metric: str) -> stats.Columns:
-    """Return a metric's columns; where every edit failed, nothing was measured after one."""
+    """Return a metric's columns; where every edit failed, none has values after it."""
     columns = rows.columns(metric)
     if len(rows.without(OK)) < len(rows):
         return columns
@@ -252,7 +252,7 @@ def measured(rows: RunTable, metric: str) -> stats.Columns:
 
 
 def _in_both(columns: stats.Columns) -> stats.Columns:
-    """Return columns with the values of those cases alone that have one before and after the edit."""
+    """Return columns with only the values of cases that have one before and after the edit."""
     pairs = [
         (f"pre_{name[5:]}", name)
         for name in columns
@@ -268,7 +268,7 @@ def _spread(columns: stats.Columns, batches: np.ndarray) -> dict[str, int]:
 
 
 def difference(metric: Metric) -> stats.Summary:
-    """Return what summarizes the columns of two times, "0 X" and "1 X", by their difference."""
+    """Return a summary of the columns of two times, "0 X" and "1 X": their difference."""
 
     def changed(both: stats.Columns) -> dict[str, float]:
         then, now = (
@@ -284,6 +284,6 @@ def difference(metric: Metric) -> stats.Summary:
 def summing(
     name: str, metric: Metric, doing: str = "sum up its values"
 ) -> AbstractContextManager[None]:
-    """Blame a metric for what is raised while its values are summed up."""
+    """Blame a metric for what its summary raises."""
     what = f"{named('metric', name, metric)} failed to {doing}"
     return blamed(what, metric, LEAVE_OUT, passing=())

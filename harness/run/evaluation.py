@@ -1,4 +1,4 @@
-"""A spec made real: everything that a run needs, found and checked before its first edit."""
+"""A run assembled: everything that a spec names, built and checked before the first edit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .spec import ALL, RunSpec, Selection
 
 @dataclass(eq=False)
 class Evaluation:
-    """Everything that a run needs, checked, before its first edit."""
+    """Everything that a run needs, built and checked."""
 
     spec: RunSpec
     selection: Selection
@@ -55,21 +55,21 @@ class Evaluation:
     regime: Regime = field(default_factory=Regime)
     judge: Named | None = None
     controls: Sequence[Named] = ()
-    """What else edited models are asked; of single edits, a ``sample`` of so many."""
+    """What else edited models are asked; with single edits, only a ``sample`` of so many."""
     sample: int = SAMPLE
     data_digest: str = ""
     packages: Sequence[Package] = ()
-    """What the code came in, our own included."""
+    """The packages whose code runs, our own included."""
     dropped: Mapping[str, str] = field(default_factory=dict)
-    """The cases that are left out for a conflict, with what each is in conflict with."""
+    """The cases left out for a conflict, each with the case that it conflicts with."""
     all_cases: Sequence[Case] = ()
-    """Those of the task, in its order, of which ``cases`` are chosen."""
+    """All cases of the task, in its order."""
     plugins: Plugins = field(default_factory=Plugins)
-    """Those whose hooks are called when it is run."""
+    """The plugins whose hooks the run calls."""
 
     @property
     def share(self) -> Share | None:
-        """Which part of the plan is made here, if not all of it."""
+        """The shard that runs here, if not the whole plan."""
         return self.selection.share
 
     @property
@@ -89,25 +89,25 @@ class Evaluation:
 
     @cached_property
     def _watching(self) -> list[Case]:
-        """What shows whether the model survives, where many edits share it."""
+        """The control text, where many edits share the model: it shows a collapse."""
         fits = self.model.tokens.leaves_room
         single = self.regime.mode == "single"
         return [] if single else [controls.control(self.model.source, fits)]
 
     @cached_property
     def _asked(self) -> list[Case]:
-        """The cases of the controls that were asked for; one of them may be watching anyway."""
+        """The cases of the controls that were asked for."""
         return [controls.case_of(self.model, each) for each in self.controls]
 
     @property
     def planned(self) -> list[Visit]:
-        """What the records of the whole plan are called, in its order."""
+        """The visits of the whole plan, in its order."""
         invalid = [(case.id, 0) for case in self.cases if case.problem]
         return invalid + [visit for step in self.steps for visit in step.visits]
 
     @cached_property
     def spans(self) -> list[Span]:
-        """Where those of the share stand among them. Raises `UsageError` if the plan has no such part."""
+        """The places of the shard's visits among them. Raises `UsageError` if the plan has too few parts."""
         if self.share is None:
             return [(0, len(self.planned))]
         if self.regime.mode == "sequential":
@@ -121,7 +121,7 @@ class Evaluation:
 
     @property
     def visits(self) -> list[Visit]:
-        """What the records are called that are made here, in the order of the plan."""
+        """The visits that run here, in the order of the plan."""
         planned = self.planned
         if self.share is None:
             return planned
@@ -129,18 +129,18 @@ class Evaluation:
 
     @property
     def others(self) -> frozenset[Visit]:
-        """The visits of the plan that other shards make."""
+        """The visits of other shards."""
         return frozenset(self.planned).difference(self.visits)
 
     @property
     def own_cases(self) -> list[Case]:
-        """The cases that are measured here, in their order."""
+        """The cases measured here, in their order."""
         names = {name for name, _ in self.visits}
         return [case for case in self.cases if case.id in names]
 
     @cached_property
     def identity(self) -> Identity:
-        """What the numbers depend on: all that goes into the fingerprint of the run."""
+        """What the numbers depend on: the content of the run's fingerprint."""
         together = [case for step in self.steps for case in step.edit if not step.again]
         shared = [*together, *self._watching] if self._watching or self._asked else []
         made = Identity(
@@ -180,7 +180,7 @@ class Evaluation:
 
     @property
     def _measured_by(self) -> dict[str, dict[str, Any]]:
-        """What the metrics' numbers depend on besides answers, by metric; nothing if nothing."""
+        """What the metrics' numbers depend on besides answers, by metric."""
         found = {name: dict(each.provenance(self.cases)) for name, each in self.metrics.items()}
         return found if any(found.values()) else {}
 
@@ -195,22 +195,22 @@ class Evaluation:
         ]
 
     def _asks(self, case: Case) -> str:
-        """Return a digest of what is asked; what is examined is in the control's own provenance."""
+        """Return a digest of the query; a control with its own code states its provenance itself."""
         return "" if isinstance(case, Examined) else cases_digest([case])
 
     @cached_property
     def preview(self) -> Preview | None:
-        """What the model's precision costs, where it is below that of record."""
+        """What a precision below float32 costs; None in float32."""
         return trial.preview(self.model, self.cases)
 
     def lacks_nothing(self, folder: RunFolder, *, retry: bool) -> bool:
-        """Tell whether a folder has all rows, and none to be tried again if that is wished."""
+        """Tell whether a folder has all rows; with ``retry``, also that none is to be tried again."""
         known = folder.visits()
         again = self.retried(known) if retry else ()
         return known.keys() >= set(self.visits) and not again
 
     def retried(self, known: Mapping[Visit, str]) -> set[Visit]:
-        """Return the visits whose status is worth another try, with all that share their edits."""
+        """Return the visits whose failure may pass on another try, with all that share their edits."""
         failures = {visit for visit in self.visits if known.get(visit) in RETRIED}
         names = {name for name, _ in failures}
         states = {s.state for s in self.steps for case in s.edit if case.id in names}
@@ -222,7 +222,7 @@ class Evaluation:
         return failures | {visit for visit in visits if visit[1] >= min(states)}
 
     def steps_of(self, visits: Collection[Visit]) -> list[Step]:
-        """Return the steps that some visits belong to, and those that these go on from."""
+        """Return the steps of some visits, and the steps whose edits these build on."""
         found: list[Step] = []
         behind: list[Step] = []
         for step in self.steps:
@@ -233,7 +233,7 @@ class Evaluation:
         return found
 
     def turn_to(self, model: Model) -> None:
-        """Go on with another copy of the same model."""
+        """Continue with another copy of the same model."""
         self.model = model
         for part in whole(self.editor.value):
             part.prepare(model)
@@ -241,13 +241,13 @@ class Evaluation:
             each.value.prepare(model)
 
     def case(self, name: str) -> Case:
-        """Return a case of the plan by its id, the control included."""
+        """Return a case of the plan by its id; controls are cases too."""
         planned = (case for step in self.steps for case in step.measure)
         return next(case for case in planned if case.id == name)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its rows are made with in this process."""
+        """The software and hardware that make rows in this process."""
         return environment(self.model)
 
     @property
@@ -256,7 +256,7 @@ class Evaluation:
         return measures_of(self.metrics)
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
-        """Make the run's folder, or find it again; `edit_harness.run.rows.settle` writes into it."""
+        """Create the run's folder, or find it; `edit_harness.run.rows.settle` writes into it."""
         name = folder_name(
             self.label,
             self.task.name,

@@ -1,4 +1,4 @@
-"""What became of a case that failed: the status and the line of its row, and what ends a run at once."""
+"""Failures: a failed case's status and message, and the failures that end a run at once."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 RETRIED = frozenset(
     ("edit_failed", "oom", "timeout", "device_error", "plugin_error", "leak", "error")
 )
-"""The statuses that another try may change; the others are the case's own."""
+"""The statuses that another try may change; the others depend on the case alone."""
 NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 LOST = ("CUDA error", "device-side assert", "CUDNN_STATUS", "CUBLAS_STATUS", "HIP error")
 
 
 class NoEditError(PluginError):
-    """An editor returned something else than an `Edit`."""
+    """An editor did not return an `Edit`."""
 
 
 class DeviceLostError(Exception):
-    """The device failed, and nothing that is asked of it afterwards can be trusted."""
+    """The device failed, and nothing that it answers afterwards can be trusted."""
 
 
 def out_of_memory(error: BaseException) -> bool:
@@ -37,14 +37,14 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def free_memory() -> None:
-    """Free what nobody needs; not while an exception is there, whose frames hold tensors."""
+    """Free unused memory; not while an exception is handled, whose frames hold tensors."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def frugally(work: Callable[[], T]) -> T:
-    """Call once more, after what nobody needs was freed, if memory does not suffice."""
+    """Call, and once more after freeing memory if that does not suffice."""
     try:
         return work()
     except BaseException as error:
@@ -66,7 +66,7 @@ def check_device(error: BaseException) -> None:
 def status(error: BaseException, of: object, *, edit: bool) -> tuple[str, str]:
     """Return the status and the message of a case; ``edit`` says whether its edit failed.
 
-    ``of`` is the editor, whose line the error came through is named.
+    The message names the line of the editor ``of`` that the error came through.
     """
     if isinstance(error, Expired):
         stage = "edit" if edit else "evaluation"

@@ -1,8 +1,8 @@
-"""Shows whether a model is still what it was before the first edit: by what it is, and by what it answers.
+"""The model guard: shows whether a model is still what it was before the first edit.
 
-What it is (weights, modules, hooks, tokenizer and the rest) is read, and compared by ``==``. Its answers
-to fixed rows of tokens show what no reading finds, such as another way to compute the same layers. Nothing
-here puts anything back; what an editor must leave in the process is in `edit_harness.registry.guard`.
+It compares what the model has (weights, modules, hooks, tokenizer and so on) by ``==``, and its answers to
+fixed rows of tokens, which show what no comparison finds, such as another way to compute a layer. It puts
+nothing back; `edit_harness.registry.guard` does, for settings of the process.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ COMPUTING = {
     "torch.nn.functional": nn.functional,
     "torch.Tensor": torch.Tensor,
 }
-"""Where the functions are that models compute with, which others can be put in the place of."""
+"""Where the functions are that models compute with, and that code can replace."""
 SAMPLE = "  Ada's 12 naïve coöps — ÅNGSTRÖM, once more:\t東京!"
-"""A text by whose tokens it shows that a tokenizer's rules are other ones."""
+"""A text whose tokens show a change of a tokenizer's rules."""
 
 LENGTHS = ((2, 8), (3, 5))
-"""Tokens of the rows that are asked, by batch: one has to be padded, and may need as little memory as any."""
+"""Tokens of the rows to ask, by batch: each batch pads a row, and needs little memory."""
 
 
 class ModelGuard:
-    """A model as it was when this was made."""
+    """Remembers a model as it is now."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -63,17 +63,17 @@ class ModelGuard:
         self._logits = self._answers()
 
     def check(self) -> None:
-        """Raise `LeakError` if something of the model is not as it was; it is asked nothing."""
+        """Compare what the model has, without asking it anything. Raises `LeakError`."""
         if changed := guard.changes(self._state, read(self.model)):
             raise LeakError(changed[0] + (f" and {len(changed) - 1} more" * (len(changed) > 1)))
 
     def verify(self) -> None:
-        """Compare all. Raises `LeakError`, and `DeviceLostError` if the device fails."""
+        """Compare what the model has and answers. Raises `LeakError`, and `DeviceLostError` if the device fails."""
         self.check()
         what = "what it answers to a fixed text"
         try:
             logits = failures.frugally(self._answers)
-        except Exception as error:  # in whatever way it computes now
+        except Exception as error:  # its code may be another one now
             failures.check_device(error)
             if failures.out_of_memory(error):
                 raise ResourceError(
@@ -99,14 +99,14 @@ class ModelGuard:
 
 
 def read(model: Model) -> dict[str, Any]:
-    """Return everything that an editor could leave behind in a model, by kind and then by name."""
+    """Return everything of a model that an editor could change, by kind and name."""
     parameters = dict(model.module.named_parameters(remove_duplicate=False))
-    # In the order in which they are named: a new module would also be new weights.
+    # The first difference is the one named, and a new module would also be new weights.
     return {
         **_modules(model.module),
         "weights": {name: _bits(model, name, p) for name, p in model.module.named_parameters()},
         "buffers": {name: _bits(model, name, b) for name, b in model.module.named_buffers()},
-        # One that is kept elsewhere is made anew by every pass.
+        # Every pass makes offloaded parameters anew.
         "parameters": {name: id(p) for name, p in parameters.items() if not p.is_meta},
         "where weights are kept": dict(_keeping(model.module)),
         "requires_grad": {name: p.requires_grad for name, p in parameters.items()},
@@ -120,12 +120,12 @@ def read(model: Model) -> dict[str, Any]:
 
 
 def _bits(model: Model, name: str, tensor: Tensor) -> tuple[Any, ...]:
-    """Return what identifies the content of a weight or a buffer."""
+    """Identify the content of a weight or a buffer."""
     return tensor.dtype, tensor.device, tensor.shape, mark(model.module, name)
 
 
 def _keeping(module: nn.Module) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Yield the modules whose weights accelerate moves, each with what it moves them by."""
+    """Yield the modules whose weights accelerate moves, with the hooks that do so."""
     for name, part in module.named_modules():
         if hooks := weights.hooks_of(part):
             yield name, [(id(h), id(getattr(h, "weights_map", None))) for h in hooks]
@@ -160,7 +160,7 @@ def _modules(module: nn.Module) -> dict[str, Any]:
 
 
 def _forward(module: nn.Module) -> tuple[int, int]:
-    """Return what identifies the module's own forward function, if it has one, and its class's."""
+    """Identify a module's own forward function, if it has one, and its class's."""
     return id(vars(module).get("forward")), id(type(module).forward)
 
 
@@ -173,7 +173,7 @@ def _configuration(module: nn.Module) -> dict[str, Any]:
 
 
 def _asked(model: Model) -> dict[str, Any]:
-    """Return what of the harness's own model is set, and the functions that stand in for its methods."""
+    """Return settings of the harness's own model, and functions set in the place of its methods."""
     own = {key: id(value) for key, value in vars(model).items() if callable(value)}
     return {**own, "padding": model.padding, "rows of a batch": model.batch_rows}
 

@@ -1,7 +1,7 @@
-"""Hands texts to a judge, and puts what it says beside them.
+"""Hands texts to a judge, and puts its verdicts beside them.
 
-A judge that fails leaves verdicts pending, so that nothing is scored 0 for want of an answer. It is
-called with many texts at once; which model wrote them, and under which edit, it is not told.
+A judge that fails leaves verdicts pending, so that no text scores 0 for want of a verdict. It gets many
+texts at once, and is not told which model wrote them under which edit.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ..registry.guard import PASSING, said
 
 LOG = logging.getLogger(__name__)
 UNPARSED = 0.02
-"""The share of texts without a verdict from which on judged numbers are not to be trusted."""
+"""The share of texts without a verdict above which judged numbers are not to be trusted."""
 NO_JUDGE = Verdict("pending", note="no judge was asked")
 
 
 def judged(judge: Judge | None, asked: Sequence[tuple[Case, Answers]]) -> list[Answers]:
-    """Return the answers of some cases with verdicts on the texts whose probe has a key.
+    """Return the cases' answers with verdicts on the texts whose probe has a key.
 
-    Texts that have a verdict which is not pending keep it. Raises `HarnessError` if the judge does,
-    which is for a key that it cannot use.
+    Texts keep a verdict that is not pending. Raises `HarnessError` if the judge does, for a key that it
+    cannot use.
     """
     todo = [
         (number, when, place, reply)
@@ -47,7 +47,7 @@ def judged(judge: Judge | None, asked: Sequence[tuple[Case, Answers]]) -> list[A
 def judged_apart(
     judge: Judge | None, asked: Sequence[tuple[Case, Answers]]
 ) -> list[Answers | DataError]:
-    """Return what `judged` does, and the error in the place of a case with a key of no use."""
+    """Return the same, with the error in the place of a case whose key the judge cannot use."""
     try:
         return list(judged(judge, asked))
     except DataError as error:
@@ -57,7 +57,7 @@ def judged_apart(
 
 
 def _replies(case: Case, answers: Answers) -> Iterator[tuple[int, int, Reply]]:
-    """Yield what is to be judged: before (0) or after (1), the probe's number, the reply."""
+    """Yield what to judge: before (0) or after (1), the probe's number, the reply."""
     for i, probe in enumerate(case.probes):
         if probe.key is None:
             continue
@@ -98,9 +98,9 @@ def _check(verdicts: Sequence[Verdict], count: int) -> None:
 
 
 def sound(verdict: Verdict) -> bool:
-    """Tell whether a verdict is of one of the four kinds, with a score and ratings that fit it.
+    """Tell whether a verdict has one of the four statuses, and a score and ratings that fit it.
 
-    Only a decided one has a score of its own; of the others, undecided is 0 and the rest is None.
+    Only a decided one has its own score; undecided is 0, the others None.
     """
     if not all(isinstance(text, str) for text in (verdict.note, verdict.raw, verdict.served)):
         return False
@@ -134,7 +134,7 @@ def _with(answers: Answers, when: int, place: int, verdict: Verdict) -> Answers:
 
 
 class JudgedTexts:
-    """What judges have said of the texts of a run: the part of its results that is about them."""
+    """The verdicts on a run's texts: one part of its results."""
 
     everything: Sequence[Record]
 
@@ -165,12 +165,12 @@ class JudgedTexts:
 
     @property
     def unparsed(self) -> int:
-        """How many of them the judge said nothing of that is a verdict."""
+        """For how many of them the judge's reply was no verdict."""
         return self.records.verdicts["unparsed"]
 
     @property
     def doubtful(self) -> bool:
-        """Whether so many texts have no verdict that judged numbers are not to be trusted."""
+        """Whether too many texts have no verdict to trust judged numbers."""
         return self.unparsed > UNPARSED * self.judged
 
     @cached_property
@@ -186,5 +186,5 @@ class JudgedTexts:
 
     @property
     def why_pending(self) -> str:
-        """Why the judge has not spoken, in its own words, of the first text that waits."""
+        """Why the first pending text has no verdict, in the judge's words."""
         return next((str(v["note"]) for v in self._verdicts if v["status"] == "pending"), "")

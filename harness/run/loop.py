@@ -1,7 +1,6 @@
-"""The loop: editors take turns on one model, a chunk each, and each chunk is verified before it is written.
+"""The loop: editors take turns on one model; each chunk is verified before its rows are written.
 
-The editors share the model, so what one of them leaves in it would spoil the rows of all; whose turn
-it was is to blame.
+The editors share the model, so what one leaves in it would spoil the rows of all.
 """
 
 from __future__ import annotations
@@ -41,35 +40,35 @@ Turn = tuple["Evaluation", Record]
 
 @dataclass(frozen=True)
 class FailurePolicy:
-    """What is done about what goes wrong in a run."""
+    """What to do about failures in a run."""
 
     stop: bool = False
     """End at the first failure."""
     retry: bool = False
-    """Run again what failed and may not fail again: see `edit_harness.run.failures.RETRIED`."""
+    """Run failed cases again whose failure may pass: see `edit_harness.run.failures.RETRIED`."""
     case_timeout: float | None = None
-    """Seconds that a case may take; None goes by the cases before."""
+    """Seconds that a case may take; None derives it from the cases before."""
 
 
 class RowSink(Protocol):
-    """Where the rows of one editor go: a run folder, or who sends them to the one who has it."""
+    """Where the rows of one editor go: a run folder, or a worker's buffer."""
 
     @property
     def done(self) -> AbstractSet[Visit]:
-        """The visits that need nothing more here."""
+        """The visits that need no row from here."""
 
     def add(self, record: Record) -> Record:
-        """Keep a record, and return it as it is kept."""
+        """Store a record, and return it as stored."""
 
     def tell(self, line: str) -> None:
-        """Note something that readers of the run should know, once."""
+        """Note a line for readers of the run, once."""
 
     def event(self, kind: str, **details: Any) -> None:
-        """Note that something happened."""
+        """Log an event."""
 
 
 def turns(rows: Mapping[Evaluation, RunRows], policy: FailurePolicy) -> Generator[Turn, None, None]:
-    """Yield the records that are still to be made, as they are written, the editors in turn.
+    """Yield the missing records as they are written, the editors in turn.
 
     Raises what `Loop.run` and `Overlap.end` raise.
     """
@@ -88,7 +87,7 @@ def turns(rows: Mapping[Evaluation, RunRows], policy: FailurePolicy) -> Generato
 
 
 Turns = Callable[[Mapping["Evaluation", RunRows], FailurePolicy], Generator[Turn, None, None]]
-"""Makes the records that are missing, and yields them as they are written."""
+"""Makes the missing records, and yields them as they are written."""
 NO_POLICY = FailurePolicy()
 
 
@@ -101,7 +100,7 @@ class Local(Executor):
 
 
 class Loop:
-    """Editors on a loaded model, which is tried once, however often they come back to it."""
+    """Editors on a loaded model, which is tried before the first chunk."""
 
     def __init__(self, policy: FailurePolicy) -> None:
         self.policy = policy
@@ -110,7 +109,7 @@ class Loop:
     def run(
         self, sinks: Mapping[Evaluation, RowSink], *, alone: bool = False
     ) -> Generator[Turn, None, None]:
-        """Yield the records that are still to be made, as they are kept; ``alone`` is each step by itself.
+        """Yield the missing records as they are stored; ``alone`` runs each step by itself.
 
         Raises `LeakError` if the model did not stay as it was, and what `Work.records`, `Work.check` and
         `trial.check` raise.
@@ -133,7 +132,7 @@ class Loop:
             work.check()
 
     def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
-        """Return what the unedited model is asked with, at the beginning of its chunks; it is tried once."""
+        """Return the clean pass; the first time, try the model."""
         clean = self._clean or CleanPass(next(iter(lacking)).model, cache_folder() / "answers")
         clean.turn_to(-1)
         if self._clean is None and (case := _first_case(lacking)):
@@ -150,7 +149,7 @@ class Loop:
 def _chunks(
     sinks: Mapping[Evaluation, RowSink], size: int, alone: bool
 ) -> Iterator[tuple[Evaluation, Chunk]]:
-    """Yield what is to be carried out of the editors' plans: a chunk each, in turn."""
+    """Yield the chunks of the editors' plans, one of each editor in turn."""
     plans = [
         chunks(e.steps_of(set(e.visits) - its.done), 1, set(its.done))
         if alone
@@ -159,12 +158,12 @@ def _chunks(
     ]
     for same in zip_longest(*plans):  # one chunk of the plan, for each editor
         for evaluation, chunk in zip(sinks, same, strict=True):
-            if chunk:  # None of a plan that is through
+            if chunk:  # None where a plan has ended
                 yield evaluation, chunk
 
 
 def _leaked(evaluation: Evaluation, its: RowSink, leak: LeakError) -> Iterator[Turn]:
-    """Yield a failure for each visit that was at work when the model was changed."""
+    """Yield a failure for each visit at work when the model changed."""
     its.event("leak", what=leak.what, cases=len(leak.visits))
     message = _named(evaluation, leak).cause
     for name, state in leak.visits:
@@ -173,7 +172,7 @@ def _leaked(evaluation: Evaluation, its: RowSink, leak: LeakError) -> Iterator[T
 
 
 def _named(evaluation: Evaluation, leak: LeakError) -> LeakError:
-    """Return the error with the name of the editor, and of the case if it was one alone."""
+    """Return the error with the editor's name, and the case's if there was only one."""
     cases = {name for name, _ in leak.visits if not is_control(name)}
     where = f", at case {min(cases)}" if len(cases) == 1 else ""
     whose = leak.by or f"editor {evaluation.label}"
@@ -181,7 +180,7 @@ def _named(evaluation: Evaluation, leak: LeakError) -> LeakError:
 
 
 def record_unusable(sinks: Mapping[Evaluation, RowSink]) -> Iterator[Turn]:
-    """Yield the records of the cases that cannot be run, each with its reason."""
+    """Yield the records of cases that cannot run, each with its reason."""
     for evaluation, its in sinks.items():
         for case in evaluation.cases:
             if case.problem and (case.id, 0) not in its.done:
@@ -189,7 +188,7 @@ def record_unusable(sinks: Mapping[Evaluation, RowSink]) -> Iterator[Turn]:
 
 
 def _first_case(sinks: Mapping[Evaluation, RowSink]) -> Case | None:
-    """Return a case to try the model with; None if nothing is left to be asked."""
+    """Return a case to try the model with; None if nothing is left to ask."""
     todo = (
         case
         for e, its in sinks.items()
@@ -208,14 +207,16 @@ def run_all(
 ) -> list[Run]:
     """Run what the folders lack, chunk by chunk, one editor after the other on each.
 
-    The evaluations are of the same cases of the same model, whose clean passes they share. ``turns``
-    makes the records, here or elsewhere: see `edit_harness_plugins.commands.distributed`. Raises
+    All evaluations have the same cases and the same model, and share its clean passes. ``turns`` makes the
+    records, here or elsewhere: see `edit_harness_plugins.commands.distributed`. Raises
     `CaseError` at the first failure if the policy is to stop there, and what ``turns`` raises.
     """
     with ExitStack() as stack:
         rows = {}
         for evaluation, folder in folders.items():
-            write = stack.enter_context(folder.writing())  # nothing that was read before holds
+            write = stack.enter_context(
+                folder.writing()
+            )  # read after locking: others may have written
             known = {record.visit: record for record in folder.records()}
             settle(evaluation, folder, {name for name, _ in known})
             statuses = {visit: record.status for visit, record in known.items()}
@@ -226,7 +227,7 @@ def run_all(
                 if visit in its.known and visit not in its.again:
                     advance(evaluation, its.known[visit])
         try:
-            # Closed when something ends it, so that an editor at work ends now, and not some time later.
+            # Closed at once when something ends it, so that the editor at work ends too.
             with closing(turns(rows, policy)) as fresh:
                 for evaluation, record in fresh:
                     advance(evaluation, record)
@@ -237,7 +238,7 @@ def run_all(
                         )
             _compare_before(rows)
         except BaseException:
-            with suppress(HarnessError):  # what is told is why it ended
+            with suppress(HarnessError):  # the first error is the one to tell
                 _summed(rows)
             raise
         for evaluation, its in rows.items():
@@ -251,9 +252,9 @@ def run_all(
 
 
 def _compare_before(rows: Mapping[Evaluation, RunRows]) -> None:
-    """Raise `RunFolderError` if the unedited model did not answer as is published of it.
+    """Raise `RunFolderError` if a plugin objects to the unedited model's answers.
 
-    Then no row that was written now counts any more: another model was at work.
+    Then another model was at work, and the new rows are withdrawn.
     """
     found = [
         f"{its.folder.path}: {how}" + "; the new rows were withdrawn" * its.withdraw(how)
@@ -268,7 +269,7 @@ def _compare_before(rows: Mapping[Evaluation, RunRows]) -> None:
 
 
 def _mismatch(evaluation: Evaluation, its: RunRows) -> str:
-    """Say how the answers before the edits of the planned cases are not what plugins know of them."""
+    """Return what plugins object to in the answers before the edits."""
     planned = {case.id: case for case in evaluation.cases}
 
     def answered() -> Iterator[tuple[Case, list[Answer | None]]]:
@@ -286,7 +287,7 @@ def _mismatch(evaluation: Evaluation, its: RunRows) -> str:
 
 
 def _summed(rows: Mapping[Evaluation, RunRows]) -> list[Run]:
-    """Return the runs, as far as they have come, and write down the results of all that they have."""
+    """Return the runs as far as they are done, and write their results."""
     runs = []
     for evaluation, its in rows.items():
         manifest, own = its.folder.planned(), [case.id for case in evaluation.own_cases]

@@ -1,7 +1,7 @@
-"""What is done with a chunk of a plan: edits are found, cases are asked before and after, rows are made.
+"""One chunk of a plan: find its edits, ask its cases before and after, make their rows.
 
-Many cases go together; where that fails they are asked one by one, so that a failure stays with its
-case. No row is made before it is sure that the model is as it was.
+Cases are asked together, and one by one where that fails, so that a failure stays with its case. No row
+is made before the model is verified.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .plan import Chunk, Step, chunk_size, chunks
 
 LOG = logging.getLogger(__name__)
 ROUNDING = 1e-6
-"""What a log-probability may be above 0, and a divergence below it, in nats."""
+"""How far rounding may put a log-probability above 0, or a divergence below, in nats."""
 
 
 def run(
@@ -55,7 +55,7 @@ def run(
 
 @dataclass(frozen=True)
 class Answered:
-    """The answers of one case to one edited model."""
+    """The answers of one edited model to one case."""
 
     case: Case
     step: Step
@@ -67,7 +67,7 @@ class Answered:
 
 @dataclass
 class Work:
-    """One editor at work on the chunks of a plan; editors beside each other share ``clean``."""
+    """One editor at work on the chunks of a plan; the editors of a run share ``clean``."""
 
     clean: CleanPass
     editor: Editor
@@ -75,9 +75,9 @@ class Work:
     judge: Judge | None = None
     allowance: Allowance = field(default_factory=Allowance)
     tell: Tell = lambda line: None
-    """Is told what readers of the run should know, maybe twice."""
+    """Takes lines for readers of the run; a line may come twice."""
     _edits: Sequence[Edit] = ()
-    """Those of the group of steps at work."""
+    """The edits of the current group of steps."""
     _last: Edit = UNEDITED
     _ended: ResourceError | None = None
 
@@ -85,11 +85,10 @@ class Work:
         self._editing = Editing(self.clean.model, self.editor, self.allowance, self.tell)
 
     def records(self, chunk: Chunk) -> list[Record]:
-        """Return the records of a chunk that are wanted: edit, measure, verify.
+        """Return the wanted records of a chunk: edit, measure, verify.
 
-        A case that fails gets a status and a message. Raises `LeakError` if the model is not as it was,
-        and `DataError` if the unedited model answers with NaN. Once the records are written, `check` is
-        to be called.
+        A case that fails gets a status and a message. Raises `LeakError` if the model changed, and
+        `DataError` if the unedited model answers with NaN. Call `check` once the records are written.
         """
         asked: Sequence[tuple[Case, Step, Edit]] = ()
         try:
@@ -116,7 +115,7 @@ class Work:
             raise self._ended
 
     def _lost(self, chunk: Chunk, error: DeviceLostError) -> list[Record]:
-        """Return failures of all that was at work when the device failed."""
+        """Return failures of all cases at work when the device failed."""
         count = len(chunk.waiting)
         others = f" (one of {count} that were at work)" if count > 1 else ""
         self._ended = ResourceError(
@@ -130,7 +129,7 @@ class Work:
         ]
 
     def _ask(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Answered]:
-        """Ask together; where that fails, case by case to see which it was.
+        """Ask together; where that fails, one by one to find the case that fails.
 
         Raises `DeviceLostError`, and `LeakError` if an edit's own code changed what numbers depend on.
         """
@@ -173,7 +172,7 @@ class Work:
             return Answered(case, step, self._unedited(case), error=error)
 
     def _unedited(self, case: Case) -> Sequence[Answer]:
-        """Return what the unedited model answers; nothing if it cannot be asked either."""
+        """Return the unedited model's answers; none if it cannot be asked either."""
         try:
             with self._time_for([case], 1):
                 return self.clean.answers(case)
@@ -185,20 +184,19 @@ class Work:
             return ()
 
     def _time_for(self, cases: Sequence[Case], times: int) -> AbstractContextManager[None]:
-        """Limit the time of cases; a benchmark that is run as a control takes what it takes."""
+        """Limit the time of cases; a benchmark that runs as a control has no limit."""
         examined = any(isinstance(case, Examined) for case in cases)
         return nullcontext() if examined else self.allowance.spent_on(times)
 
     def _edit_error(self, case: Case, step: Step) -> BaseException | None:
-        """Return why the edit of a case failed, or the one that was made for a control."""
+        """Return why the edit failed that a case is measured under, if it did."""
         (edited,) = step.edit if step.again else (case,)
         return self._editing.errors.get(edited.id)
 
     def _rows(self, measured: Sequence[Answered]) -> list[Record]:
-        """Turn answers into lines of the run folder, the texts among them judged.
+        """Turn answers into rows, with verdicts on texts.
 
-        Raises `DataError` if the unedited model answers with NaN, which is nobody's to judge, and
-        `HarnessError` for answers that no model gives.
+        Raises `DataError` if the unedited model answers with NaN, and `HarnessError` for impossible answers.
         """
         for each in measured:
             if not all(map(is_finite, each.before)):
@@ -251,7 +249,7 @@ class Work:
 
 
 def _examiner(asked: Sequence[tuple[Case, Step, Edit]]) -> str:
-    """Say whose code ran while cases were asked, if a control's did: that is asked by itself."""
+    """Name the control whose own code ran while cases were asked; empty if none did."""
     if not asked or not isinstance(asked[0][0], Examined):
         return ""
     case, _, edit = asked[0]
@@ -262,13 +260,13 @@ def _examiner(asked: Sequence[tuple[Case, Step, Edit]]) -> str:
 def failed(
     case: Case, state: int, status: str, message: str, metrics: Mapping[str, Metric]
 ) -> Record:
-    """Return the record of a visit that was not asked, or whose answers count no more."""
+    """Return the record of a visit without valid answers."""
     given = values(case, ((), ()), metrics, status)
     return Record(case.id, status, given, state=state, message=message)
 
 
 def check_possible(case: Case, answers: Sequence[Answer]) -> None:
-    """Raise `HarnessError` for a log-probability above 0 or a divergence below: our own mistake."""
+    """Raise `HarnessError` for a log-probability above 0 or a divergence below: a mistake of ours."""
     for answer in answers:
         if isinstance(answer, Scores):
             wrong = any(value > ROUNDING for part in answer.logprobs for value in part)
@@ -278,6 +276,6 @@ def check_possible(case: Case, answers: Sequence[Answer]) -> None:
             )
         if wrong:
             raise HarnessError(
-                f"case {case.id} was answered with what no probability is: {answer!r:.200}",
+                f"case {case.id} has an answer that is no probability: {answer!r:.200}",
                 "this is a mistake of the harness: please report it",
             )

@@ -1,7 +1,7 @@
-"""The order of edits and measurements, fixed before the first of them.
+"""The plan: the order of edits and measurements, fixed before the first.
 
-A plan is a list of steps, and is carried out in chunks. Single edits are batches of one on a fresh model;
-mass editing is a larger batch; lifelong editing keeps the edits of the steps before.
+A plan is a list of steps, carried out in chunks. Single edits are batches of one on a fresh model; mass
+editing has larger batches; lifelong editing keeps the edits of the steps before.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ..model.model import Model
 
 CHUNKS = ((20_000_000, 64), (200_000_000, 16))
-"""Edits that share forward passes, for models of less than so many parameters.
+"""Edits that share forward passes, for models below so many parameters.
 
-They are also what an interruption can lose: some seconds of work on a CPU.
+An interruption loses at most so many: some seconds of work on a CPU.
 """
 LARGE_CHUNK, GPU_CHUNK = 4, 16
 """The same for larger models, on a CPU and elsewhere."""
@@ -31,7 +31,7 @@ class Step:
     """Write some requests, then measure some cases."""
 
     edit: tuple[Case, ...]
-    """The cases that the requests are of."""
+    """The cases whose requests these are."""
     requests: tuple[Request, ...]
     measure: tuple[Case, ...]
     fresh: bool
@@ -41,11 +41,11 @@ class Step:
     number of cases that a sequence has come to. Of a single edit that is made for controls, the
     number of its case from 1 on."""
     again: bool = False
-    """Whether the edit is made once more, for controls; its case is measured elsewhere in the plan."""
+    """Whether the edit is repeated for controls; its case is measured elsewhere in the plan."""
 
     @property
     def visits(self) -> list[Visit]:
-        """What the records of the step are called."""
+        """The visits of the step."""
         return [(case.id, self.state) for case in self.measure]
 
 
@@ -57,8 +57,8 @@ def steps(
 ) -> Iterator[Step]:
     """Yield the steps of a regime over the cases; controls are asked wherever cases are.
 
-    Of single edits, those of the ``sampled`` numbers are made again at the end, for the controls: so
-    the steps before are what they are without them.
+    Single edits of the ``sampled`` numbers are repeated at the end for the controls, so that the steps before
+    stay the same without controls.
     """
     single = regime.mode == "single"
     yield from _measuring(cases, regime, () if single else controls)
@@ -70,9 +70,9 @@ def steps(
 
 
 def conflicts(cases: Iterable[Case]) -> dict[str, str]:
-    """Return the cases that write another object than an earlier one does, with that one's id.
+    """Return the cases that conflict with an earlier one, with that one's id.
 
-    They write it to the same subject and relation: that of the case's tag, or the prompt if it has none.
+    Both write different objects to one subject and relation: the case's tag, or else the prompt.
     """
     known: dict[tuple[str, str], tuple[str, str]] = {}
     found: dict[str, str] = {}
@@ -88,14 +88,14 @@ def conflicts(cases: Iterable[Case]) -> dict[str, str]:
 
 
 def conflicting(cases: Sequence[Case], regime: Regime) -> dict[str, str]:
-    """Return the same of cases whose edits share a model."""
+    """Return the conflicts among cases whose edits share a model."""
     groups = [members for *_, members in _groups(cases, regime)]
     together = groups if regime.mode != "sequential" else [cases]
     return {name: other for group in together for name, other in conflicts(group).items()}
 
 
 def sample(cases: int, size: int, seed: int) -> list[int]:
-    """Return the numbers, from 1 on and rising, of the single edits that controls are put to."""
+    """Return the rising numbers, from 1 on, of the single edits that controls are asked about."""
     return sorted(random.Random(seed).sample(range(1, cases + 1), min(size, cases)))
 
 
@@ -116,7 +116,7 @@ def _measuring(cases: Sequence[Case], regime: Regime, controls: Sequence[Case]) 
 
 
 def _groups(cases: Sequence[Case], regime: Regime) -> Iterator[tuple[int, int, tuple[Case, ...]]]:
-    """Yield the cases that are edited at once, with the numbers of the first and behind the last."""
+    """Yield the cases of each edit, with the numbers of the first and behind the last."""
     kept: dict[str, list[Case]] = {}
     for case in cases:
         kept.setdefault(case.tags.get(regime.apart, ""), []).append(case)
@@ -134,7 +134,7 @@ def checkpoints(count: int, regime: Regime) -> list[int]:
 
 
 def _spans(count: int, regime: Regime) -> Iterator[tuple[int, int]]:
-    """Yield first and last (exclusive) number of the cases that are edited at once."""
+    """Yield first and last (exclusive) number of the cases of each edit."""
     size = regime.size or max(count, 1)
     return ((start, min(start + size, count)) for start in range(0, count, size))
 
@@ -144,7 +144,7 @@ def _due(start: int, done: int, count: int, regime: Regime) -> bool:
 
 
 def _turns(group: Sequence[Case], *, in_turn: bool) -> list[tuple[Request, ...]]:
-    """Return the requests that are written at once: all, or the first of each case, the second..."""
+    """Return the requests of each edit: all, or the first of each case, the second..."""
     if not in_turn:
         return [tuple(request for case in group for request in case.requests)]
     most = max(len(case.requests) for case in group)
@@ -153,20 +153,20 @@ def _turns(group: Sequence[Case], *, in_turn: bool) -> list[tuple[Request, ...]]
 
 @dataclass(frozen=True)
 class Chunk:
-    """Cases that are asked together, of a group of steps whose edits are found together."""
+    """Cases that are asked together; the edits of their group of steps are found together."""
 
     steps: Sequence[Step]
-    """The group; other chunks may be of the same."""
+    """The group; several chunks may share it."""
     todo: Sequence[tuple[Case, int]]
     """Each case with the number of its step in the group."""
     missing: Sequence[int]
-    """The places in ``todo`` whose rows are wanted; the others are asked for equal batches."""
+    """The places in ``todo`` whose rows are wanted; the rest is asked to keep batches equal."""
     number: int
-    """Its place in the plan, which all editors that go through the plan share."""
+    """Its number in the plan, the same for all editors."""
     waiting: Sequence[tuple[Case, int]]
-    """The cases, each with its state, whose rows are wanted of this chunk or later ones of the group."""
+    """The cases, with their states, whose rows are wanted from this chunk or later ones of the group."""
     edits: bool
-    """Whether the group's edits are to be found before this chunk."""
+    """Whether to find the group's edits before this chunk."""
 
 
 def chunk_sizes(model: Model) -> tuple[int, int]:
@@ -176,12 +176,12 @@ def chunk_sizes(model: Model) -> tuple[int, int]:
 
 
 def chunk_size(model: Model) -> int:
-    """Return the same of a model where it is."""
+    """Return the same for a model on its device."""
     return chunk_sizes(model)[model.device.type != "cpu"]
 
 
 def grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
-    """Yield steps that are edited together: of so many cases or just above; the last may have fewer."""
+    """Yield groups of steps to edit together, of so many cases or just above; the last may have fewer."""
     group: list[Step] = []
     for step in steps:
         if group and step.again != group[-1].again:
@@ -196,9 +196,9 @@ def grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
 
 
 def chunks(steps: Iterable[Step], size: int, done: Collection[Visit] = ()) -> Iterator[Chunk]:
-    """Yield the chunks of a plan of which a row is wanted, or an edit that later ones go on from.
+    """Yield the chunks of a plan whose rows are wanted, or whose edits later ones build on.
 
-    They follow from the whole plan, so that a run that goes on computes the same batches.
+    They follow from the whole plan, so that a resumed run computes the same batches.
     """
     groups, number = list(grouped(steps, size)), 0
     for group, needed in zip(groups, _needed(groups, done), strict=True):
@@ -221,7 +221,7 @@ def chunks(steps: Iterable[Step], size: int, done: Collection[Visit] = ()) -> It
 
 
 def _asked_together(group: Sequence[Step], size: int) -> list[list[tuple[Case, int]]]:
-    """Return the cases of a group in parts of a size; what is examined shares no forward pass."""
+    """Return the cases of a group in parts of a size; a control with its own code comes alone."""
     todo = [(case, i) for i, step in enumerate(group) for case in step.measure]
     asked = [each for each in todo if not isinstance(each[0], Examined)]
     parts = [asked[start : start + size] for start in range(0, len(asked), size)]
@@ -229,7 +229,7 @@ def _asked_together(group: Sequence[Step], size: int) -> list[list[tuple[Case, i
 
 
 def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[bool]:
-    """Tell of each group whether its edits are needed: by itself, or as part of a sequence."""
+    """Return for each group whether its edits are needed: for its rows, or by later steps of a sequence."""
     needed: list[bool] = []
     later = False
     for i, group in reversed(list(enumerate(groups))):

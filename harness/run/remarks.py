@@ -1,6 +1,6 @@
-"""What a reader of a run's numbers has to know of them: one list for the terminal, reports and pages.
+"""Remarks: what qualifies a run's numbers, one list for the terminal, reports and pages.
 
-How many cases failed, and why, each of them shows in its own way.
+Failed cases are not among them: each of these shows them in its own way.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .judging import UNPARSED
 from .results import Run
 
 NONFINITE = 0.05
-"""The share of edits that break the model from which on that is said."""
+"""The share of broken models above which a remark says so."""
 KNOWS = 0.2
-"""The share of true answers below which a model cannot do a task."""
+"""The share of right answers below which a model cannot do a task."""
 ENOUGH = 20
-"""Cases below which a share says nothing."""
+"""The least number of cases for a share."""
 
 
 def remarks(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield what qualifies a run's numbers: a label of a few letters, and a line of text."""
+    """Yield the remarks on a run: a label of a few letters, and a line of text."""
     if part := run.manifest.shard:
         own, all_ = len(run.planned), len(part.cases)
         yield "shard", f"numbers of shard {run.shard} only: {own:,} of the run's {all_:,} cases"
@@ -67,7 +67,7 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _known(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield what the unedited model can do of the task: by the metrics, or else by what keys say is right."""
+    """Yield how much of the task the unedited model can do: by metrics, or else by the keys of texts."""
     shares = {
         name: estimate.value
         for name, measure in run.measures.items()
@@ -136,12 +136,12 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def collapsed(run: Run) -> list[int]:
-    """Return the states at which the model predicts the control's text no more."""
+    """Return the states at which the model no longer predicts the control text."""
     return [s for s, (old, new) in run.perplexities.items() if not new <= COLLAPSE * old]
 
 
 def knows(run: Run) -> dict[str, tuple[int, int]]:
-    """Return, by role, to how many prompts the unedited model replies what is right without the edit, of how many."""
+    """Return, by role, how many of the unedited model's replies are right without the edit, of how many."""
     found: dict[str, tuple[int, int]] = {}
     for record in run.records.judged:
         probes = run.by_id[record.case].probes
@@ -154,9 +154,9 @@ def knows(run: Run) -> dict[str, tuple[int, int]]:
 
 
 def perplexity(run: Run) -> tuple[float, float] | None:
-    """Return the perplexity at the end of a sequence, or that of the batch that hurt most.
+    """Return the perplexity before and after a sequence, or after the worst batch.
 
-    None of single edits, and where the text could not be asked.
+    None of single edits, or if the text could not be asked.
     """
     if run.regime.mode == "single":
         return None

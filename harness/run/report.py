@@ -1,7 +1,4 @@
-"""Results as tables: the terminal's, and the same as data.
-
-The estimates are made elsewhere; here they get their names, units and places.
-"""
+"""A run's results as a table for the terminal, and as data: names, units and digits."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 HUNDREDTHS = ("%", "0.01 bits")
 """The units of numbers that tables show times 100."""
 THOUSAND = 1000
-"""From here on a number is shown whole; one of three digits would have an exponent."""
+"""From here on numbers are shown whole; three digits would need an exponent."""
 DIRECTION = {"higher": "↑", "lower": "↓", "": ""}
 
 
@@ -40,19 +37,19 @@ class MeasureRow:
     before: Estimate | None
     after: Estimate | None
     immediate: Estimate | None = None
-    """Right after each case's own edit, where later edits followed."""
+    """Right after each case's own edit, where later edits follow."""
     change: Estimate | None = None
-    """From there to ``after``."""
+    """From there to ``after``, by later edits."""
     floor: float = 0.0
-    """What rounding alone amounts to, in nats."""
+    """The effect of rounding alone, in nats."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a sequence at which all cases so far were measured."""
+    """A checkpoint of a sequence, at which all cases so far are measured."""
 
     state: int
-    """How many cases the model held."""
+    """The number of cases edited so far."""
     estimates: Mapping[str, Estimate]
 
 
@@ -98,7 +95,7 @@ def besides(effects: Sequence[Effect], level: float) -> Table:
     table = table_of_text()
     for heading in ("Control", "", *besides_heads(level)):
         left = heading in ("Control", "")
-        # Names are strangers', and the only texts that may take several lines.
+        # A stranger's name may be long; nothing else may wrap.
         table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "Control")
     for each in effects:
         before, after, *rest = besides_cells(each)
@@ -113,7 +110,7 @@ def besides_heads(level: float) -> list[str]:
 
 
 def besides_cells(each: Effect) -> list[str]:
-    """Return one side effect as texts; the last has documents times the models that were asked."""
+    """Return one side effect as texts; the last is documents times edited models."""
     change = each.change
     known = not math.isnan(change.low)
     return [
@@ -126,14 +123,14 @@ def besides_cells(each: Effect) -> list[str]:
 
 
 def show(estimate: Estimate | None, line: MeasureRow) -> str:
-    """Return a value as text; what was not measured is a dash."""
+    """Return a value as text; a dash if it was not measured."""
     if estimate is None or math.isnan(estimate.value):
         return "–"
     return number(estimate.value, line)
 
 
 def count(line: MeasureRow) -> str:
-    """Return how many cases a line is over, before and after where that is not the same."""
+    """Return the number of cases of a line, before and after where these differ."""
     ns = [estimate.n for estimate in (line.before, line.after) if estimate]
     return " → ".join(map(str, dict.fromkeys(ns)))
 
@@ -146,7 +143,7 @@ def interval(estimate: Estimate | None, line: MeasureRow) -> str:
 
 
 def number(value: float, line: MeasureRow) -> str:
-    """Return a number with the digits that its unit deserves; below the floor, that it is there."""
+    """Return a number with the digits of its unit; below the floor, that it is below."""
     if line.measure.unit in HUNDREDTHS:
         return f"{round(100 * value, 1) + 0.0:.1f}"
     if line.measure.unit == "nats" and abs(value) < line.floor:
@@ -169,7 +166,7 @@ def render(table: RenderableType, width: int = 80) -> str:
 
 
 def table_of_text() -> Table:
-    """Return a table without lines, as all of the terminal's are."""
+    """Return a table without lines, as all tables on the terminal are."""
     return Table(box=None, pad_edge=False, header_style="bold")
 
 

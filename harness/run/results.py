@@ -1,7 +1,7 @@
-"""The numbers of a run, from its folder alone: estimates, what a sequence kept, tables.
+"""The numbers of a run, from its folder alone: estimates, retention, side effects, tables.
 
-No model is needed, and no task: the folder has the cases. How estimates are made stands in
-`edit_harness.run.estimates`, what qualifies them in `edit_harness.run.remarks`.
+This needs neither model nor task, since the folder has the cases. `edit_harness.run.estimates` makes the
+estimates, `edit_harness.run.remarks` says what qualifies them.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from .spec import Share
 
 @dataclass(eq=False)
 class Run(JudgedTexts):
-    """A run that was made, or as much of it as there is."""
+    """A run in a folder, or as much of it as there is."""
 
     folder: RunFolder
     metrics: Mapping[str, Metric]
     manifest: Manifest
     everything: Sequence[Record]
-    """The records of all states of the model, those of the control among them."""
+    """The records of all states of the model, with those of controls."""
     interval: str = "student"
-    """How intervals are made: by the one rule, or for a paper's table; see ``--interval``."""
+    """How intervals are made: see ``--interval``."""
 
     @classmethod
     def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
-        """Return the run that lies in a folder, as it was planned last. Raises `RunFolderError`."""
+        """Return the run in a folder, as last planned. Raises `RunFolderError`."""
         manifest = folder.planned()
         planned = [*manifest.cases, controls.ID, *manifest.identity.asked]
         run = cls(folder, metrics, manifest, folder.records(whole=True).planned(planned))
@@ -65,17 +65,17 @@ class Run(JudgedTexts):
                 f"cases.jsonl of {folder.path} has not the cases that are planned",
                 "the command that made the run writes it again",
             )
-        run._cases.ids = manifest.cases  # equal, and a million of them are held once
+        run._cases.ids = manifest.cases  # equal, and a million ids are held once
         return run
 
     def of(self, cases: Sequence[str], everything: Sequence[Record], visits: int) -> Run:
-        """Return the run as if some of its folder's cases were all."""
+        """Return the run as if these cases of its folder were all."""
         manifest = structs.replace(self.manifest, cases=list(cases), visits=visits)
         return replace(self, manifest=manifest, everything=everything)
 
     @cached_property
     def cases(self) -> Sequence[Case]:
-        """The planned cases, in their order, each read when it is looked at."""
+        """The planned cases, in their order, each read when it is used."""
         part = len(self.planned) < len(self._cases)
         return Chosen(self.by_id, self.planned) if part else self._cases
 
@@ -90,7 +90,7 @@ class Run(JudgedTexts):
 
     @property
     def tuned_by(self) -> list[str]:
-        """The cases whose facts the editor's fields were chosen by."""
+        """The cases by whose facts the editor's fields were chosen."""
         tuned = self.manifest.tuned
         return among(tuned.marks, self.cases) if tuned and tuned.marks else []
 
@@ -118,7 +118,7 @@ class Run(JudgedTexts):
         return self._each(self._table, last=False)
 
     def _each(self, rows: RunTable, *, last: bool) -> RunTable:
-        """Return the row of the last state of each case, or of the first, in the order of the plan."""
+        """Return each case's row of its last state, or of its first, in the order of the plan."""
         places = rows.places({name: place for place, name in enumerate(self.planned)})
         order = np.lexsort((rows.states, places))
         order = order[places[order] >= 0]
@@ -127,7 +127,7 @@ class Run(JudgedTexts):
 
     @property
     def shard(self) -> Share | None:
-        """Which part of a run it is; None of a whole one."""
+        """The shard that it is; None of a whole run."""
         said = self.manifest.shard
         return Share(said.number, said.of) if said else None
 
@@ -153,14 +153,14 @@ class Run(JudgedTexts):
 
     @cached_property
     def retention(self) -> dict[str, Estimate]:
-        """What later edits changed, from immediate to final, with the interval of the difference."""
+        """What later edits changed: final less immediate, with the interval of the difference."""
         if not self.regime.immediate:
             return {}
         return self.estimator.changes(self.immediate_records, self.records)
 
     @cached_property
     def curve(self) -> list[report.Point]:
-        """What all cases so far yield at each checkpoint of a sequence, its end included."""
+        """The estimates over all cases so far at each checkpoint of a sequence, and at its end."""
         if self.regime.mode != "sequential":
             return []
         planned = sum(not case.problem for case in self.cases)
@@ -188,7 +188,7 @@ class Run(JudgedTexts):
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """What the controls that were asked for came to before and after the edits."""
+        """The measures of the controls, before and after the edits."""
         last = self.regime.mode == "sequential"
         every = self.seen.items()
         return [
@@ -197,7 +197,7 @@ class Run(JudgedTexts):
 
     @cached_property
     def seen(self) -> dict[str, list[Seen]]:
-        """The valid answers of the controls that were asked for, by name, in the order of asking."""
+        """The valid answers to each control, by name, in the order of asking."""
         return {
             name.removeprefix(controls.PREFIX): [
                 Seen(r.state, r.before[0], r.after[0]) for r in self._of(name) if r.status == OK
@@ -207,20 +207,20 @@ class Run(JudgedTexts):
 
     @cached_property
     def uncompared(self) -> dict[str, dict[str, str]]:
-        """The measures of controls that there is no number of, with the reason, by control."""
+        """The measures without a number, with the reason, by control."""
         last = self.regime.mode == "sequential"
         found = {name: effects.left_out(seen, last=last) for name, seen in self.seen.items()}
         return {name: whys for name, whys in found.items() if whys}
 
     @property
     def numberless(self) -> list[str]:
-        """The controls that were answered, and of which there is no number at all."""
+        """The controls that were answered and have no number at all."""
         known = {each.control for each in self.effects}
         return [name for name, seen in self.seen.items() if seen and name not in known]
 
     @cached_property
     def unmeasured(self) -> dict[str, RunTable]:
-        """The records of the controls that were asked for and have no valid answer, by name."""
+        """The records without a valid answer of each control, by name."""
         found = {
             name.removeprefix(controls.PREFIX): self._of(name).without(OK)
             for name in self.manifest.identity.asked
@@ -229,7 +229,7 @@ class Run(JudgedTexts):
 
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:
-        """What metrics have to say besides their estimates: tables by title, by metric."""
+        """The metrics' further tables by title, by metric."""
         rows = usable(self.records)
         cases, found = Chosen(self.by_id, rows.cases), {}
         for name, metric in self.metrics.items():
@@ -239,7 +239,7 @@ class Run(JudgedTexts):
 
     @property
     def covers(self) -> str:
-        """What an interval is over, where it is not independent edits."""
+        """What intervals are over, where that is not independent edits; else empty."""
         if self.regime.mode == "single":
             return ""
         batched = self.regime.mode == "batch"
@@ -252,9 +252,9 @@ class Run(JudgedTexts):
         return f"intervals are over the cases of one {what}: they say nothing of other ones"
 
     def __getitem__(self, name: str) -> Estimate:
-        """Return the estimate of a measure after the edit, such as ``run["NS+"]``, or ``run["pre_NS+"]``.
+        """Return the estimate of a measure after the edit, ``run["NS+"]``, or before it, ``run["pre_NS+"]``.
 
-        Raises `KeyError`, which says what there is.
+        Raises `KeyError` that lists the measures.
         """
         for known in (f"post_{name}", name):
             if known in self.estimates:
@@ -278,18 +278,18 @@ class Run(JudgedTexts):
 
     @property
     def sound(self) -> bool:
-        """Whether every case has a valid answer, every control a number, enough texts a verdict."""
+        """Whether every case has a valid answer, every control a number, and enough texts a verdict."""
         lacking = self.unmeasured or self.numberless
         return not (self.failures or self.pending or self.doubtful or lacking)
 
     @property
     def judge(self) -> JudgeId | None:
-        """What judged the texts, or is to judge what waits; None if nobody is named yet."""
+        """The judge of its texts; None if none is named yet."""
         return self.manifest.judge
 
     @property
     def missing(self) -> int:
-        """How many records a run that was interrupted lacks."""
+        """How many records an interrupted run lacks."""
         return self.manifest.visits - self._table.visits
 
     @property
@@ -299,7 +299,7 @@ class Run(JudgedTexts):
 
     @property
     def floor(self) -> float:
-        """What rounding alone amounts to, in nats."""
+        """The effect of rounding alone, in nats."""
         return self.manifest.preview.floor if self.manifest.preview else 0.0
 
     @property
@@ -314,7 +314,7 @@ class Run(JudgedTexts):
         return "".join(map(report.render, self.shown(self.lines)))
 
     def shown(self, lines: Sequence[report.MeasureRow]) -> Iterator[RenderableType]:
-        """Yield the table of some lines, and that of the controls if any was asked for."""
+        """Yield the table of some lines, and that of controls if there are any."""
         yield report.single(lines, LEVEL)
         if self.effects:
             yield report.besides(self.effects, LEVEL)
@@ -325,7 +325,7 @@ class Run(JudgedTexts):
 
 
 def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Run:
-    """Return the finished run in a folder, as metrics measure it now: the named ones, or its own.
+    """Return the finished run in a folder with values measured anew, by these metrics or its own.
 
     Raises `UsageError` if there is no run, `RunFolderError` if it is damaged or not finished, and
     `PluginError` for a metric that is not installed or fails.
@@ -338,7 +338,7 @@ def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Run:
 
 
 def revalued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
-    """Return the records with the values that metrics give them; controls' have none."""
+    """Return the records with new values of the metrics; controls have none."""
     return [
         r
         if controls.is_control(r.case) or r.status == INVALID

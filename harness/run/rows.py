@@ -1,4 +1,4 @@
-"""The rows of one run as they are written, and what its folder says of them: its cases and manifest."""
+"""Writing a run: its rows, and the cases and the manifest that say what they are of."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 ASKED_AGAIN, SAME = 5, 1e-4
 """Finished cases that are asked again with other software, and nats by which they may differ."""
 SHOWN = 3
-"""Conflicts that are named."""
+"""How many conflicts the manifest names."""
 
 
 @dataclass
 class RunRows:
-    """The rows of one run: those of before, and those that are written now."""
+    """The rows of one run: those that are there, and those written now."""
 
     folder: RunFolder
     write: Writer
     known: dict[Visit, Record]
     again: AbstractSet[Visit] = frozenset()
-    """Those that are there and tried once more."""
+    """Visits with a row that are tried once more."""
     others: AbstractSet[Visit] = frozenset()
-    """Those of the plan that are made elsewhere: other shards have them, or other workers."""
+    """Visits of the plan that other shards or workers make."""
     _told: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -58,11 +58,11 @@ class RunRows:
 
     @property
     def done(self) -> set[Visit]:
-        """The visits that need nothing more here."""
+        """The visits that need no row from here."""
         return (self.known.keys() - self.again) | self.others
 
     def add(self, record: Record) -> Record:
-        """Write a record, and return it as it was written: with the number of its try."""
+        """Write a record, and return it as written: with the number of its try."""
         before = self.known.get(record.visit)
         record = replace(record, attempt=before.attempt + 1) if before else record
         self.write(record)
@@ -71,14 +71,14 @@ class RunRows:
         return record
 
     def withdraw(self, why: str) -> bool:
-        """Let no row count that this process wrote, and tell whether there is any."""
+        """Withdraw all rows that this process wrote, and tell whether there are any."""
         written = self.write.seq > self._first
         self.write.withdraw(self._first, why)
         self.known = {record.visit: record for record in self.folder.records()}
         return written
 
     def changed(self, environment: Mapping[str, str]) -> list[str]:
-        """Return in what software differs from that of the last rows, if numbers may depend on it."""
+        """Return how software differs from that of the last rows, as far as numbers may depend on it."""
         before = [s for s in self.folder.planned().segments if s.first < self._first]
         return software(before[-1].environment, environment) if before else []
 
@@ -88,7 +88,7 @@ class RunRows:
         environment: Mapping[str, str],
         asked: Asked | UnsetType = UNSET,
     ) -> None:
-        """Note what rows are made with from now on, if any is to be made, and what was ``asked`` again."""
+        """Note the environment of the next rows, if any is missing, and what was ``asked`` again in it."""
         if set(evaluation.visits) <= self.done:
             return
         manifest = self.folder.planned()
@@ -97,25 +97,25 @@ class RunRows:
         self.folder.write_manifest(structs.replace(manifest, segments=[*known, now]))
 
     def tell(self, line: str) -> None:
-        """Note something about the run, once."""
+        """Note a line for readers of the run, once."""
         if line not in self._told:
             self._told.add(line)
             self.folder.notes.append(line)
             self.event("note", text=line)
 
     def event(self, kind: str, **details: Any) -> None:
-        """Note in the folder that something happened."""
+        """Log an event in the folder."""
         self.folder.event(kind, **details)
 
 
 @dataclass(eq=False)
 class Overlap:
-    """Finished cases that are asked again with other software: they are compared, and not written."""
+    """Finished cases, asked again with other software: compared, and not written."""
 
     evaluation: Evaluation
     rows: RunRows
     changed: Sequence[str]
-    """In what the software differs."""
+    """How the software differs."""
     apart: float = 0.0
     """By how many nats the answers differ at most."""
 
@@ -130,18 +130,18 @@ class Overlap:
 
     @property
     def done(self) -> set[Visit]:
-        """The visits that are not asked again, or were."""
+        """The visits that need not be asked again."""
         return set(self.evaluation.visits) - self.wanted
 
     def add(self, record: Record) -> Record:
-        """Compare a record with the one that is known, and return that."""
+        """Compare a record with the stored one, and return that."""
         known = self.rows.known[record.visit]
         self.apart = max(self.apart, trial.apart(known, record))
         self.wanted.discard(record.visit)
         return known
 
     def end(self) -> Asked | UnsetType:
-        """Return what came of it. Raises `RunFolderError` if the answers are others."""
+        """Return what was asked and how far answers differ. Raises `RunFolderError` if too far."""
         if not self.apart <= SAME:
             raise RunFolderError(
                 f"{self.rows.folder.path} would go on with {'; '.join(self.changed)}: "
@@ -153,9 +153,9 @@ class Overlap:
 
 
 def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -> None:
-    """Write down what the rows are of, in a folder that is held; ``known`` cases have rows.
+    """Write cases and manifest into a locked folder; ``known`` cases have rows.
 
-    A folder loses no case.
+    A folder never loses a case.
     """
     before, own = folder.manifest(), evaluation.own_cases
     cases = _among(evaluation, {*(before.cases if before else ()), *known})
@@ -171,7 +171,7 @@ def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -
             judge_settings=before.judge_settings if before and judging is None else judging,
             label=evaluation.label,
             metrics=list(evaluation.metrics),
-            # One that this command leaves out is of an edit of its own, or of no use.
+            # A case that this command leaves out has one visit: its edit is single, or it cannot run.
             visits=len(evaluation.visits) + len(cases) - len(own),
             preset=preset,
             tuned=tuned,
@@ -199,7 +199,7 @@ def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -
 
 
 def _conflicts(evaluation: Evaluation) -> str:
-    """Say which cases write to one subject and relation what is not the same, if any."""
+    """Say which cases conflict: they write different objects to one subject and relation."""
     planned = [case for case in evaluation.cases if not case.problem]
     found = evaluation.dropped or plan.conflicting(planned, evaluation.regime)
     pairs = [f"{name} against {other}" for name, other in found.items()]
@@ -212,7 +212,7 @@ def _conflicts(evaluation: Evaluation) -> str:
 def _among(evaluation: Evaluation, known: AbstractSet[str]) -> list[Case]:
     """Return the cases of this run and those that its folder knows, in the task's order.
 
-    Where edits share a model, the order is part of what the run is.
+    Where edits share a model, this run's cases come first: their order is part of its identity.
     """
     own = evaluation.own_cases
     first = own if evaluation.identity.together else []
@@ -224,10 +224,9 @@ def _among(evaluation: Evaluation, known: AbstractSet[str]) -> list[Case]:
 
 
 def _tuning(evaluation: Evaluation, before: Manifest | None) -> tuple[str, Tuning | None]:
-    """Return where fields come from, and by which cases they were chosen.
+    """Return where the editor's fields come from, and by which cases they were chosen.
 
-    Fields that are typed make the same run as those of a preset; what was told of them once is not
-    taken back.
+    The same fields, typed, make the same run; the folder keeps saying that a preset gave them once.
     """
     new, old = evaluation.spec.tuned, before.tuned if before else None
     if not (before and old):
@@ -237,7 +236,7 @@ def _tuning(evaluation: Evaluation, before: Manifest | None) -> tuple[str, Tunin
 
 
 def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
-    """Return what tells a shard's place in the plan, or in a larger one that it was made for.
+    """Return a shard's place in the plan, or in the larger plan that it was made for.
 
     See `edit_harness_plugins.commands.distributed.merge`.
     """
@@ -258,15 +257,15 @@ def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
 
 
 MARK = 16
-"""Digits of a case's mark."""
+"""Length of a case's mark."""
 
 
 def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:
-    """Return the ids of the cases whose facts fields were tuned by, whatever the task: by `mark`."""
+    """Return the ids of the cases that have one of the marks; of any task: see `mark`."""
     known = set(marks)
     return [case.id for case in cases if not case.problem and mark(case) in known]
 
 
 def mark(case: Case) -> str:
-    """Return what identifies a case's facts, in every task that has them."""
+    """Return a digest of a case's facts, the same in every task."""
     return str(files.digest([asdict(request) for request in case.requests]))[:MARK]

@@ -1,6 +1,6 @@
-"""Shards: which part of a plan one of several processes makes, without a word between them.
+"""Shards: parts of a plan for processes that do not talk to each other.
 
-A shard is whole units of whole chunks, dealt in turn, so that it runs the batches of the whole run.
+A shard is made of whole chunks, dealt in turn, so that it computes the same batches as the whole run.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ..errors import UsageError, counted
 from .plan import Step
 
 Span = tuple[int, int]
-"""First and last (exclusive) place in a plan's visits."""
+"""First and last (exclusive) place among a plan's visits."""
 FORM = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
 
 
 @dataclass(frozen=True)
 class Share:
-    """One of so many parts of a plan, numbered from 1."""
+    """One of ``of`` parts of a plan, numbered from 1."""
 
     number: int
     of: int
@@ -41,18 +41,18 @@ class Share:
 
     @property
     def flag(self) -> str:
-        """What makes it: ``--shard 2/4``."""
+        """The flag that asks for it: ``--shard 2/4``."""
         return f"--shard {self.number}/{self.of}"
 
     @property
     def slug(self) -> str:
-        """What it is called in the name of a folder."""
+        """Its part of a run folder's name."""
         return f"shard-{self.number}-of-{self.of}"
 
     def spans(self, units: Sequence[Sequence[Step]], unusable: int) -> list[Span]:
-        """Return where its visits stand in a plan, whose first are of cases that nobody can use.
+        """Return the places of its visits in a plan that begins with so many ``unusable`` cases.
 
-        Those are the first shard's. Raises `UsageError` if a plan has fewer units than shards.
+        Those go to the first shard. Raises `UsageError` if there are fewer units than shards.
         """
         if self.of > max(len(units), 1):
             most = f"make {len(units)} shards at most" if len(units) > 1 else "leave --shard out"
@@ -69,9 +69,9 @@ class Share:
 
 
 def units(groupings: Sequence[Sequence[Sequence[Step]]]) -> list[list[Step]]:
-    """Return steps in the smallest units that no grouping splits and no edit goes on behind.
+    """Return steps in the smallest units that no grouping splits and no later edit builds on.
 
-    The groupings are of the same steps, which different devices run in different chunks.
+    The groupings are of the same steps: devices differ in the size of chunks.
     """
     steps = [step for group in groupings[0] for step in group]
     ends = [set(accumulate(map(len, groups))) for groups in groupings]
@@ -80,7 +80,7 @@ def units(groupings: Sequence[Sequence[Sequence[Step]]]) -> list[list[Step]]:
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:
-    """Return rising spans, those that touch as one."""
+    """Return rising spans, joined where they touch."""
     found: list[Span] = []
     for start, stop in spans:
         if found and found[-1][1] == start:

@@ -1,8 +1,8 @@
-"""What a run is: the settings that decide its numbers, and which of its cases are run now.
+"""The specification of a run: the settings that decide its numbers, and which of its cases to run now.
 
-The command line, the Python interface, points of a sweep, legs of a table and orders of workers are all
-made of these, and a setting is written here once: commands have an option for every field made by
-`edit_harness.shell.options.flag`. How a run is carried out (device, executor, failures) is no part of it.
+The command line, the Python interface, points of a sweep, legs of a table and orders of workers all use
+these classes. A setting is written once, here: every field made by `edit_harness.shell.options.flag` is an
+option of commands. How to carry a run out (device, executor, failures) is not part of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .shards import Share
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """What of loading a model decides numbers, but for its name."""
+    """The settings of loading a model that decide numbers, but for its name."""
 
     revision: str | None = None
     dtype: str = flag("--dtype", default="float32", help="Other than float32 is a preview.")
@@ -41,14 +41,14 @@ class ModelRef(ModelSettings):
 
     @classmethod
     def split(cls, name: str, options: Mapping[str, Any]) -> tuple[ModelRef, dict[str, Any]]:
-        """Return a model, and how it is loaded, from arguments of `edit_harness.loading.load.load`."""
+        """Return a model, and the other arguments of loading, from arguments of `edit_harness.loading.load.load`."""
         known = {each.name for each in fields(ModelSettings)}
         own = {key: value for key, value in options.items() if key in known}
         return cls(name=name, **own), {k: v for k, v in options.items() if k not in known}
 
     @property
     def options(self) -> dict[str, Any]:
-        """Its own part of these arguments."""
+        """Its part of these arguments."""
         return {key: value for key, value in asdict(self).items() if key != "name"}
 
 
@@ -56,7 +56,7 @@ class ModelRef(ModelSettings):
 class RunSpec:
     """One run: one editor on one task's cases, of one model, with one seed.
 
-    Settings of plugins are values, or texts as they are typed.
+    Settings of plugins are values, or texts as typed.
     """
 
     editor: str | Editor = flag(
@@ -73,14 +73,14 @@ class RunSpec:
         "-m", "--model", "--models", default=None, given="pocket", each=True, metavar="NAME",
         help="Bundled names, folders or hub names.",
     )  # fmt: skip
-    """None of a model that is in memory only."""
+    """None for a model in memory."""
     metrics: Sequence[str] = flag(
         "--metrics", many=True, metavar="NAME", help="Instead of the task's own."
     )
     judge: str = flag(
         "--judge", default="", metavar="NAME", help="Who judges texts; none leaves it to score."
     )
-    """Empty for the task's own."""
+    """Empty for the task's default."""
     judge_args: Mapping[str, Any] = flag("--judge-args", args=True, help="Fields of the judge.")
     controls: Sequence[str | Control] = flag(
         "--control", many=True, dest="control", metavar="NAME",
@@ -91,29 +91,29 @@ class RunSpec:
     )
     seed: int = flag("--seed", default=0, each=True, metavar="N", help="Seeds; one run for each.")
     regime: Regime | None = None
-    """None for the task's own."""
+    """None for the task's default."""
     preset: str = ""
-    """Where the editor's settings come from, if not from who typed them."""
+    """Where the editor's settings come from, if the user did not type them."""
     tuned: Tuning | None = None
-    """By which cases they were found, if a sweep has found them."""
+    """By which cases a sweep found them, if one did."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which cases of a run are run now; a later command may go on with more."""
+    """Which cases of a run to run now; a later command may add more."""
 
     limit: int | None = flag(
         "-L", "--limit", type=click.IntRange(1), help="The first N cases only."
     )
     samples: Sequence[str] = flag("--samples", many=True, metavar="ID", help="These cases only.")
-    """Ids; they win over the limit."""
+    """Ids; they override the limit."""
     share: Share | None = flag(
         "--shard",
         dest="shard",
         metavar="I/N",
         help="One of N parts of the cases; merge joins them.",
     )
-    """The part of the plan that is made here, if not all of it."""
+    """The shard to run here, if not all."""
 
 
 ALL = Selection()

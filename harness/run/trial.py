@@ -1,8 +1,8 @@
-"""Before case 1: whether the model's answers can be trusted, tried on the model of the run itself.
+"""Trials before case 1, on the run's own model: can its answers be trusted?
 
-It is to answer in a batch as alone, and an edit that changes nothing is to change no answer: a mistake
-here would be in every number, such as a mask that is missing, positions that are off by one, a softmax in
-half precision. What a precision below float32 costs is measured.
+It must answer in a batch as alone, and an edit that changes nothing must change no answer: a missing mask,
+positions off by one or a softmax in half precision would be in every number. Below float32, a trial
+measures what the precision costs.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
     from .evaluation import Evaluation
 
 TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "tf32": 2e-2, "float16": 2e-2, "bfloat16": 1e-1}
-"""What a log-probability may differ by between batches, in nats, by the model's precision."""
+"""How far a log-probability may differ between batches, in nats, by the model's precision."""
 NORMALISED = 1e-4
-"""What probabilities may fail to add up to 1 by, in nats."""
+"""How far the sum of probabilities may be from 1, in nats."""
 LENGTHS = (2, 5, 9, 17, 12, 7, 3, 2)
 """Tokens of the rows."""
 FIRST = 3
 """Cases that are tried in another order."""
 EXACT = ("float32", "float64")
 PROMPTS = 32
-"""Prompts by which is measured what rounding does."""
+"""How many prompts measure the effect of rounding."""
 REPORT = "this is a mistake of the harness: please report it with the model's name"
 
 
 def check(clean: CleanPass, case: Case) -> None:
-    """Raise an error if the numbers of a run would not be what they are said to be.
+    """Raise an error if the numbers of a run would be wrong.
 
-    `DataError` if the model is broken, or answers otherwise in a batch than alone; `HarnessError` if
-    the harness's own route does so, or an edit that changes nothing changes an answer of the case.
+    `DataError` if the model is broken, or answers differently in a batch; `HarnessError` if the harness does,
+    or an edit that changes nothing changes an answer of the case.
     """
     check_batches(clean.model)
     check_sums(clean.model)
@@ -68,7 +68,7 @@ def check(clean: CleanPass, case: Case) -> None:
 
 @torch.no_grad()
 def check_batches(model: Model) -> None:
-    """Raise `DataError` if rows are answered otherwise with padding beside them than without."""
+    """Raise `DataError` if padding changes the answers to rows of tokens."""
     rows = _rows(model)
     alone = torch.cat([_alone(model, row) for row in rows])
     if not alone.isfinite().all():
@@ -88,7 +88,7 @@ def check_batches(model: Model) -> None:
 
 
 def _rows(model: Model) -> list[list[int]]:
-    """Return rows of tokens of many lengths, each as long as the model has room for at most."""
+    """Return rows of tokens of many lengths, none longer than the model has room for."""
     size, limit = model.architecture.config.vocab_size, model.tokens.limit or max(LENGTHS)
     return [
         [(13 * i + 7 * j * j + j + 1) % size for j in range(min(length, limit))]
@@ -105,7 +105,7 @@ def _alone(model: Model, row: list[int]) -> Tensor:
 
 
 def _together(model: Model, rows: list[list[int]], *, left: bool) -> Tensor:
-    """Return the same of all rows in one batch, as answers are made."""
+    """Return the same of all rows in one batch, the way answers are made."""
     batch = padded(rows, left=left, device=model.device)
     spots = [(i, j) for i, row in enumerate(rows) for j in range(len(row) - 1)]
     wanted = torch.tensor([rows[i][j + 1] for i, j in spots], device=model.device)
@@ -127,16 +127,16 @@ def check_sums(model: Model) -> None:
 
 
 def check_nothing(clean: CleanPass, case: Case) -> None:
-    """Raise `HarnessError` if no edit, or one of zeros, changes what a case answers.
+    """Raise `HarnessError` if an empty edit, or one of zeros, changes an answer of a case.
 
-    The one is to be equal bit for bit. The other goes the way of all edits, and rounding is allowed
-    for. A probe of each role is asked; texts are not, since they are long.
+    Under the empty one answers must be equal to the bit; the other takes the route of all edits, where
+    rounding is allowed. It asks a probe of each role, but no texts, since they take long.
     """
     short = (probe for probe in case.probes if not isinstance(probe.query, Generate))
     asked = replace(case, probes=tuple({probe.role: probe for probe in short}.values()))
     try:
         found = clean.ask([asked], [(asked, Edit()), (asked, zeros(clean.model))])
-    except DataError:  # the case itself cannot be asked, which its row will say
+    except DataError:  # the case cannot be asked, and its row will say so
         return
     for (pre, post), allowed in zip(found, (0.0, TOLERANCE[clean.model.precision]), strict=True):
         apart = max(map(distance, pre, post), default=0.0)
@@ -148,7 +148,7 @@ def check_nothing(clean: CleanPass, case: Case) -> None:
 
 
 def zeros(model: Model) -> Edit:
-    """Return an edit that adds zeros to a projection in the middle; none where there is no projection."""
+    """Return an edit that adds zeros to a projection in the middle; an empty one without projections."""
     try:
         projection = model.architecture.projection(model.architecture.layers // 2)
         inputs, outputs = projection.shape
@@ -159,7 +159,7 @@ def zeros(model: Model) -> Edit:
 
 
 def distance(one: Answer, other: Answer) -> float:
-    """Return by how many nats two answers to one query differ; infinity if in anything else."""
+    """Return by how many nats two answers to one query differ; infinity if they differ in kind."""
     if isinstance(one, Scores) and isinstance(other, Scores) and one.tokens == other.tokens:
         pairs = zip(one.logprobs, other.logprobs, strict=True)
         return max((abs(a - b) for p in pairs for a, b in zip(*p, strict=True)), default=0.0)
@@ -171,9 +171,9 @@ def distance(one: Answer, other: Answer) -> float:
 
 
 def apart(one: Record, other: Record) -> float:
-    """Return by how many nats the answers of a case differ at most; infinity if it failed only once.
+    """Return by how many nats two records' answers differ at most; infinity if their status differs.
 
-    What judges say of a text is none of them.
+    Verdicts do not count.
     """
     if one.status != other.status:
         return float("inf")
@@ -188,11 +188,10 @@ def _answers(record: Record) -> Iterator[Answer]:
 
 
 def preview(model: Model, cases: Sequence[Case]) -> Preview | None:
-    """Measure what rounding does to the first prompts of the cases; None in full precision.
+    """Measure the effect of rounding on the first prompts of the cases; None in full precision.
 
-    Half precision and TF32 round so coarsely that small effects of an edit drown: each prompt is answered
-    alone and together with the others, which only rounding tells apart. What a table gives in nats below
-    that floor is shown as below it.
+    Half precision and TF32 hide small effects of an edit. Each prompt is answered alone and in a batch, which
+    differ by rounding only; tables show numbers in nats below that floor as below it.
     """
     if model.precision in EXACT:
         return None
@@ -214,10 +213,10 @@ def _stacked(answers: Sequence[object]) -> torch.Tensor:
 
 
 def check_seen(evaluation: Evaluation) -> None:
-    """Try an edit, if controls with code of their own are to see it.
+    """Try an edit if a control with its own code has to see it.
 
-    Raises `PluginError` if they cannot, and `LeakError` if the model is not as it was. An edit that
-    fails here fails in the run as well, where it is counted.
+    Raises `PluginError` if it cannot, and `LeakError` if the model changed. An edit that fails here fails in
+    the run too, and is counted there.
     """
     measured = (case for step in evaluation.steps for case in step.measure)
     if not any(isinstance(case, Examined) for case in measured):
