@@ -1,4 +1,4 @@
-"""Trials before case 1, on the run's own model: can its answers be trusted?
+"""Trials before case 1, on the run's own model: its answers must be trustworthy.
 
 It must answer in a batch as alone, and an edit that changes nothing must change no answer: a missing mask,
 positions off by one or a softmax in half precision would be in every number. Below float32, a trial
