@@ -120,20 +120,6 @@ def test_memory_that_comes_back_is_enough_for_a_second_try(model):
     assert {r.status for r in ran(model, Once(), size=1)} == {"ok"}
 
 
-def test_three_cases_in_a_row_that_memory_does_not_hold_end_the_run(model):
-    class Greedy(Push):
-        def edit(self, model, requests):
-            if requests[0].subject != "Ada":
-                raise torch.OutOfMemoryError
-            return super().edit(model, requests)
-
-    found, error = records_until(ResourceError, streamed(model, Greedy(), size=1))
-    assert [r.status for r in found] == ["ok", "oom", "oom", "oom"]
-    assert error.code == 5
-    assert "3 cases in a row, the last of them Danielle" in error.cause
-    assert "--retry-failed" in error.remedy
-
-
 @pytest.mark.parametrize("stage", ["edit", "evaluation"])
 def test_a_device_that_failed_ends_the_run_with_rows_for_what_was_at_work(model, stage):
     class Breaks(Push):
@@ -154,27 +140,6 @@ def test_a_device_that_failed_ends_the_run_with_rows_for_what_was_at_work(model,
     }  # fmt: skip
     assert "illegal memory access" in error.cause
     assert error.code == 5
-
-
-def test_a_batch_that_was_halved_says_so_in_its_rows(model, monkeypatch):
-    plain, told = model.logits, []
-
-    def small(batch, *args, **kwargs):
-        if len(batch.ids) > 2:
-            raise torch.OutOfMemoryError
-        return plain(batch, *args, **kwargs)
-
-    expected = ran(model, Push())
-    before = CleanPass(model)
-    monkeypatch.setattr(model, "logits", small)
-    monkeypatch.setattr(before.guard, "check", lambda: None)  # it would see that very patch
-    plan = list(steps(CASES, Regime()))
-    (records,) = worked(model, Push(), plan, before, tell=told.append)
-    assert {r.status for r in records} == {"ok"}
-    assert all("halved for want of memory" in r.message for r in records)
-    assert "memory did not suffice: batches are of" in told[0]
-    for one, other in zip(records, expected, strict=True):
-        assert one.values["probability"] == pytest.approx(other.values["probability"], abs=1e-4)
 
 
 @pytest.mark.parametrize("nth", range(1, 40, 3))
