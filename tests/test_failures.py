@@ -176,3 +176,23 @@ def test_answers_that_no_model_gives_are_a_mistake_of_ours(model, monkeypatch):
     ) as caught:
         ran(model, Push())
     assert caught.value.code == 70
+
+
+def test_a_batch_that_was_halved_gives_the_same_numbers(model, monkeypatch):
+    plain, told = model.logits, []
+
+    def small(batch, *args, **kwargs):
+        if len(batch.ids) > 2:
+            raise torch.OutOfMemoryError
+        return plain(batch, *args, **kwargs)
+
+    expected = ran(model, Push())
+    before = CleanPass(model)
+    monkeypatch.setattr(model, "logits", small)
+    monkeypatch.setattr(before.guard, "check", lambda: None)  # it would see that very patch
+    plan = list(steps(CASES, Regime()))
+    (records,) = worked(model, Push(), plan, before, tell=told.append)
+    assert {r.status for r in records} == {"ok"}
+    assert "memory did not suffice: batches are of" in told[0]
+    for one, other in zip(records, expected, strict=True):
+        assert one.values["probability"] == pytest.approx(other.values["probability"], abs=1e-4)
