@@ -113,7 +113,7 @@ def test_the_best_fields_become_a_preset(swept):
     assert manifest["tuned"]["tested"] == 0
     assert "preset: tuned (layer, fact_token by 2 cases" in told
     assert "TUNED" not in told
-    given = [f"{n}={typed(n, v)}" for n, v in kept["fields"].items() if not isinstance(v, list)]
+    given = [f"{n}={typed(v)}" for n, v in kept["fields"].items() if not isinstance(v, list)]
     invoke("run", "-m", "tiny", *TASK, "--editor-args", ",".join(given), "--samples", "0,2,6", "-q")
     assert len(list(Path("results").iterdir())) == 1, "the fields are the same"
     manifest = json.loads((run / "manifest.json").read_text())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -38,8 +38,7 @@ def edit(plugins: Plugins, flags: EditFlags) -> None:
         api.check_free(Path(flags.save_model))
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
     editor = plugins.find("editor", flags.editor[0])
-    given = flags.editor_args
-    settings, source = preset_file.over(flags.tuned, editor.name, given, model)
+    settings, source = preset_file.over(flags.tuned, editor.name, flags.editor_args, model)
     named, configured = assembly.make_editor(
         plugins, model, editor.qualified, settings, flags.seed, source
     )
@@ -84,38 +83,30 @@ def read(path: Path) -> list[Request]:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
+        where = str(path)
+        if text.lstrip().startswith("["):
+            values = [(f"{path}, item {i}", v) for i, v in enumerate(json.loads(text), 1)]
+        else:
+            values = []
+            for number, line in enumerate(text.splitlines(), 1):
+                where = f"{path}:{number}"
+                values += [(where, json.loads(line))] if line.strip() else []
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: {error.reason}") from None
-    requests = [_request(value, where) for where, value in _values(text, path)]
-    if not requests:
+    except ValueError as error:
+        raise DataError(f"{where}: no JSON: {error}") from None
+    if not values:
         raise DataError(f"{path} has no requests")
-    return requests
-
-
-def _values(text: str, path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield each value of a file with its place."""
-    if text.lstrip().startswith("["):
-        try:
-            yield from ((f"{path}, item {i}", v) for i, v in enumerate(json.loads(text), 1))
-        except ValueError as error:
-            raise DataError(f"{path} is no JSON: {error}") from None
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                yield f"{path}:{number}", json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}:{number}: no JSON: {error}") from None
+    return [_request(value, where) for where, value in values]
 
 
 def _request(value: Any, where: str) -> Request:
     rewrite = value.get("requested_rewrite", value) if isinstance(value, Mapping) else {}
-    parts = {name: rewrite[name] for name in FIELDS if name in rewrite}
     # CounterFact keeps an identifier beside the text of an object.
     texts: dict[str, Any] = {
-        name: part.get("str") if isinstance(part, Mapping) else part for name, part in parts.items()
+        name: part.get("str") if isinstance(part := rewrite[name], Mapping) else part
+        for name in FIELDS
+        if name in rewrite
     }
     if missing := [name for name in FIELDS[:3] if name not in texts]:
         raise DataError(
