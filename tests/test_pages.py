@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +14,7 @@ from page_runs import ELSEWHERE, PAYLOADS, STRINGS, altered, small, spoilt
 import edit_harness as eh
 from edit_harness.folder.record import INVALID
 from edit_harness.run import report
-from edit_harness.stats import Estimate
-from edit_harness_plugins.commands.report import figures, page
+from edit_harness_plugins.commands.report import page
 from edit_harness_plugins.commands.report.cases import (
     badness,
     explored,
@@ -24,8 +22,6 @@ from edit_harness_plugins.commands.report.cases import (
     worst_first,
 )
 from edit_harness_plugins.commands.report.facts import statuses
-from edit_harness_plugins.commands.report.page import matched_lines
-from edit_harness_plugins.commands.report.plots import dumbbells
 from edit_harness_plugins.commands.report.templates import (
     LONGEST,
     clipped,
@@ -302,13 +298,12 @@ def test_no_page_scrolls_sideways_whatever_its_width(tab, many, tmp_path, width)
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_without_scripts_all_tables_and_plots_are_there(tab, base, many, tmp_path):
+def test_without_scripts_all_tables_are_there(tab, base, many, tmp_path):
     tab.send("Emulation.setScriptExecutionDisabled", value=True)
     tab.open(written(tmp_path, page.explore([base, many], "Plain")))
     tab.send("Emulation.setScriptExecutionDisabled", value=False)
     seen = "[...document.querySelectorAll('{}')].filter(e => e.checkVisibility()).length"
     assert tab.run(seen.format("article.run")) == 2
-    assert tab.run(seen.format("figure svg")) >= 4
     assert tab.run(seen.format("#explorer, button, select")) == 0
     assert "need JavaScript" in tab.run("document.body.innerText")
 
@@ -372,35 +367,3 @@ def test_a_search_looks_into_texts_alone(base, tab, tmp_path):
         opened.run(f"document.getElementById('text').value = '{text}'")
         opened.run("document.getElementById('filters').dispatchEvent(new Event('input'))")
         assert opened.run("document.querySelectorAll('#cases .case').length") == expected, text
-
-
-# --- plots ---------------------------------------------------------------------------------------------
-
-
-def test_plots_are_parts_of_the_page_in_its_colours(base):
-    pytest.importorskip("matplotlib")
-    (plot, *_) = dumbbells(matched_lines(base))
-    assert plot.startswith('<svg viewBox="0 0 540 ')
-    assert "<title>Before and after the edit, %</title>" in plot
-    assert "var(--s0)" in plot
-    assert not set(re.findall(r" (style|id)=\"(?!m)", plot))
-    assert "#0000" not in plot
-
-
-def test_what_is_infinite_or_missing_is_not_drawn():
-    pytest.importorskip("matplotlib")
-    measure = eh.Measure("x", "lower", "nats")
-    odd = [Estimate(v, v, v, 1) for v in (np.inf, np.nan)]
-    lines = [report.MeasureRow("x", measure, odd[0], Estimate(1, 1, np.inf, 1))]
-    (plot,) = dumbbells([*lines, *(report.MeasureRow("y", measure, None, e) for e in odd)])
-    assert plot.count("<use ") == 1
-    assert not {"inf", "nan"} & set(re.findall(r'[="]([a-z]+)"', plot))
-
-
-def test_without_matplotlib_a_page_says_what_it_lacks(base, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    html = page.explore([base, base], "two")
-    assert "<svg" not in html
-    assert f"The page has no plots: they need matplotlib, {figures.INSTALL}." in html.replace(
-        "&#39;", "'"
-    )

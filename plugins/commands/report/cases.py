@@ -23,7 +23,6 @@ from edit_harness.run.results import Run
 
 from .templates import embedded
 
-DIGITS = 4
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
 Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
@@ -32,9 +31,19 @@ Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 def explored(run: Run, budget: int) -> dict[str, Any]:
     """Return the explorer's data of a run; its cases take ``budget`` bytes of JSON, or one case."""
     table = measured(run)
+    measures = {name: run.measures[name] for name in table}
     return {
         "label": run.label,
-        "measures": [_measure(name, run.measures[name]) for name in table],
+        "measures": [
+            {
+                "name": name,
+                "better": measure.better,
+                "unit": measure.unit,
+                "times": 100 if measure.unit in HUNDREDTHS else 1,
+                "detail": measure.detail,
+            }
+            for name, measure in measures.items()
+        ],
         "cases": list(_within(run, table, budget)),
     }
 
@@ -88,8 +97,8 @@ def _within(run: Run, table: Table, budget: int) -> Iterator[dict[str, Any]]:
 
 
 def _case(case: Case, record: Record) -> dict[str, Any]:
-    """Return a case with its record; what is empty is left out."""
-    data = {
+    """Return a case with its record."""
+    return {
         "id": case.id,
         "status": record.status,
         "noop": record.noop,
@@ -98,7 +107,6 @@ def _case(case: Case, record: Record) -> dict[str, Any]:
         "requests": [[r.text, r.subject, r.target_new, r.target_true] for r in case.requests],
         "probes": _probes(case, record),
     }
-    return {key: value for key, value in data.items() if value or key in ("id", "status")}
 
 
 def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
@@ -109,8 +117,7 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
     answers = [[decode_answer(answer) for answer in side] for side in sides]
     for place, probe in enumerate(case.probes):
         pair = [side[place] if place < len(side) else None for side in answers]
-        tags = dict(probe.tags)
-        about = {"prompt": probe.query.prompt, **({"tags": tags} if tags else {})}
+        about = {"prompt": probe.query.prompt, "tags": dict(probe.tags)}
         same = json.dumps(about, sort_keys=True)
         entry = found.setdefault(probe.role, {}).setdefault(same, about)
         for kind, said in _answered(probe, *pair):
@@ -149,16 +156,6 @@ def _text(answer: Answer | None) -> dict[str, Any] | None:
     return {"text": answer.text, "verdict": said}
 
 
-def _measure(name: str, measure: Measure) -> dict[str, Any]:
-    return {
-        "name": name,
-        "better": measure.better,
-        "unit": measure.unit,
-        "times": 100 if measure.unit in HUNDREDTHS else 1,
-        "detail": measure.detail,
-    }
-
-
 def _short(value: float | None) -> float | None:
     """Return a number with the digits that a page shows; None if it is not finite."""
-    return float(f"{value:.{DIGITS}g}") if value is not None and math.isfinite(value) else None
+    return float(f"{value:.4g}") if value is not None and math.isfinite(value) else None
