@@ -1,4 +1,4 @@
-"""The cases of a run as data for the explorer: the worst ones, as many as a page has room for.
+"""The cases of a run as data for the explorer: those that failed, and as many more as a page has room for.
 
 Answers become what a reader looks at: probabilities of candidates, divergences, texts. What they
 were computed from, log-probabilities of tokens, stays in the run folder.
@@ -12,12 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.record import INVALID, OK, Record
-from edit_harness.interfaces import Measure
+from edit_harness.folder.record import OK, Record
 from edit_harness.run.report import HUNDREDTHS
 from edit_harness.run.results import Run
 
@@ -59,34 +57,11 @@ def measured(run: Run) -> Table:
     return found
 
 
-def worst_first(run: Run, table: Table) -> list[int]:
-    """Return the records by number, worst first.
-
-    They are ordered by the mean share of cases that are better, over all measures of the tables;
-    failures come first, and what could not be used last.
-    """
-    count, statuses = len(run.records), np.array(run.records.statuses)
-    main = {n: m for n in table if (m := run.measures[n]).better and not m.detail}
-    sides = np.array([badness(table[n][1], m) for n, m in main.items()]).reshape(len(main), count)
-    there = (~np.isnan(sides)).sum(axis=0)
-    overall = np.asarray(np.nansum(sides, axis=0) / np.maximum(there, 1))
-    overall[statuses != OK] = np.inf
-    overall[statuses == INVALID] = -np.inf
-    order: list[int] = np.argsort(-overall, kind="stable").tolist()
-    return order
-
-
-def badness(values: np.ndarray, measure: Measure) -> np.ndarray:
-    """Return the share of cases that are better, ties counted half; NaN where there is no value."""
-    towards = -values if measure.better == "higher" else values
-    ranks = np.asarray(rankdata(towards, nan_policy="omit"))
-    return (ranks - 0.5) / max(int((~np.isnan(values)).sum()), 1)
-
-
 def _within(run: Run, table: Table, budget: int) -> Iterator[dict[str, Any]]:
-    """Yield the worst cases until the budget is spent; at least one."""
-    spent = 0
-    for place, i in enumerate(worst_first(run, table)):
+    """Yield cases until the budget is spent, those that failed first; at least one."""
+    spent, statuses = 0, run.records.statuses
+    order = sorted(range(len(statuses)), key=lambda i: statuses[i] == OK)
+    for place, i in enumerate(order):
         values = [[_short(column[i]) for column in pair] for pair in table.values()]
         record = run.records[i]
         data = _case(run.by_id[record.case], record) | {"place": place, "values": values}

@@ -11,8 +11,6 @@ from edit_harness.run import remarks
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Run
 
-REASONS = 5
-"""Different messages of one status that a page lists."""
 SHORT, DIGEST = 8, 16
 """Hex digits of a digest that tables and pages show."""
 TELLING = (
@@ -174,22 +172,18 @@ def failed(run: Run) -> str:
 
 
 class Status(NamedTuple):
-    """How many cases ended in one way, what became of them in the score, and why."""
+    """How many cases ended in one way, and what became of them in the score."""
 
     name: str
     count: int
     counts: str
-    reasons: Sequence[tuple[str, int]]
 
 
 def statuses(run: Run) -> list[Status]:
     """Return how the cases ended, ``ok`` first."""
     counts = Counter(run.records.statuses)
     fates = {OK: "measured", INVALID: "counted nowhere"}
-    messages: dict[str, Counter[str]] = {name: Counter() for name in counts}
-    for record in run.records:
-        messages[record.status].update([record.message] if record.message else [])
     return [
-        Status(name, n, fates.get(name, "counted as failures"), messages[name].most_common(REASONS))
+        Status(name, n, fates.get(name, "counted as failures"))
         for name, n in sorted(counts.items(), key=lambda one: (one[0] != OK, -one[1], one[0]))
     ]

@@ -8,7 +8,6 @@ Whether a difference is more than chance says `.compare`.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -50,7 +49,7 @@ def diff(first: str, second: str, as_json: bool, debug: bool) -> None:
         "environment": [asdict(change) for change in found.environment],
         "shared": len(found.shared),
         "apart": found.apart,
-        "cases": [asdict(change) for change in found.cases],
+        "cases": [one.case for one, _ in found.cases],
     }
     same = ["the same run: equal fingerprints and equal rows"] if found.same else []
     show(data, *same, *grids(found), *remarks(found), as_json=as_json)
@@ -96,29 +95,6 @@ def environment_of(segments: Sequence[Segment]) -> dict[str, str]:
     return {name: ", ".join(each) for name, each in found.items()}
 
 
-@dataclass(frozen=True)
-class CaseChange:
-    """A case that came out otherwise, or after other edits."""
-
-    case: str
-    state: int
-    """How many cases the first run's model held, in the end; 0 of an edit of its own."""
-    other: int
-    """The same of the second run."""
-    first: str
-    second: str
-    """The statuses."""
-    flipped: int
-    """Answers after the edit whose likelier candidate, or text, is another one."""
-    distance: float
-    """The largest difference of a log-probability after the edit, in nats."""
-
-    @property
-    def rank(self) -> tuple[bool, int, float]:
-        """What worse cases have more of."""
-        return self.first != self.second, self.flipped, self.distance
-
-
 @dataclass(eq=False)
 class Difference:
     """Two runs, and what is not the same in them."""
@@ -151,10 +127,9 @@ class Difference:
         return [pair for pair in pairs if same_content(self.first, self.second, pair[0].case)]
 
     @cached_property
-    def cases(self) -> list[CaseChange]:
-        """What came out otherwise of the cases that both have, the worst first."""
-        found = [case_change(*pair) for pair in self.shared]
-        return sorted((c for c in found if c.rank > (False, 0, 0.0)), key=lambda c: c.rank)[::-1]
+    def cases(self) -> list[Pair]:
+        """What came out otherwise of the cases that both have: statuses, and answers after the edit."""
+        return [(a, b) for a, b in self.shared if (a.status, a.after) != (b.status, b.after)]
 
     @property
     def apart(self) -> int:
@@ -172,25 +147,6 @@ class Difference:
         return not self.identity and one == two
 
 
-def case_change(one: Record, two: Record) -> CaseChange:
-    """Return how the records of a case differ."""
-    pairs = list(zip(one.after, two.after, strict=False))
-    flipped = sum(_decision(a) != _decision(b) for a, b in pairs)
-    largest = max((distance(a, b) for a, b in pairs), default=0.0)
-    return CaseChange(one.case, one.state, two.state, one.status, two.status, flipped, largest)
-
-
-def _decision(answer: Any) -> Any:
-    """Return what an answer comes to: its likeliest candidate by the mean over tokens, or its text."""
-    if not isinstance(answer, Mapping):
-        return None
-    if rows := answer.get("logprobs"):
-        means = [-math.inf if not row or None in row else math.fsum(row) / len(row) for row in rows]
-        return means.index(max(means)) if len(means) > 1 else answer.get("argmax")
-    verdict = answer.get("verdict") or {}
-    return answer.get("text"), verdict.get("status"), verdict.get("score")
-
-
 def grids(found: Difference) -> Iterator[Grid]:
     """Yield the tables: of settings, and of the cases that came out otherwise."""
     for title, some in (
@@ -202,16 +158,16 @@ def grids(found: Difference) -> Iterator[Grid]:
             yield Grid(title, ["Field", "A", "B"], [], fields)
     if found.cases:
         title = f"cases that came out otherwise: {len(found.cases)} of {len(found.shared)}"
-        rows = [_row(change) for change in found.cases[:SHOWN]]
-        heads = ["Decisions flipped", "Largest change"]
-        yield Grid(f"{title}, worst first", ["Case (state)", "Status"], heads, rows)
+        rows = [([a.case, a.status, b.status], _largest(a, b)) for a, b in found.cases]
+        rows.sort(key=lambda row: (row[0][1] == row[0][2], -row[1]))
+        shown: list[Row] = [(names, [Cell(f"{far:.3g}")]) for names, far in rows[:SHOWN]]
+        yield Grid(f"{title}, worst first", ["Case", "A", "B"], ["Largest change"], shown)
 
 
-def _row(each: CaseChange) -> Row:
-    states = dict.fromkeys(str(state) for state in (each.state, each.other) if state)
-    case = f"{each.case} ({', '.join(states)})" if states else each.case
-    statuses = " → ".join(dict.fromkeys((each.first, each.second)))
-    return [case, statuses], [Cell(str(each.flipped)), Cell(f"{each.distance:.3g}")]
+def _largest(one: Record, two: Record) -> float:
+    """Return by how much log-probabilities after the edit differ at most."""
+    pairs = zip(one.after, two.after, strict=False)
+    return max((distance(a, b) for a, b in pairs), default=0.0)
 
 
 def remarks(found: Difference) -> Iterator[tuple[str, str]]:

@@ -175,19 +175,24 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
     if named:
         out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
     numbers = any(record.status == OK for record in run.everything if not is_control(record.case))
+    tables = [each for own in run.tables.values() for each in list(own.items())]
+    first = [next(iter(own.items())) for own in run.tables.values() if own]
     if numbers or not usable(run.records):
-        _tables(run, verbose=verbose)
+        _tables(run, tables if verbose else first, verbose=verbose)
     else:
         out.print("every case failed: there are no numbers")
-    if not quiet:
-        more = len(shown_tables(run, verbose=True)) - len(shown_tables(run, verbose=verbose))
-        if more and numbers:
-            _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
-        for label, text in remarks(run):
-            _line(label, text)
+    if quiet:
+        return
+    if numbers and not verbose and len(tables) > len(first):
+        more = len(tables) - len(first)
+        _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
+    for label, text in remarks(run):
+        _line(label, text)
 
 
-def _tables(run: Run, *, verbose: bool) -> None:
+def _tables(
+    run: Run, tables: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], *, verbose: bool
+) -> None:
     rows = layouts.shown(run, verbose)
     for table in run.shown(rows):
         out.print(table)
@@ -196,30 +201,13 @@ def _tables(run: Run, *, verbose: bool) -> None:
     if len(run.curve) > 1:
         for part in formats.rich([curve(run)], out.width):
             out.print(part)
-    for title, contents in shown_tables(run, verbose=verbose):
+    for title, contents in tables:
         out.print()
         out.print(listed(title, contents))
 
 
-def shown_tables(run: Run, *, verbose: bool) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
-    """Return the metrics' tables with their titles: the first of each, or all."""
-    most = None if verbose else 1
-    return [each for tables in run.tables.values() for each in list(tables.items())[:most]]
-
-
 def remarks(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what a reader of a run's table has to know, and where it lies."""
-    yield from _failures(run)
-    yield from about.remarks(run)
-    yield from _of_judge(run)
-    yield "saved", f"{run.folder.path}/"
-    if part := run.shard:
-        every = run.folder.path.name.replace(part.slug, f"shard-*-of-{part.of}")
-        path = run.folder.path.with_name(every)
-        yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
-
-
-def _failures(run: Run) -> Iterator[tuple[str, str]]:
     invalid = [record for record in run.failures if record.status == INVALID]
     failed = [record for record in run.failures if record.status != INVALID]
     for label, records, what in (
@@ -230,6 +218,20 @@ def _failures(run: Run) -> Iterator[tuple[str, str]]:
             yield label, f"{len(records)} of {counted(len(run.records), 'case')}; {what}"
         for line in list(_reasons(records))[:SHOWN_FAILURES]:
             yield "", line[: 3 * err.width]
+    yield from about.remarks(run)
+    if run.pending:
+        who = "" if run.judge else " --judge NAME"
+        yield "next", f"edit-harness score {run.folder.path}{who}"
+        yield "", run.why_pending
+    if run.judge and run.judged:
+        by = f"{run.judge.name} {run.judge.version}"
+        by += f" ({', '.join(run.served)})" if run.served else ""
+        yield "judged", f"{counted(run.judged, 'text')} by {by}  {run.judge.note}".rstrip()
+    yield "saved", f"{run.folder.path}/"
+    if part := run.shard:
+        every = run.folder.path.name.replace(part.slug, f"shard-*-of-{part.of}")
+        path = run.folder.path.with_name(every)
+        yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
 
 
 def _reasons(failed: Sequence[Record]) -> Iterator[str]:
@@ -242,21 +244,6 @@ def _reasons(failed: Sequence[Record]) -> Iterator[str]:
         many = f"{len(names)} cases, such as {first}"
         which = many if len(names) > SHOWN_CASES else f"case{'s'[: len(names) - 1]} {first}"
         yield f"{which}: {status}: {message}"
-
-
-def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield who judged, and how to have the rest judged."""
-    if run.pending:
-        who = "" if run.judge else " --judge NAME"
-        yield "next", f"edit-harness score {run.folder.path}{who}"
-        yield "", run.why_pending
-    if run.judge and run.judged:
-        by = f"{run.judge.name} {run.judge.version}"
-        served = f" ({', '.join(run.served)})" if run.served else ""
-        yield (
-            "judged",
-            f"{counted(run.judged, 'text')} by {by}{served}  {run.judge.note}".rstrip(),
-        )
 
 
 def summary(runs: Sequence[Run]) -> Iterator[RenderableType]:

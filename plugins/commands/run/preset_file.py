@@ -15,8 +15,6 @@ from msgspec import Struct
 from edit_harness import files
 from edit_harness.errors import DataError, ResourceError, UsageError, counted
 from edit_harness.folder.manifest import Tuning, as_json, decoded
-from edit_harness.interfaces import ModelShape
-from edit_harness.registry.settings import shape_of
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -74,15 +72,6 @@ class Tuned(Struct, frozen=True, kw_only=True):
             )
         return {**{name: typed(value) for name, value in self.fields.items()}, **given}
 
-    def check(self, shape: ModelShape) -> None:
-        """Raise `UsageError` if a model is of another shape than the one they were tuned for."""
-        mine, other = _shape(self.model), _shape(shape)
-        if mine != other:
-            raise UsageError(
-                f"the preset is for {self.model.name} ({mine}), not for a model of {other}",
-                "sweep on this model, with --save-preset; or leave --preset out",
-            )
-
     def source(self, given: Mapping[str, Any], digest: str) -> str:
         """Return the fields' provenance, as presets have one, for a model with a digest."""
         score = self.score
@@ -92,7 +81,7 @@ class Tuned(Struct, frozen=True, kw_only=True):
             f"best of {counted(self.points, 'point')}"
         )
         if digest != self.model.digest:
-            told += f", on other weights of this shape ({self.model.name})"
+            told += f", on another model ({self.model.name})"
         if self.rest:
             told += f"; the rest: {self.rest}"
         other = [n for n, v in given.items() if n in self.fields and v != typed(self.fields[n])]
@@ -125,13 +114,11 @@ def over(
 ) -> tuple[dict[str, Any], str]:
     """Return an editor's settings on a model, with those that were tuned, and where these come from.
 
-    Raises `UsageError` if they are of another editor or a model of another shape.
+    Raises `UsageError` if they are of another editor.
     """
     if tuned is None:
         return dict(args), ""
-    settings = tuned.over(editor, args)
-    tuned.check(shape_of(model.module.config, model.source.family))
-    return settings, tuned.source(args, model.digest)
+    return tuned.over(editor, args), tuned.source(args, model.digest)
 
 
 def read(path: Path) -> Tuned:
@@ -150,7 +137,3 @@ def typed(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(typed, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _shape(model: TunedModel | ModelShape) -> str:
-    return f"{model.type}, {model.layers} layers of width {model.hidden}"
