@@ -7,7 +7,7 @@ import pytest
 from builders import MANIFEST, with_entries
 from msgspec import structs
 
-from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, files
+from edit_harness import Case, DataError, Request, ResourceError, UsageError, files
 from edit_harness.folder.manifest import as_json
 from edit_harness.run.rows import among, mark, tuning
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel, read, typed
@@ -55,19 +55,12 @@ def test_another_editor_has_no_use_for_it():
     assert caught.value.remedy == "add --editor rome, or leave --preset out"
 
 
-def test_a_model_has_to_be_of_its_shape():
-    TUNED.check(ModelShape("whatever", "gpt2", 2, 32))
-    for other in (ModelShape("", "gpt2", 3, 32), ModelShape("", "llama", 2, 32)):
-        with pytest.raises(UsageError, match=r"is for tiny \(gpt2, 2 layers of width 32\)"):
-            TUNED.check(other)
-
-
 def test_where_fields_come_from_is_told_in_full():
     told = "layer by 2 cases of counterfact, S 90.0 (80.0 to 95.0), best of 4 points"
     assert TUNED.source({}, "ab") == f"tuned ({told}; the rest: guessed (a rule))"
     assert structs.replace(TUNED, rest="").source({"layer": "1"}, "ab") == f"tuned ({told})"
     other = TUNED.source({"layer": "0", "lr": "0.5", "seed": "1"}, "cd")
-    assert other.startswith(f"tuned ({told}, on other weights of this shape (tiny); the rest")
+    assert other.startswith(f"tuned ({told}, on another model (tiny); the rest")
     assert other.endswith(") but for layer")
 
 
