@@ -129,9 +129,6 @@ def test_a_test_on_the_cases_it_was_chosen_by_says_so(swept):
     shown, told = invoke("run", "-m", "tiny", "-e", "ft", *TASK, "--preset", "best.json")
     assert (shown.exit_code, shown.stdout) == (2, "")
     assert "the preset is of editor rome, not of ft" in told
-    shown, told = invoke("run", "-m", "pocket", "--preset", "best.json", "-L", "1")
-    assert shown.exit_code == 2
-    assert "the preset is for tiny (gpt2, 2 layers of width 32)" in told
 
 
 def test_edit_and_try_take_the_preset_too(swept):

@@ -84,7 +84,8 @@ class Subsets:
 
     def test(self, measure: str, part: Part = WHOLE) -> TTest:
         """Return the paired t-test of the change over cases."""
-        return paired(*(self._column(f"{when}_{measure}", part) for when in ("pre", "post")))
+        before, after = (self._column(f"{when}_{measure}", part) for when in ("pre", "post"))
+        return paired(before, after)
 
     def falls(self, measure: str, parts: Sequence[Part]) -> tuple[int, int]:
         """Return in how many parts a mean falls by its test, uncorrected, and how many were tested."""

@@ -51,8 +51,9 @@ def compare(
             "name metrics that fit the cases of both: --metrics NAME",
         )
     notes = list(warnings(pairing, contrasts))
-    parts = [*headings(pairing), grid(contrasts), *remarks(pairing, contrasts), *notes]
-    show(as_data(pairing, contrasts, [text for _, text in notes]), *parts, as_json=as_json)
+    data = as_data(pairing, contrasts, [text for _, text in notes])
+    told = [*remarks(pairing, contrasts), *notes]
+    show(data, *headings(pairing), grid(contrasts), *told, as_json=as_json)
 
 
 def paired_runs(plugins: Plugins, first: str, second: str, metrics: Sequence[str]) -> Pairing:

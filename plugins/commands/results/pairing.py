@@ -231,5 +231,5 @@ def _of_cases(
     values = np.concatenate([one, two])
     if clustered or not set(values[~np.isnan(values)].tolist()) <= {0.0, 1.0}:
         return found
-    own = {"gained": pairs.gained, "lost": pairs.lost}
-    return replace(found, test=MCNEMAR, p=pairs.p, effect=None, **own)
+    found = replace(found, gained=pairs.gained, lost=pairs.lost)
+    return replace(found, test=MCNEMAR, p=pairs.p, effect=None)

@@ -15,10 +15,12 @@ from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import DataError, UsageError
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import Named
 from edit_harness.run import assembly
 
 from . import preset_file
 from .console import err, out
+from .flags import EditingFlags
 from .measuring import EditFlags
 
 FIELDS = ("prompt", "subject", "target_new", "target_true")
@@ -26,8 +28,7 @@ FIELDS = ("prompt", "subject", "target_new", "target_true")
 
 def edit(plugins: Plugins, flags: EditFlags) -> None:
     """Make one edit of all requests, say what it does, and store it."""
-    if len(flags.model) != 1 or len(flags.editor) != 1:
-        raise UsageError("edit takes one model and one editor")
+    check_single(flags, "edit")
     if not (flags.save or flags.save_model):
         raise UsageError(
             "edit has nowhere to put its result",
@@ -37,11 +38,7 @@ def edit(plugins: Plugins, flags: EditFlags) -> None:
     if flags.save_model:
         api.check_free(Path(flags.save_model))
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
-    editor = plugins.find("editor", flags.editor[0])
-    settings, source = preset_file.over(flags.tuned, editor.name, flags.editor_args, model)
-    named, configured = assembly.make_editor(
-        plugins, model, editor.qualified, settings, flags.seed, source
-    )
+    named, source = make_editor(plugins, model, flags, flags.seed)
     made = named.value.edit(model, requests)
     before, after = likelihoods(model, made, requests)
     # The model first: it is what an edit may not be fit for.
@@ -55,7 +52,7 @@ def edit(plugins: Plugins, flags: EditFlags) -> None:
         report = {"requests": facts, "before": before, "after": after, "info": dict(made.info)}
         out.out(json.dumps({"editor": named.name, **report, "saved": saved}, indent=1))
         return
-    preset = f"  preset: {configured.source}" if configured.source else ""
+    preset = f"  preset: {source}" if source else ""
     err.print(f"editor   {named.name}{preset}")
     out.print(
         f"facts    {len(requests):,}; the new object's probability: "
@@ -63,6 +60,24 @@ def edit(plugins: Plugins, flags: EditFlags) -> None:
     )
     for path in saved:
         err.print(f"saved    {path}")
+
+
+def check_single(flags: EditingFlags, command: str) -> None:
+    """Raise `UsageError` for several models or editors."""
+    if len(flags.model) != 1 or len(flags.editor) != 1:
+        raise UsageError(f"{command} takes one model and one editor")
+
+
+def make_editor(
+    plugins: Plugins, model: Model, flags: EditingFlags, seed: int = 0
+) -> tuple[Named, str]:
+    """Return the editor that flags name, and where its fields come from if not from them."""
+    editor = plugins.find("editor", flags.editor[0])
+    settings, source = preset_file.over(flags.tuned, editor.name, flags.editor_args, model)
+    named, configured = assembly.make_editor(
+        plugins, model, editor.qualified, settings, seed, source
+    )
+    return named, configured.source
 
 
 def likelihoods(
