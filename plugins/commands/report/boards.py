@@ -16,7 +16,7 @@ from edit_harness.interfaces import Measure
 from edit_harness.run.report import MeasureRow, show
 from edit_harness.run.results import Run
 
-from .facts import facts
+from .facts import facts, grouped
 from .subsets import unedited
 
 BADGES = ("recomputed", "replayed", "reproduced")
@@ -119,11 +119,14 @@ class Board:
 
 def boards(entrants: Sequence[Entrant]) -> list[Board]:
     """Return the tables of runs, in the order of their protocols; single edits come first."""
-    found: dict[Protocol, list[Entrant]] = {}
-    for entrant in entrants:
-        found.setdefault(Protocol.of(entrant.run), []).append(entrant)
-    ordered = sorted(found, key=lambda p: (p.task, p.version, p.regime != "single", astuple(p)))
-    return [_board(protocol, sorted(found[protocol], key=_place)) for protocol in ordered]
+    groups = grouped(entrants, lambda entrant: Protocol.of(entrant.run))
+    found = [_board(Protocol.of(own[0].run), sorted(own, key=_place)) for own in groups]
+    return sorted(found, key=_order)
+
+
+def _order(board: Board) -> tuple[str, str, bool, tuple[str, ...]]:
+    protocol = board.protocol
+    return protocol.task, protocol.version, protocol.regime != "single", astuple(protocol)
 
 
 def _place(row: Entrant) -> tuple[str, str, bool, str, str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from edit_harness.folder.record import INVALID, OK
 from edit_harness.run import remarks
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Run
 
+T = TypeVar("T")
 SHORT, DIGEST = 8, 16
 """Hex digits of a digest that tables and pages show."""
 TELLING = (
@@ -110,6 +111,14 @@ def _differing(run: Run, others: Sequence[Run]) -> str:
     fields = [other.manifest.identity.editor.fields for other in others]
     own = run.manifest.identity.editor.fields
     return _settings({k: v for k, v in own.items() if any(f.get(k) != v for f in fields)})
+
+
+def grouped(every: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
+    """Return things in groups that are alike in something, in the order of their first."""
+    found: dict[object, list[T]] = {}
+    for each in every:
+        found.setdefault(kind(each), []).append(each)
+    return list(found.values())
 
 
 def caption(runs: Sequence[Run], *, data: bool = False) -> str:

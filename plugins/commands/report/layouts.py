@@ -15,7 +15,7 @@ from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
-from .facts import caption, carried, facts, labels, shared_caveats
+from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Row
 
 
@@ -31,11 +31,7 @@ def shown(run: Run, verbose: bool) -> list[MeasureRow]:
 
 def together(runs: Sequence[Run]) -> list[list[Run]]:
     """Return runs in the groups that may share a table: of one precision, with the same metrics."""
-    found: dict[tuple[str, ...], list[Run]] = {}
-    for run in runs:
-        kind = (run.manifest.identity.model.dtype, *sorted(run.metrics))
-        found.setdefault(kind, []).append(run)
-    return list(found.values())
+    return grouped(runs, lambda run: (run.manifest.identity.model.dtype, *sorted(run.metrics)))
 
 
 def of_runs(runs: Sequence[Run], *, verbose: bool = False) -> list[Grid]:

@@ -19,10 +19,10 @@ from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
-from .facts import caption, carried, facts, labels, shared_caveats
+from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Mark
 from .layouts import numbers, shown_estimate, spread
-from .papers import EVERYTHING, PRINTED, Printed, grouped, named, sheets
+from .papers import EVERYTHING, PRINTED, Printed, named, sheets
 from .subsets import FALLS, WHOLE, Part, Subsets, unedited
 
 UNEDITED = "unedited"
