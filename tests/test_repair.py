@@ -128,3 +128,10 @@ def test_the_documents_of_another_run_are_said_and_no_row_moved(run, tmp_path):
     assert done.exit_code == 7
     assert "manifest.json is of another run than all rows are" in done.output
     assert (run / "samples.jsonl").read_bytes() == before
+
+
+def test_without_a_manifest_the_rows_say_which_run_it_is(run):
+    (run / "manifest.json").unlink()
+    rows = lines(run)
+    (run / "samples.jsonl").write_bytes(b"".join(rows).replace(b'"case 0"', b'"case 7"', 1))
+    assert "kept 6 rows; 1 damaged line" in repaired(run).output

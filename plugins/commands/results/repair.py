@@ -34,7 +34,7 @@ def repair(run: str, debug: bool) -> None:
     if not (path / "samples.jsonl").is_file():
         raise UsageError(f"{run} is no run folder: it has no samples.jsonl", "name one")
     check_regular(path)
-    folder = RunFolder(path)
+    folder = RunFolder(path, RunFolder(path).mark or first_mark(path))
     try:
         with files.locked(path, "wait until it has ended"):
             if is_sound(folder):
@@ -50,6 +50,13 @@ def repair(run: str, debug: bool) -> None:
     click.echo(f"kept {counted(len(kept), 'row')}; {lines} in samples.bad.jsonl")
     if bad:
         click.echo("the command that made the run goes on, and runs again what is missing")
+
+
+def first_mark(path: Path) -> str:
+    """Return the mark of the first sound row: of a folder without a manifest it says which run it is."""
+    with open(path / "samples.jsonl", "rb") as file:
+        heads = (log.sound(data) for data in file)
+        return next((head[3].decode() for head in heads if head), "")
 
 
 def is_sound(folder: RunFolder) -> bool:
