@@ -17,8 +17,6 @@ Numbers = Sequence[float] | np.ndarray
 LEVEL = 0.95
 ROUNDING = 1e-12
 """Values whose spread is less than this part of their size do not vary: it is of rounding alone."""
-PRECISION = 1e-4
-"""How close the least difference of two shares is searched."""
 
 
 @dataclass(frozen=True)
@@ -162,59 +160,3 @@ def effect_size(before: Numbers, after: Numbers) -> float | None:
     x = _present(_changes(before, after))
     spread = _spread(x)
     return float(x.mean()) / math.sqrt(spread / (len(x) - 1)) if spread else None
-
-
-def detectable_mean(before: Numbers, after: Numbers, alpha: float, power: float) -> float | None:
-    """Return the least mean difference that a paired t-test would show with this power.
-
-    It is for as many pairs as there are, whose differences vary as these do; ``alpha`` is the level
-    of the two-sided test. None where the differences do not vary, since nothing is known of how much
-    others would. Raises `ValueError` as `paired` does.
-    """
-    from scipy.special import nctdtrinc, stdtrit
-
-    x = _present(_changes(before, after))
-    if not (spread := _spread(x)):
-        return None
-    freedom = len(x) - 1
-    error = math.sqrt(spread / freedom / len(x))
-    # The other side's share of the power is left out: it is below alpha / 2 and vanishes with power.
-    return float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - alpha / 2))) * error
-
-
-def detectable_share(found: McNemar, alpha: float, power: float) -> float | None:
-    """Return the least difference of two shares that McNemar's exact test would show with this power.
-
-    It is for as many pairs as there are, of which as many change as did, or as few more as the
-    difference takes. In (0, 1]; None if there are too few pairs for any difference.
-    """
-    changed = (found.lost + found.gained) / found.n if found.n else 0.0
-
-    def enough(difference: float) -> bool:
-        return _power(found.n, max(changed, difference), difference, alpha) >= power
-
-    if not found.n or not enough(1.0):
-        return None
-    low, high = 0.0, 1.0
-    while high - low > PRECISION:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def _power(n: int, changed: float, difference: float, alpha: float) -> float:
-    """Return the probability that McNemar's exact test of ``n`` pairs has a p of at most ``alpha``.
-
-    ``changed`` is the probability that a pair changes, ``difference`` by how much gains are the likelier.
-    """
-    from scipy import stats
-
-    changes = np.arange(n + 1)
-    probability = stats.binom.pmf(changes, n, changed)
-    changes, probability = changes[probability > ROUNDING], probability[probability > ROUNDING]
-    # How many of so many changes may go the rarer way at a p of at most alpha; -1: none.
-    most = stats.binom.ppf(alpha / 2, changes, 0.5)
-    most = np.where(2 * stats.binom.cdf(most, changes, 0.5) <= alpha, most, most - 1)
-    gains = (changed + difference) / (2 * changed)
-    rejected = stats.binom.cdf(most, changes, gains) + stats.binom.cdf(most, changes, 1 - gains)
-    return float(probability @ rejected)

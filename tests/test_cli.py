@@ -224,13 +224,6 @@ def test_underscores_work_in_flags(tell):
     assert tell("--editor", "none", "--output_path", "here", "-L", 1).exit_code == 0
 
 
-def test_a_dry_run_writes_nothing(tell, tmp_path):
-    result = rome(tell, "--dry-run")
-    assert result.exit_code == 0, result.stderr
-    assert "2 cases" in result.stdout
-    assert not list((tmp_path / "results").iterdir())
-
-
 def test_a_model_of_ones_own(tell, folder, facts):
     result = tell("-e", "ft", "-m", folder, "--task-args", f"data={facts}", "-t", "counterfact")
     assert result.exit_code == 0, result.stderr

@@ -158,7 +158,7 @@ def test_requests_are_read_from_lines_a_list_and_records_of_counterfact(tmp_path
     [
         ("", "has no requests"),
         ("[]", "has no requests"),
-        ("[1", "is no JSON"),
+        ("[1", "f: no JSON"),
         ('{"prompt": "{} lives in"}', "f:1: a request has no subject and no target_new"),
         ('\n{"prompt"', "f:2: no JSON"),
         ("[3]", "item 1: a request has no prompt and no subject"),

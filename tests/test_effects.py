@@ -9,7 +9,6 @@ from scipy import stats as scipy_stats
 from edit_harness import Graded, Marks, Scores
 from edit_harness.folder.encoding import decode_answer, encode_answer
 from edit_harness.run.effects import ENOUGH, Seen, effects, left_out
-from edit_harness_plugins.commands.results.pairing import changed_more
 
 LEVEL = 0.99
 
@@ -152,27 +151,3 @@ def test_an_interval_keeps_to_what_can_be_and_takes_enough_models(models):
 
 def test_of_one_document_there_is_no_interval():
     assert math.isnan(summed(Seen(1, graded(1), graded(0))).change.low)
-
-
-def test_two_runs_are_paired_over_the_models_of_both():
-    """Their changes differ by a quarter for every edit, however much edits differ."""
-    before = graded(0, 0, 1, 1)
-    after = [graded(0, 0, 1, 1), graded(0, 0, 0, 1), graded(0, 0, 0, 0)]
-    one = [Seen(i, before, after[i % 2]) for i in range(1, 9)]
-    two = [Seen(i, before, after[i % 2 + 1]) for i in range(3, 11)]
-    (found,) = changed_more("mine", one, two, last=False, level=LEVEL)
-    assert (found.first, found.second) == (-0.125, -0.375)
-    assert (found.models, found.documents, found.over) == (6, 4, "models")
-    assert found.difference.value == -0.25
-    rest = 1 - 0.005 ** (1 / 6)
-    ends = [-0.25 + rest * (limit + 0.25) for limit in (-1, 1)]
-    assert [found.difference.low, found.difference.high] == pytest.approx(ends)
-
-
-def test_at_the_end_of_a_sequence_two_runs_are_paired_over_documents():
-    one = [Seen(5, graded(1, 1), graded(1, 1)), Seen(9, graded(1, 1), graded(1, 0))]
-    two = [Seen(5, graded(1, 1), graded(0, 0)), Seen(9, graded(1, 1), graded(0, 0))]
-    (found,) = changed_more("mine", one, two, last=True, level=LEVEL)
-    assert (found.first, found.second, found.over) == (-0.5, -1.0, "documents")
-    other = [Seen(9, graded(1, documents="x"), graded(0, documents="x"))]
-    assert list(changed_more("mine", one, other, last=True, level=LEVEL)) == []

@@ -315,21 +315,3 @@ def test_reports_and_pages_have_the_table_of_controls(evaluate):
     html = explore([run], "runs")
     assert "<bdi>likelihood loglikelihood</bdi>" in html
     assert "Likelihood loglikelihood" not in html
-
-
-def test_two_runs_are_compared_by_their_controls(evaluate):
-    from edit_harness_plugins.commands.results.compare import controls, remarks
-    from edit_harness_plugins.commands.results.pairing import Pairing
-
-    given = {"controls": [Likelihood()], "control_args": {"sample": 5}}
-    plain, pushed = evaluate("none", **given), evaluate(**given)
-    pairing = Pairing(plain, pushed)
-    (found,) = pairing.versus
-    assert (found.first, found.models) == (0.0, 5)
-    assert found.difference.value == pytest.approx(pushed.effects[0].change.value)
-    (grid,) = controls(pairing.versus)
-    assert grid.rows[0][0] == ["likelihood loglikelihood ↑"]
-    batches = evaluate(regime=Regime("batch", 3), controls=[Likelihood()])
-    other = Pairing(plain, batches)
-    assert other.versus == []
-    assert "controls" in dict(remarks(other, other.contrasts))

@@ -93,7 +93,7 @@ def test_panels_under_each_other_have_one_axis(seesaw, monkeypatch):
     found = [each for table in PRINTED if table.groups == ("gender",)
              for each in filled(table, [Subsets(seesaw)])]  # fmt: skip
     (each,) = found
-    rows = [replace(r, numbers=[None, *r.numbers[1:]]) for _, block in each.blocks for r in block]
+    rows = [r._replace(numbers=[None, *r.numbers[1:]]) for _, block in each.blocks for r in block]
     uneven = replace(each, blocks=[*each.blocks, ("P101", rows)])
     monkeypatch.setattr(figures, "filled", lambda table, every: [uneven])
     (figure,) = figures._groups([each.table], [])

@@ -7,7 +7,7 @@ import pytest
 from builders import with_entries
 from msgspec import structs
 
-from edit_harness import Case, DataError, ModelShape, Request, ResourceError, UsageError, files
+from edit_harness import Case, DataError, Request, ResourceError, UsageError, files
 from edit_harness.folder.manifest import as_json
 from edit_harness.run.rows import among, mark
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel, read, typed
@@ -55,19 +55,12 @@ def test_another_editor_has_no_use_for_it():
     assert caught.value.remedy == "add --editor rome, or leave --preset out"
 
 
-def test_a_model_has_to_be_of_its_shape():
-    TUNED.check(ModelShape("whatever", "gpt2", 2, 32))
-    for other in (ModelShape("", "gpt2", 3, 32), ModelShape("", "llama", 2, 32)):
-        with pytest.raises(UsageError, match=r"is for tiny \(gpt2, 2 layers of width 32\)"):
-            TUNED.check(other)
-
-
 def test_where_fields_come_from_is_told_in_full():
     told = "layer by 2 cases of counterfact, S 90.0 (80.0 to 95.0), best of 4 points"
     assert TUNED.source({}, "ab") == f"tuned ({told}; the rest: guessed (a rule))"
     assert structs.replace(TUNED, rest="").source({"layer": "1"}, "ab") == f"tuned ({told})"
     other = TUNED.source({"layer": "0", "lr": "0.5", "seed": "1"}, "cd")
-    assert other.startswith(f"tuned ({told}, on other weights of this shape (tiny); the rest")
+    assert other.startswith(f"tuned ({told}, on another model (tiny); the rest")
     assert other.endswith(") but for layer")
 
 
@@ -99,8 +92,6 @@ CHANGED = "its content was changed after it was written"
         (broken(format=2), "Invalid enum value 2 - at `format`"),
         (broken(fields=[1]), "Expected `object`, got `array` - at `fields`"),
         (broken(score={"value": 0.5}), "missing required field `name` - at `score`"),
-        (broken(score={**SCORE, "value": 1.5}), "- at `score.value`"),
-        (broken(score={**SCORE, "low": -0.1}), "- at `score.low`"),
         (broken(score={**SCORE, "high": True}), "- at `score.high`"),
         (broken(score={**SCORE, "name": None}), "- at `score.name`"),
         (tampered(cases={}), CHANGED),
@@ -122,14 +113,6 @@ def test_a_file_that_is_not_there(tmp_path):
         read(tmp_path / "none.json")
 
 
-def test_what_nobody_can_type_is_refused():
-    assert [typed("f", value) for value in (True, 1e-5, "a,b", [], (1, 2))] == [
-        "true",
-        "1e-05",
-        "a,b",
-        "",
-        "1,2",
-    ]
-    for value in (None, {"a": 1}, [None]):
-        with pytest.raises(DataError, match="field f of the preset is no text, number or list"):
-            typed("f", value)
+def test_values_are_typed_as_flags_take_them():
+    values = (True, 1e-5, "a,b", [], (1, 2))
+    assert [typed(value) for value in values] == ["true", "1e-05", "a,b", "", "1,2"]

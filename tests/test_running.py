@@ -127,8 +127,6 @@ def test_a_shard_is_run_told_and_read_back(tell, monkeypatch):
     assert "nothing is run" in tell("loud", "--shard", "2/2")[1]
     (folder,) = Path("results").iterdir()
     assert "-shard-2-of-2-" in folder.name
-    shown, _ = tell("loud", "--shard", "1/2", "--dry-run")
-    assert "dry run  2 cases, asked 2 times" in shown.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The tests against scipy's, and against what must not matter."""
 
-import math
 import warnings
 from itertools import product
 
@@ -14,8 +13,6 @@ from edit_harness_plugins.significance import (
     McNemar,
     TTest,
     benjamini_hochberg,
-    detectable_mean,
-    detectable_share,
     effect_size,
     mcnemar,
     of_sums,
@@ -232,46 +229,6 @@ def test_an_effect_size_is_the_mean_in_standard_deviations(pairs):
     assert found == pytest.approx(np.mean(changes) / np.std(changes, ddof=1), rel=CLOSE, abs=1e-12)
 
 
-def test_what_does_not_vary_has_no_effect_size_and_nothing_detectable():
+def test_what_does_not_vary_has_no_effect_size():
     assert effect_size([1, 2, 3], [2, 3, 4]) is None
     assert effect_size([1], [2]) is None
-    assert detectable_mean([1, 2, 3], [2, 3, 4], 0.01, 0.8) is None
-
-
-@pytest.mark.parametrize(("n", "alpha"), [(6, 0.05), (20, 0.01), (200, 0.01)])
-def test_a_detectable_mean_is_found_as_often_as_it_says(n, alpha):
-    """By simulation: 4,000 samples of that mean; the share found is within 4 standard errors."""
-    rng = np.random.default_rng(0)
-    spread = rng.normal(size=n)
-    spread = (spread - spread.mean()) / spread.std(ddof=1)  # a sample whose deviation is just 1
-    least = detectable_mean(np.zeros(n), spread, alpha, 0.8)
-    samples = rng.normal(least, 1, size=(4000, n))
-    found = (scipy_stats.ttest_1samp(samples, 0, axis=1).pvalue <= alpha).mean()
-    assert abs(found - 0.8) < 4 * math.sqrt(0.8 * 0.2 / 4000)
-
-
-def power_by_hand(n, changed, difference, alpha):
-    """The chance of a p of at most alpha: all numbers of gains and losses, each with its test."""
-    gain, loss = (changed + difference) / 2, (changed - difference) / 2
-    return sum(
-        scipy_stats.multinomial.pmf([g, lost, n - g - lost], n, [gain, loss, 1 - gain - loss])
-        for g in range(n + 1)
-        for lost in range(n + 1 - g)
-        if g + lost and scipy_stats.binomtest(g, g + lost).pvalue <= alpha
-    )
-
-
-@pytest.mark.parametrize(("lost", "gained", "n"), [(0, 0, 12), (1, 3, 20), (9, 9, 25)])
-def test_a_detectable_share_has_the_power_by_enumeration(lost, gained, n):
-    least = detectable_share(McNemar(lost, gained, n, None), 0.01, 0.8)
-    changed = (lost + gained) / n
-    assert power_by_hand(n, max(changed, least), least, 0.01) >= 0.8
-    less = least - 2e-4
-    assert power_by_hand(n, max(changed, less), less, 0.01) < 0.8
-
-
-def test_too_few_pairs_show_no_difference_of_shares():
-    """Of seven pairs that all change one way p is 2 / 2^7, which is above 0.01."""
-    assert detectable_share(McNemar(0, 7, 7, None), 0.01, 0.8) is None
-    assert detectable_share(McNemar(0, 0, 0, None), 0.01, 0.8) is None
-    assert detectable_share(McNemar(0, 8, 8, None), 0.01, 0.8) is not None

@@ -84,7 +84,7 @@ def test_the_best_number_is_marked_where_several_compete_and_were_checked(editor
     badges = ("reproduced", "recomputed", "replayed 300/300", "replayed 300/300")
     by_badge = [Entrant(run, "", b) for run, b in zip(editors.values(), badges, strict=True)]
     (board,) = boards(by_badge)
-    best = {row.entrant.run.label: board.is_best(row, "ES") for row in board.rows}
+    best = {row.run.label: board.is_best(row, "ES") for row in board.rows}
     assert best == {"weak": False, "bold": False, "mild": True, "tied": True}
     (alone,) = boards(by_badge[:1])
     assert not any(alone.is_best(alone.rows[0], name) for name in alone.rows[0].lines)
@@ -97,7 +97,7 @@ def test_the_unedited_model_comes_first_and_is_never_best(base, editors):
         for r in quiet.everything
     ]
     (board,) = boards([Entrant(run, "") for run in [*editors.values(), quiet]])
-    assert board.rows[0].entrant.run is quiet
+    assert board.rows[0].run is quiet
     assert not any(board.is_best(board.rows[0], name) for name in board.rows[0].lines)
 
 

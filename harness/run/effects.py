@@ -36,8 +36,8 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """One measure of a control."""
+class Effect:
+    """One measure of a control, before and after the edits."""
 
     control: str
     """Its name, as it was asked for."""
@@ -45,16 +45,10 @@ class Measured:
     """The measure."""
     better: str
     over: Literal["documents", "models"]
-    """What the units of the interval are."""
+    """The units of the interval."""
     documents: int
     models: int
     """How many edited models were asked."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effect(Measured):
-    """One measure of a control, before and after the edits."""
-
     before: float
     after: float
     change: Estimate
@@ -94,54 +88,36 @@ def effects(control: str, seen: Sequence[Seen], *, last: bool, level: float) -> 
             continue
         marks = {s: (b.marks[name], a.marks[name]) for s, (b, a) in pairs.items()}
         used = list(marks.values())[-1:] if last else list(marks.values())
-        told, found = estimated(control, name, [used], level)
+        first, _ = used[0]
+        found = estimated(used, level)
         yield Effect(
-            **told,
-            before=found["0 before"].value,
-            after=found["0 after"].value,
+            control=control,
+            name=name,
+            better=first.better,
+            over="documents" if len(used) == 1 else "models",
+            documents=len(first.values),
+            models=len(used),
+            before=found["before"].value,
+            after=found["after"].value,
             change=found["change"],
             states={state: (_whole(b), _whole(a)) for state, (b, a) in marks.items()},
         )
 
 
-def estimated(
-    control: str, name: str, runs: Sequence[Pairs], level: float
-) -> tuple[dict[str, Any], dict[str, Estimate]]:
-    """Return the fields of `Measured`, and a measure's values in each run with the ``change``.
-
-    The change is after less before in one run; of two runs, the second's less the first's.
-    """
-    single, (marks, _) = len(runs[0]) == 1, runs[0][0]
-    columns = {
-        f"{number} {key}": column
-        for number, pairs in enumerate(runs)
-        for key, column in (_documents(pairs[0]) if single else _models(pairs)).items()
-    }
+def estimated(pairs: Pairs, level: float) -> dict[str, Estimate]:
+    """Return a measure ``before``, ``after``, and the ``change``: after less before."""
+    single, how = len(pairs) == 1, pairs[0][0].how
+    columns = _documents(pairs[0]) if single else _models(pairs)
 
     def summed(drawn: stats.Columns) -> dict[str, float]:
-        sums = {
-            f"{i} {s}": _value(drawn[f"{i} {s}"].sum(), drawn[f"{i} {s} of"].sum(), marks.how)
-            for i in range(len(runs))
-            for s in SIDES
-        }
-        changes = [sums[f"{i} after"] - sums[f"{i} before"] for i in range(len(runs))]
-        return {**sums, "change": changes[-1] - changes[0] if len(runs) > 1 else changes[0]}
+        sums = {s: _value(drawn[s].sum(), drawn[f"{s} of"].sum(), how) for s in SIDES}
+        return {**sums, "change": sums["after"] - sums["before"]}
 
-    # Two runs began with the same model and documents: what is compared is after and after.
-    before = None if single or len(runs) > 1 else summed(columns)["0 before"]
-    limits = {"change": _limits([pair for pairs in runs for pair in pairs], before)}
-    found = stats.estimates(columns, summed, limits, level=level)
-    if not single and len(runs[0]) < ENOUGH:
+    before = None if single else summed(columns)["before"]
+    found = stats.estimates(columns, summed, {"change": _limits(pairs, before)}, level=level)
+    if not single and len(pairs) < ENOUGH:
         found["change"] = replace(found["change"], low=math.nan, high=math.nan)
-    told = {
-        "control": control,
-        "name": name,
-        "better": marks.better,
-        "over": "documents" if single else "models",
-        "documents": len(marks.values),
-        "models": len(runs[0]),
-    }
-    return told, found
+    return found
 
 
 def left_out(seen: Sequence[Seen], *, last: bool) -> dict[str, str]:

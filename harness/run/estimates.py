@@ -114,15 +114,15 @@ class Estimator:
     """Whether intervals are over batches, each of which is one edit."""
     interval: str = "student"
 
-    def estimates(self, everything: RunTable, *, both: bool = False) -> dict[str, Estimate]:
-        """Return every summary with its interval; ``both`` keeps only values there before and after.
+    def estimates(self, everything: RunTable) -> dict[str, Estimate]:
+        """Return every summary with its interval.
 
         Raises `PluginError` for a metric that fails, or gives what another one gives.
         """
         found: dict[str, Estimate] = {}
         for name, metric in self.metrics.items():
             with summing(name, metric):
-                estimates = self._estimated(metric, valued(everything, name), name, both=both)
+                estimates = self._estimated(metric, valued(everything, name), name)
             if twice := found.keys() & estimates.keys():
                 raise PluginError(
                     f"metric {name} gives {min(twice)}, which another metric gives too",
@@ -144,15 +144,12 @@ class Estimator:
         published = self.interval == "published"
         return stats.bootstrap(columns, summarize, level=LEVEL, groups=groups, published=published)
 
-    def _estimated(
-        self, metric: Metric, rows: RunTable, name: str, *, both: bool
-    ) -> dict[str, Estimate]:
+    def _estimated(self, metric: Metric, rows: RunTable, name: str) -> dict[str, Estimate]:
         """Return a metric's estimates: over batches, or over cases where one batch has values.
 
         Before the edits there is no batch: the unedited model shares none.
         """
         columns, batches = measured(rows, name), rows.states
-        columns = _in_both(columns) if both else columns
 
         def drawn(columns: stats.Columns, groups: np.ndarray | None) -> dict[str, Estimate]:
             return self.intervals(columns, metric.summarize, limits_of(metric.measures), groups)
@@ -249,17 +246,6 @@ def measured(rows: RunTable, metric: str) -> stats.Columns:
     if len(rows.without(OK)) < len(rows):
         return columns
     return {n: v if n.startswith("pre_") else np.full_like(v, math.nan) for n, v in columns.items()}
-
-
-def _in_both(columns: stats.Columns) -> stats.Columns:
-    """Return columns with only the values of cases that have one before and after the edit."""
-    pairs = [
-        (f"pre_{name[5:]}", name)
-        for name in columns
-        if name.startswith("post_") and f"pre_{name[5:]}" in columns
-    ]
-    lacking = {n: np.isnan(columns[a]) | np.isnan(columns[b]) for a, b in pairs for n in (a, b)}
-    return {n: np.where(lacking.get(n, False), math.nan, v) for n, v in columns.items()}
 
 
 def _spread(columns: stats.Columns, batches: np.ndarray) -> dict[str, int]:

@@ -585,14 +585,6 @@ def test_an_address_that_is_given_again_is_asked(score):
     assert server.asked
 
 
-@pytest.mark.parametrize("settings", [{"url": ["x"]}, {"seconds": {}}, {"workers": None}])
-def test_settings_that_no_judge_has_are_damage(score, settings):
-    stranger(score.run, **settings)
-    told = CliRunner().invoke(main, ["score", str(score.run)])
-    assert told.exit_code == 7, told.output
-    assert f"has a judge whose {min(settings)} is " in told.stderr
-
-
 @pytest.mark.parametrize("flags", [["-v", "--debug"], ["-q", "--json"]])
 def test_no_key_in_anything_that_a_run_leaves(waiting, score, tmp_path, caplog, flags):
     """Folder, cache, output and log of a run whose server repeats the key, and of a bug of ours."""

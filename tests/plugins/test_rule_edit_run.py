@@ -386,12 +386,6 @@ def test_a_judge_that_fails_again_is_no_judge_of_the_run(tell, tmp_path, monkeyp
     assert (results["pending"], "post_Rel,single" in results["results"]) == (0, True)
 
 
-def test_nothing_to_rehearse(tell, tmp_path):
-    broken_rules(tmp_path, "x + (", len(RECORDS))
-    result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", "--dry-run")
-    assert "about 0 s in all" in result.stdout
-
-
 def test_runs_are_listed_with_what_they_have(tell, tmp_path):
     run(tell, "-t", "rule-edit", "--edit-mode", "sequential", "--eval-at", "each")
     (folder,) = tmp_path.glob("out/*")

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import cached_property
 
 from edit_harness.folder.record import INVALID
 from edit_harness.interfaces import Measure
 from edit_harness.run.report import MeasureRow, show
 from edit_harness.run.results import Run
 
-from .facts import facts
+from .facts import facts, grouped
 from .subsets import unedited
 
 BADGES = ("recomputed", "replayed", "reproduced")
@@ -48,9 +49,9 @@ class Protocol:
         return [self.regime, self.precision, f"data {self.data}", *judged]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entrant:
-    """A run with its place in a leaderboard, or on a page of several runs."""
+    """A run as a row of a leaderboard, or of a page of several runs."""
 
     run: Run
     href: str
@@ -70,34 +71,34 @@ class Entrant:
         """Whether somebody has run some of its cases again, or it is on no leaderboard."""
         return not self.badge or self.rank > 0
 
-
-@dataclass(frozen=True)
-class Row:
-    """One run in a table."""
-
-    entrant: Entrant
-    lines: Mapping[str, MeasureRow]
-    """Its measures that have a number after the edit, by name."""
+    @cached_property
+    def lines(self) -> Mapping[str, MeasureRow]:
+        """Its measures that have a number after the edit, by name."""
+        return {
+            line.name: line
+            for line in self.run.lines
+            if not line.measure.detail and line.after and not math.isnan(line.after.value)
+        }
 
     @property
     def model(self) -> str:
         """What the table calls the model."""
-        return model_of(self.entrant.run)
+        return model_of(self.run)
 
     @property
     def weights(self) -> str:
-        """What tells models apart, whatever they are called: the digest of the weights."""
-        return self.entrant.run.manifest.identity.model.digest
+        """What tells models apart, whatever they are called."""
+        return self.run.manifest.identity.model.digest
 
-    @property
+    @cached_property
     def competes(self) -> bool:
         """Whether its numbers may be the best."""
-        return self.entrant.trusted and not unedited(self.entrant.run)
+        return self.trusted and not unedited(self.run)
 
     @property
     def invalid(self) -> int:
         """How many cases could not be used."""
-        return self.entrant.run.records.statuses.count(INVALID)
+        return self.run.records.statuses.count(INVALID)
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,11 @@ class Board:
 
     protocol: Protocol
     columns: Mapping[str, Measure]
-    rows: Sequence[Row]
+    rows: Sequence[Entrant]
     best: Mapping[tuple[str, str], str]
     """The best number, as it is shown, by weights and measure, where several runs compete."""
 
-    def is_best(self, row: Row, name: str) -> bool:
+    def is_best(self, row: Entrant, name: str) -> bool:
         """Tell whether a row's number of a measure is the best of its model."""
         line = row.lines[name]
         return row.competes and self.best.get((row.weights, name)) == show(line.after, line)
@@ -118,19 +119,23 @@ class Board:
 
 def boards(entrants: Sequence[Entrant]) -> list[Board]:
     """Return the tables of runs, in the order of their protocols; single edits come first."""
-    found: dict[Protocol, list[Row]] = {}
-    for entrant in entrants:
-        lines = {
-            line.name: line
-            for line in entrant.run.lines
-            if not line.measure.detail and line.after and not math.isnan(line.after.value)
-        }
-        found.setdefault(Protocol.of(entrant.run), []).append(Row(entrant, lines))
-    ordered = sorted(found, key=lambda p: (p.task, p.version, p.regime != "single", astuple(p)))
-    return [_board(protocol, sorted(found[protocol], key=_place)) for protocol in ordered]
+    groups = grouped(entrants, lambda entrant: Protocol.of(entrant.run))
+    found = [_board(Protocol.of(own[0].run), sorted(own, key=_place)) for own in groups]
+    return sorted(found, key=_order)
 
 
-def _board(protocol: Protocol, rows: Sequence[Row]) -> Board:
+def _order(board: Board) -> tuple[str, str, bool, tuple[str, ...]]:
+    protocol = board.protocol
+    return protocol.task, protocol.version, protocol.regime != "single", astuple(protocol)
+
+
+def _place(row: Entrant) -> tuple[str, str, bool, str, str]:
+    """Return what rows are sorted by at first: model, the unedited one first, editor."""
+    run = row.run
+    return row.model, row.weights, not unedited(run), run.label, run.manifest.fingerprint
+
+
+def _board(protocol: Protocol, rows: Sequence[Entrant]) -> Board:
     columns = {name: line.measure for row in rows for name, line in row.lines.items()}
     rivals: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for row in rows:
@@ -140,12 +145,6 @@ def _board(protocol: Protocol, rows: Sequence[Row]) -> Board:
                 rivals.setdefault((row.weights, name), []).append((value, show(line.after, line)))
     best = {key: max(several)[1] for key, several in rivals.items() if len(several) > 1}
     return Board(protocol, columns, rows, best)
-
-
-def _place(row: Row) -> tuple[str, str, bool, str, str]:
-    """Return what rows are sorted by at first: model, the unedited one first, editor."""
-    run = row.entrant.run
-    return row.model, row.weights, not unedited(run), run.label, run.manifest.fingerprint
 
 
 def model_of(run: Run) -> str:

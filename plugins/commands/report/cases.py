@@ -1,4 +1,4 @@
-"""The cases of a run as data for the explorer: the worst ones, as many as a page has room for.
+"""The cases of a run as data for the explorer: those that failed, and as many more as a page has room for.
 
 Answers become what a reader looks at: probabilities of candidates, divergences, texts. What they
 were computed from, log-probabilities of tokens, stays in the run folder.
@@ -12,18 +12,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.record import INVALID, OK, Record
-from edit_harness.interfaces import Measure
+from edit_harness.folder.record import OK, Record
 from edit_harness.run.report import HUNDREDTHS
 from edit_harness.run.results import Run
 
 from .templates import embedded
 
-DIGITS = 4
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
 Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
@@ -32,9 +29,19 @@ Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 def explored(run: Run, budget: int) -> dict[str, Any]:
     """Return the explorer's data of a run; its cases take ``budget`` bytes of JSON, or one case."""
     table = measured(run)
+    measures = {name: run.measures[name] for name in table}
     return {
         "label": run.label,
-        "measures": [_measure(name, run.measures[name]) for name in table],
+        "measures": [
+            {
+                "name": name,
+                "better": measure.better,
+                "unit": measure.unit,
+                "times": 100 if measure.unit in HUNDREDTHS else 1,
+                "detail": measure.detail,
+            }
+            for name, measure in measures.items()
+        ],
         "cases": list(_within(run, table, budget)),
     }
 
@@ -50,34 +57,11 @@ def measured(run: Run) -> Table:
     return found
 
 
-def worst_first(run: Run, table: Table) -> list[int]:
-    """Return the records by number, worst first.
-
-    They are ordered by the mean share of cases that are better, over all measures of the tables;
-    failures come first, and what could not be used last.
-    """
-    count, statuses = len(run.records), np.array(run.records.statuses)
-    main = {n: m for n in table if (m := run.measures[n]).better and not m.detail}
-    sides = np.array([badness(table[n][1], m) for n, m in main.items()]).reshape(len(main), count)
-    there = (~np.isnan(sides)).sum(axis=0)
-    overall = np.asarray(np.nansum(sides, axis=0) / np.maximum(there, 1))
-    overall[statuses != OK] = np.inf
-    overall[statuses == INVALID] = -np.inf
-    order: list[int] = np.argsort(-overall, kind="stable").tolist()
-    return order
-
-
-def badness(values: np.ndarray, measure: Measure) -> np.ndarray:
-    """Return the share of cases that are better, ties counted half; NaN where there is no value."""
-    towards = -values if measure.better == "higher" else values
-    ranks = np.asarray(rankdata(towards, nan_policy="omit"))
-    return (ranks - 0.5) / max(int((~np.isnan(values)).sum()), 1)
-
-
 def _within(run: Run, table: Table, budget: int) -> Iterator[dict[str, Any]]:
-    """Yield the worst cases until the budget is spent; at least one."""
-    spent = 0
-    for place, i in enumerate(worst_first(run, table)):
+    """Yield cases until the budget is spent, those that failed first; at least one."""
+    spent, statuses = 0, run.records.statuses
+    order = sorted(range(len(statuses)), key=lambda i: statuses[i] == OK)
+    for place, i in enumerate(order):
         values = [[_short(column[i]) for column in pair] for pair in table.values()]
         record = run.records[i]
         data = _case(run.by_id[record.case], record) | {"place": place, "values": values}
@@ -88,8 +72,8 @@ def _within(run: Run, table: Table, budget: int) -> Iterator[dict[str, Any]]:
 
 
 def _case(case: Case, record: Record) -> dict[str, Any]:
-    """Return a case with its record; what is empty is left out."""
-    data = {
+    """Return a case with its record."""
+    return {
         "id": case.id,
         "status": record.status,
         "noop": record.noop,
@@ -98,7 +82,6 @@ def _case(case: Case, record: Record) -> dict[str, Any]:
         "requests": [[r.text, r.subject, r.target_new, r.target_true] for r in case.requests],
         "probes": _probes(case, record),
     }
-    return {key: value for key, value in data.items() if value or key in ("id", "status")}
 
 
 def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
@@ -109,8 +92,7 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
     answers = [[decode_answer(answer) for answer in side] for side in sides]
     for place, probe in enumerate(case.probes):
         pair = [side[place] if place < len(side) else None for side in answers]
-        tags = dict(probe.tags)
-        about = {"prompt": probe.query.prompt, **({"tags": tags} if tags else {})}
+        about = {"prompt": probe.query.prompt, "tags": dict(probe.tags)}
         same = json.dumps(about, sort_keys=True)
         entry = found.setdefault(probe.role, {}).setdefault(same, about)
         for kind, said in _answered(probe, *pair):
@@ -149,16 +131,6 @@ def _text(answer: Answer | None) -> dict[str, Any] | None:
     return {"text": answer.text, "verdict": said}
 
 
-def _measure(name: str, measure: Measure) -> dict[str, Any]:
-    return {
-        "name": name,
-        "better": measure.better,
-        "unit": measure.unit,
-        "times": 100 if measure.unit in HUNDREDTHS else 1,
-        "detail": measure.detail,
-    }
-
-
 def _short(value: float | None) -> float | None:
     """Return a number with the digits that a page shows; None if it is not finite."""
-    return float(f"{value:.{DIGITS}g}") if value is not None and math.isfinite(value) else None
+    return float(f"{value:.4g}") if value is not None and math.isfinite(value) else None

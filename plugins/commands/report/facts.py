@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from edit_harness.folder.record import INVALID, OK
 from edit_harness.run import remarks
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Run
 
-REASONS = 5
-"""Different messages of one status that a page lists."""
+T = TypeVar("T")
 SHORT, DIGEST = 8, 16
 """Hex digits of a digest that tables and pages show."""
 TELLING = (
@@ -63,7 +62,6 @@ def carried(run: Run) -> dict[str, Any]:
 def provenance(run: Run) -> Iterator[tuple[str, list[str]]]:
     """Yield what identifies a run, a heading with its lines; nothing of the machine's folders."""
     identity, manifest = run.manifest.identity, run.manifest
-    digests = {"data": identity.task.data, "weights": identity.model.digest}
     for head, text in facts(run).items():
         yield head, [text]
     yield "Where its data is from", [manifest.task.origin or "its own data"]
@@ -71,6 +69,7 @@ def provenance(run: Run) -> Iterator[tuple[str, list[str]]]:
     judge = run.judge.version if run.judge else ""
     versions = {"editor": identity.editor.version, "model": manifest.model.revision, "judge": judge}
     yield "Versions", _pairs(versions)
+    digests = {"data": identity.task.data, "weights": identity.model.digest}
     yield "Digests", _pairs({**digests, **identity.editor.provenance})
     yield "Cases", [f"{len(run.planned):,} planned, {len(run.records):,} measured"]
     for part in manifest.distributions:
@@ -114,27 +113,33 @@ def _differing(run: Run, others: Sequence[Run]) -> str:
     return _settings({k: v for k, v in own.items() if any(f.get(k) != v for f in fields)})
 
 
+def grouped(every: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
+    """Return things in groups that are alike in something, in the order of their first."""
+    found: dict[object, list[T]] = {}
+    for each in every:
+        found.setdefault(kind(each), []).append(each)
+    return list(found.values())
+
+
 def caption(runs: Sequence[Run], *, data: bool = False) -> str:
     """Say what all numbers of a table are of, where that is the same for all; with their data, if asked."""
     told = [facts(run) for run in runs]
-    tasks = (
-        f"{own['Task']} {own['Version']}" + (f" (data {own['Data']})" if data else "")
-        for own in told
-    )
-    models = (f"{own['Model']} ({own['Weights']})" for own in told)
+    tasks = [f"{t['Task']} {t['Version']}" + (f" (data {t['Data']})" * data) for t in told]
+    models = [f"{own['Model']} ({own['Weights']})" for own in told]
     shards = [f"shard {run.shard}" if run.shard else "whole run" for run in runs]
+    kinds = {run.interval for run in runs} - {"student"}
     parts = [
         f"task {_common(tasks)}",
         f"model {_common(models)}",
-        _common(own["Precision"] for own in told),
-        _common(own["Mode"] for own in told),
+        _common([own["Precision"] for own in told]),
+        _common([own["Mode"] for own in told]),
         *([_common(shards)] if any(run.shard for run in runs) else []),
+        " ".join([f"{LEVEL:.0%}", *kinds, "intervals"]),
     ]
-    kinds = {run.interval for run in runs} - {"student"}
-    return ", ".join([*parts, " ".join([f"{LEVEL:.0%}", *kinds, "intervals"])])
+    return ", ".join(parts)
 
 
-def _common(texts: Iterator[str] | Sequence[str]) -> str:
+def _common(texts: Sequence[str]) -> str:
     return " and ".join(dict.fromkeys(texts))
 
 
@@ -178,13 +183,11 @@ def failed(run: Run) -> str:
 
 @dataclass(frozen=True)
 class Status:
-    """How many cases ended in one way, and why."""
+    """How many cases ended in one way, and what became of them in the score."""
 
     name: str
     count: int
     counts: str
-    """What became of them in the score."""
-    reasons: Sequence[tuple[str, int]]
 
 
 def statuses(run: Run) -> list[Status]:
@@ -192,11 +195,6 @@ def statuses(run: Run) -> list[Status]:
     counts = Counter(run.records.statuses)
     fates = {OK: "measured", INVALID: "counted nowhere"}
     return [
-        Status(name, count, fates.get(name, "counted as failures"), _reasons(run, name))
-        for name, count in sorted(counts.items(), key=lambda one: (one[0] != OK, -one[1], one[0]))
+        Status(name, n, fates.get(name, "counted as failures"))
+        for name, n in sorted(counts.items(), key=lambda one: (one[0] != OK, -one[1], one[0]))
     ]
-
-
-def _reasons(run: Run, status: str) -> list[tuple[str, int]]:
-    told = (r.message for r in run.records if r.status == status and r.message)
-    return Counter(told).most_common(REASONS)

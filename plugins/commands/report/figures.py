@@ -52,14 +52,9 @@ NOTE = f"{LEVEL:.0%} intervals"
 INSTALL = "pip install 'edit-harness[figures]'"
 
 
-def drawable() -> bool:
-    """Tell whether matplotlib is there."""
-    return find_spec("matplotlib") is not None
-
-
 def check() -> None:
     """Raise `UsageError` if nothing can be drawn."""
-    if not drawable():
+    if find_spec("matplotlib") is None:
         raise UsageError("figures need matplotlib", INSTALL)
 
 
@@ -193,24 +188,15 @@ def _bars(
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.axhline(0, color="black", linewidth=0.8)
     ax.grid(axis="y", linewidth=0.3)
-    ax.set_ylabel(axis(names[0], measure))
+    unit = f", {measure.unit}" if measure.unit else ""
+    ax.set_ylabel(directed(names[0], measure.better) + unit)
 
 
 def _heights(
     estimates: Sequence[Estimate], measure: Measure
 ) -> tuple[list[float], list[list[float]]]:
     """Return values in the unit that is shown, with the lengths of their error bars."""
-    times = times_of(measure)
+    times = 100 if measure.unit in HUNDREDTHS else 1
     ends = [(e.value - e.low, e.high - e.value) for e in estimates]
     low, high = ([max(times * end[i], 0.0) for end in ends] for i in (0, 1))
     return [times * each.value for each in estimates], [low, high]
-
-
-def times_of(measure: Measure) -> int:
-    """Return by what tables and plots multiply a measure's values."""
-    return 100 if measure.unit in HUNDREDTHS else 1
-
-
-def axis(name: str, measure: Measure) -> str:
-    """Return what an axis is called."""
-    return directed(name, measure.better) + (f", {measure.unit}" if measure.unit else "")

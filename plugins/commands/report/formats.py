@@ -95,11 +95,13 @@ def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
     What is too wide goes on below, with the rows' names repeated.
     """
     for grid in grids:
-        yield _text(grid.title, "italic")
+        if grid.title:
+            yield _text(grid.title, "italic")
         for start, stop in _parts(grid, width):
             yield _rich_part(grid, start, stop)
         yield from (_text(note, "dim") for note in grid.notes)
-        yield Text()
+        if grid.title:
+            yield Text()
 
 
 def labelled(label: str, text: str, width: int) -> Text:
@@ -111,19 +113,22 @@ def labelled(label: str, text: str, width: int) -> Text:
 
 def _parts(grid: Grid, width: int) -> Iterator[tuple[int, int]]:
     """Yield which columns stand side by side."""
+    sizes = [
+        max([len(head), 1, *(max(len(own[i].text), len(own[i].detail)) for _, own in grid.rows)])
+        + 2
+        for i, head in enumerate(grid.columns)
+    ]
     labels = sum(
-        min(max(len(head), *(len(names[i]) for names, _ in grid.rows), 1), LABEL) + 2
+        min(max([len(head), 1, *(len(names[i]) for names, _ in grid.rows)]), LABEL) + 2
         for i, head in enumerate(grid.heads)
     )
     start, used = 0, labels
-    for i, head in enumerate(grid.columns):
-        cells = [cells[i] for _, cells in grid.rows]
-        size = max(len(head), *(max(len(c.text), len(c.detail)) for c in cells), 1) + 2
+    for i, size in enumerate(sizes):
         if i > start and used + size - 2 > width:
             yield start, i
             start, used = i, labels
         used += size
-    yield start, len(grid.columns)
+    yield start, len(sizes)
 
 
 def _rich_part(grid: Grid, start: int, stop: int) -> Table:
@@ -178,7 +183,7 @@ def _markdown(text: str) -> str:
 
 
 def latex(grids: Sequence[Grid]) -> str:
-    """Return tables in LaTeX, for a document that uses the package booktabs."""
+    """Return tables in LaTeX, for a document that uses booktabs, and graphicx for wide tables."""
     body = "\n\n".join(map(_latex_table, grids))
     needs = ["% \\usepackage{booktabs}"]
     if WIDER in body:
@@ -190,31 +195,26 @@ def latex(grids: Sequence[Grid]) -> str:
 
 def _latex_table(grid: Grid) -> str:
     marks = {"": "{}", "best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
-    heads = " & ".join(map(_latex, (*grid.heads, *grid.columns)))
-    rows = _rows(grid, _latex, marks, r"{{\scriptsize {}}}")
-    wide = len(grid.heads) + len(grid.columns) > FITTING
+    heads = [_latex(head) for head in (*grid.heads, *grid.columns)]
+    rows = [heads, *_rows(grid, _latex, marks, r"{{\scriptsize {}}}")]
+    head, *body = (rf"{' & '.join(row)} \\" for row in rows)
+    wide = len(heads) > FITTING
     sentences = [f"{grid.title}.", *(n if n.endswith(".") else f"{n}." for n in grid.notes)]
     lines = [
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{' '.join(map(_latex, sentences))}}}",
         *([WIDER] if wide else []),
-        rf"\begin{{tabular}}{{{_aligned(grid)}{'r' * len(grid.columns)}}}",
+        rf"\begin{{tabular}}{{{'l' * len(grid.heads)}{'r' * len(grid.columns)}}}",
         r"\toprule",
-        rf"{heads} \\",
+        head,
         r"\midrule",
-        *(rf"{' & '.join(row)} \\" for row in rows),
+        *body,
         r"\bottomrule",
         r"\end{tabular}" + ("}" if wide else ""),
         r"\end{table}",
     ]
     return "\n".join(lines)
-
-
-def _aligned(grid: Grid) -> str:
-    """Return how LaTeX sets names: in one line, or as a paragraph where they are long."""
-    sizes = [max((len(n[i]) for n, _ in grid.rows), default=0) for i in range(len(grid.heads))]
-    return "".join("l" if size <= LABEL else r"p{0.5\linewidth}" for size in sizes)
 
 
 def _latex(text: str) -> str:

@@ -31,11 +31,8 @@ TURN = 0.66
 """How dark a cell is whose number turns from black to white; either has a contrast of 4.5 or so there."""
 STEPS = 20
 """Shades on a page."""
-MISSING = "–"
-TICKS = 5
-"""Columns from one name to the next where not every name has room."""
-ANNOTATED = 400
-"""Cells of a map from which on an image leaves their numbers out."""
+MOST = 40
+"""Columns of a map from which on an image leaves their numbers out, and names every fifth."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class HeatMap:
 
     def text(self, value: float | None) -> str:
         """Return a number as it is shown."""
-        return MISSING if value is None or not math.isfinite(value) else format(value, self.form)
+        return "–" if value is None or not math.isfinite(value) else format(value, self.form)
 
     def shade(self, value: float | None) -> float | None:
         """Return how dark a number is, from 0 to 1; None if it is missing."""
@@ -115,13 +112,12 @@ def _ink(shade: float) -> str:
 
 def page(maps: Sequence[HeatMap], title: str, lines: Sequence[str] = ()) -> str:
     """Return one HTML page of maps that opens anywhere, with lines of text above them."""
-    shades = [step / STEPS for step in range(STEPS + 1)]
-    rules = (
-        f".heat .s{i} {{ background: {_colour(shade)}; color: {_ink(shade)}; }}"
-        for i, shade in enumerate(shades)
-    )
-    inlined = templates.inlined("\n".join([templates.asset(templates.STYLE), *rules]))
-    return templates.page("heat.jinja", title=title, lines=lines, maps=maps, steps=STEPS, **inlined)
+    rules = [
+        f".heat .s{i} {{ background: {_colour(i / STEPS)}; color: {_ink(i / STEPS)}; }}"
+        for i in range(STEPS + 1)
+    ]
+    inner = templates.inlined("\n".join([templates.asset(templates.STYLE), *rules]))
+    return templates.page("heat.jinja", title=title, lines=lines, maps=maps, steps=STEPS, **inner)
 
 
 def write(
@@ -135,19 +131,18 @@ def write(
 
     Raises `ResourceError`, and `UsageError` for an image without matplotlib.
     """
-    made = {html: "--html", png: "--png"}
-    for name, flag in made.items():
-        try:
-            if name and flag == "--html":
-                text = page(maps, title, [f"{label}: {text}" for label, text in lines])
-                files.put(Path(name).expanduser(), text.encode())
-            elif name:
-                image(maps, Path(name).expanduser())
-        except OSError as error:
-            raise ResourceError(
-                f"{name} cannot be written: {error.strerror}", f"name another file: {flag} FILE"
-            ) from None
-    return [name for name in made if name]
+    name = html
+    try:
+        if html:
+            text = page(maps, title, [f"{label}: {text}" for label, text in lines])
+            files.put(Path(html).expanduser(), text.encode())
+        if name := png:
+            image(maps, Path(name).expanduser())
+    except OSError as error:
+        raise ResourceError(
+            f"{name} cannot be written: {error.strerror}", "name another file"
+        ) from None
+    return [name for name in (html, png) if name]
 
 
 def image(maps: Sequence[HeatMap], path: Path) -> None:
@@ -172,18 +167,15 @@ def _panel(ax: Axes, heat: HeatMap) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = LinearSegmentedColormap.from_list("shades", [_colour(0.0), _colour(1.0)])
-    shades = [[heat.shade(value) for value in row] for row in heat.values]
-    cells = [[math.nan if shade is None else shade for shade in row] for row in shades]
+    cells = [[math.nan if (s := heat.shade(v)) is None else s for v in row] for row in heat.values]
     ax.imshow(cells, cmap=colours, vmin=0, vmax=1, aspect="auto")
     ax.set_title(one_line(heat.title), loc="left", fontsize=9)
     ax.set_xlabel(f"{one_line(heat.x)}\n{heat.key}")
     ax.set_ylabel(one_line(heat.y))
-    step = 1 if len(heat.columns) <= ANNOTATED // 10 else TICKS
+    step = 1 if len(heat.columns) <= MOST else 5
     ax.set_xticks(range(0, len(heat.columns), step), [one_line(n) for n in heat.columns[::step]])
     ax.set_yticks(range(len(heat.rows)), [one_line(name) for name in heat.rows])
-    if len(heat.rows) * len(heat.columns) > ANNOTATED:
-        return
-    for y, (values, row) in enumerate(zip(heat.values, shades, strict=True)):
-        for x, (value, shade) in enumerate(zip(values, row, strict=True)):
+    for y, row in enumerate(heat.values if step == 1 else ()):
+        for x, value in enumerate(row):
             ax.text(x, y, heat.text(value), ha="center", va="center", fontsize=7,
-                    color=_ink(shade or 0.0))  # fmt: skip
+                    color=_ink(heat.shade(value) or 0.0))  # fmt: skip

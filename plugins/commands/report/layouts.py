@@ -15,7 +15,7 @@ from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
-from .facts import caption, carried, facts, labels, shared_caveats
+from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Row
 
 
@@ -31,11 +31,7 @@ def shown(run: Run, verbose: bool) -> list[MeasureRow]:
 
 def together(runs: Sequence[Run]) -> list[list[Run]]:
     """Return runs in the groups that may share a table: of one precision, with the same metrics."""
-    found: dict[tuple[str, ...], list[Run]] = {}
-    for run in runs:
-        kind = (run.manifest.identity.model.dtype, *sorted(run.metrics))
-        found.setdefault(kind, []).append(run)
-    return list(found.values())
+    return grouped(runs, lambda run: (run.manifest.identity.model.dtype, *sorted(run.metrics)))
 
 
 def of_runs(runs: Sequence[Run], *, verbose: bool = False) -> list[Grid]:
@@ -136,21 +132,15 @@ def _side_data(run: Run) -> Iterator[dict[str, Any]]:
     own = carried(run)
     for each in run.effects:
         n, change = each.models if each.over == "models" else each.documents, each.change
-        for when, *estimate in (
+        ends = change.low, change.high
+        for when, value, low, high in (
             ("before", each.before, None, None),
             ("after", each.after, None, None),
-            ("change", change.value, change.low, change.high),
+            ("change", change.value, *ends),
         ):
-            yield {
-                "measure": f"{each.control} {each.name}",
-                "when": when,
-                **dict(zip(("estimate", "low", "high"), estimate, strict=True)),
-                "level": LEVEL,
-                "n": n,
-                "unit": "",
-                "better": each.better,
-                **own,
-            }
+            what = {"measure": f"{each.control} {each.name}", "when": when, "estimate": value}
+            told = {"low": low, "high": high, "level": LEVEL, "n": n, "unit": ""}
+            yield {**what, **told, "better": each.better, **own}
 
 
 def sources(runs: Sequence[Run]) -> Grid:
@@ -177,13 +167,3 @@ def _told(run: Run, own: Mapping[str, str]) -> str:
     told = [f"{version}, preset {run.manifest.preset or 'none'}", own["Fields"], own["Mode"]]
     told += [f"seed {own['Seed']}", f"judge {own['Judge']}", f"weights {own['Weights']}"]
     return f"{run.label}: {'; '.join(filter(None, told))}"
-
-
-def protocols(runs: Sequence[Run], verbose: bool) -> Grid:
-    """Return the table of what the runs' measures are: their formulas, units and directions."""
-    known = {line.name: line.measure for run in runs for line in shown(run, verbose)}
-    rows: list[Row] = [
-        ([name, measure.formula, measure.unit or "1", measure.better or "–"], [])
-        for name, measure in known.items()
-    ]
-    return Grid("Measures", ["Measure", "Is", "Unit", "Better"], [], rows)

@@ -1,40 +1,35 @@
-"""One page of one or several runs: what was run, tables, plots, and every case to look into.
+"""One page of one or several runs: what was run, tables, and every case to look into.
 
 A page that stands alone holds its style and its script; one of a site shares them with the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Run
 
-from . import facts, plots
+from . import facts
 from .boards import Entrant, boards, model_of
 from .cases import explored
-from .figures import INSTALL, drawable
 from .layouts import shown
 from .templates import SCRIPTS, STYLE, asset, embedded, inlined, page
 
 BUDGET = 950_000
 """Bytes of a page but for its style and script, so that all of it is below a megabyte."""
 TABLES = 50_000
-"""Bytes that are set aside for a run's tables and plots; the rest is for cases."""
+"""Bytes that are set aside for a run's tables; the rest is for cases."""
 
 
 def explore(runs: Sequence[Run], title: str) -> str:
     """Return one HTML page of runs that opens anywhere and asks nothing of the network."""
     entrants = [Entrant(run, f"#run-{i}") for i, run in enumerate(runs)]
-    return page(
-        "run.jinja",
-        title=title,
-        **inlined(asset(STYLE), "\n".join(map(asset, SCRIPTS))),
-        boards=boards_of(entrants) if len(runs) > 1 else [],
-        **contents(runs),
-    )
+    inner = inlined(asset(STYLE), "\n".join(map(asset, SCRIPTS)))
+    several = boards_of(entrants) if len(runs) > 1 else []
+    return page("run.jinja", title=title, **inner, boards=several, **contents(runs))
 
 
 def contents(runs: Sequence[Run]) -> dict[str, Any]:
@@ -47,9 +42,6 @@ def contents(runs: Sequence[Run]) -> dict[str, Any]:
         "facts": facts,
         "besides_heads": report.besides_heads(LEVEL),
         "besides_cells": report.besides_cells,
-        "unplotted": ""
-        if drawable()
-        else f"The page has no plots: they need matplotlib, {INSTALL}.",
     }
 
 
@@ -59,22 +51,14 @@ def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
 
 
 def _told(run: Run, embedded: int) -> dict[str, Any]:
-    lines, main = run.lines, shown(run, verbose=False)
+    main = shown(run, verbose=False)
     names = {line.name for line in main}
-    matched = [line for line in matched_lines(run) if line.name in names] if drawable() else []
     return {
         "run": run,
         "model": model_of(run),
         "task": run.manifest.identity.task,
         "embedded": embedded,
         "lines": main,
-        "details": [line for line in lines if line.name not in names],
-        "followed": any(line.immediate for line in lines),
-        "dumbbells": plots.dumbbells(matched),
+        "details": [line for line in run.lines if line.name not in names],
+        "followed": any(line.immediate for line in run.lines),
     }
-
-
-def matched_lines(run: Run) -> Iterator[report.MeasureRow]:
-    """Yield the lines over those cases that have a value before and after, which a plot may join."""
-    found = run.estimator.estimates(run.records, both=True)
-    return report.lines(run.measures, found, {}, {}, run.floor)

@@ -7,10 +7,11 @@ error here: its table is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .facts import grouped
 from .subsets import Subsets, unedited
 
 Value = Literal["after", "change", "falls"]
@@ -127,14 +128,6 @@ def sheets(table: Printed, every: Sequence[Subsets]) -> Iterator[list[Subsets]]:
         for regime in dict.fromkeys(str(each.run.regime) for each in edited or some):
             here = [e for e in some if unedited(e.run) or str(e.run.regime) == regime]
             yield from _by_data(table, here)
-
-
-def grouped(every: Sequence[Subsets], kind: Callable[[Subsets], object]) -> list[list[Subsets]]:
-    """Return runs in groups that are alike in something."""
-    found: dict[object, list[Subsets]] = {}
-    for each in every:
-        found.setdefault(kind(each), []).append(each)
-    return list(found.values())
 
 
 def _by_data(table: Printed, some: Sequence[Subsets]) -> list[list[Subsets]]:

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from edit_harness.errors import ResourceError, UsageError
-from edit_harness.files import put
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Run, reread
 from edit_harness.shell.options import debug, interval, many, with_plugins
@@ -24,8 +23,6 @@ from .formats import Grid
 from .typesetting import printed
 
 TABLE, HTML = "table", "html"
-STDOUT = "-"
-"""The name of a file that means to print."""
 stdout = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
 
@@ -34,7 +31,7 @@ err = Terminal(stderr=True)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…")
 @click.option("--format", "form", type=click.Choice(["table", "markdown", "latex", "csv", "html"]),
               help="By default as the name of --out ends, or a table.")  # fmt: skip
-@click.option("--out", metavar="FILE", help="Instead of printing it; - prints.")
+@click.option("--out", metavar="FILE", help="Instead of printing it.")
 @click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
               help="One table of all runs, or the tables that papers print.")  # fmt: skip
 @interval
@@ -59,19 +56,22 @@ def report(
     form = _format(form, out)
     if figures:
         drawing.check()
-    read = [replace(reread(plugins, name, metrics), interval=interval) for name in _distinct(runs)]
-    file = out if out != STDOUT else None
+    names = {Path(name).expanduser().resolve(): name for name in reversed(runs)}
+    read = [
+        replace(reread(plugins, name, metrics), interval=interval)
+        for name in reversed(names.values())
+    ]
     text = ""
     if form == HTML and layout == "runs":
         text = page.explore(read, " | ".join(dict.fromkeys(run.label for run in read)))
-    elif form == TABLE and not file:
-        for part in formats.rich(_grids(read, form, layout, verbose), stdout.width):
+    elif form == TABLE and not out:
+        for part in formats.rich(_grids(read, layout, verbose), stdout.width):
             stdout.print(part)
     else:
-        text = formats.FORMATS[form](_grids(read, form, layout, verbose))
-    if file:
-        _write(Path(file).expanduser(), text)
-        _say("saved", file)
+        text = formats.FORMATS[form](_grids(read, layout, verbose))
+    if out:
+        _write(Path(out).expanduser(), text)
+        _say("saved", out)
     else:
         stdout.out(text, end="")
     if figures:
@@ -85,19 +85,9 @@ def _say(label: str, text: object) -> None:
     err.print(f"{label:<9}{text}", markup=False, soft_wrap=True)
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return the names of folders, each folder once; say so of those that are named again."""
-    found: dict[Path, str] = {}
-    for name in names:
-        if (path := Path(name).expanduser().resolve()) in found:
-            _say("note", f"{name} is named twice")
-        found.setdefault(path, name)
-    return list(found.values())
-
-
 def _format(form: str | None, out: str | None) -> str:
     """Return the format that was named, or that a file's name ends with, or a table."""
-    if form or not out or out == STDOUT:
+    if form or not out:
         return form or TABLE
     suffix = Path(out).suffix.lower()
     if suffix not in formats.NAMES:
@@ -108,7 +98,7 @@ def _format(form: str | None, out: str | None) -> str:
     return formats.NAMES[suffix]
 
 
-def _grids(runs: Sequence[Run], form: str, layout: str, verbose: bool) -> list[Grid]:
+def _grids(runs: Sequence[Run], layout: str, verbose: bool) -> list[Grid]:
     """Return the tables of numbers, and behind them what the numbers are of."""
     if layout == "paper":
         grids, missing = printed(runs)
@@ -116,23 +106,13 @@ def _grids(runs: Sequence[Run], form: str, layout: str, verbose: bool) -> list[G
             _say("missing", line)
     else:
         grids = layouts.of_runs(runs, verbose=verbose)
-    grids += [*layouts.besides(runs), layouts.sources(runs)]
-    if form != TABLE or verbose:
-        grids.append(layouts.protocols(runs, verbose))
-    return grids
+    return [*grids, *layouts.besides(runs), layouts.sources(runs)]
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; a link, a pipe and a device stay what they are.
-
-    Raises `ResourceError`.
-    """
-    data = text.encode("utf-8", "replace")
+    """Write a file; a link, a pipe and a device stay what they are. Raises `ResourceError`."""
     try:
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            path.write_bytes(data)
-        else:
-            put(path, data)
+        path.write_bytes(text.encode("utf-8", "replace"))
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be written: {error.strerror}", "name another place: --out FILE"

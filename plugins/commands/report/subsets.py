@@ -40,7 +40,7 @@ WHOLE = Part()
 
 @dataclass(eq=False)
 class Subsets:
-    """A run, and the numbers of its parts."""
+    """A run, and the numbers of its parts: each None where there are no values."""
 
     run: Run
     _known: dict[str, tuple[RunTable, Columns]] = field(default_factory=dict, init=False)
@@ -70,21 +70,21 @@ class Subsets:
         return self.run.measures.get(name)
 
     def before(self, measure: str, part: Part = WHOLE) -> Estimate | None:
-        """Return the estimate before the edit; None if there are no values."""
-        return self._estimate("pre", measure, part)
+        """Return the estimate before the edit."""
+        return self._estimate(f"pre_{measure}", measure, part)
 
     def after(self, measure: str, part: Part = WHOLE) -> Estimate | None:
-        """Return the estimate after the edit; None if there are no values."""
-        return self._estimate("post", measure, part)
+        """Return the estimate after the edit."""
+        return self._estimate(f"post_{measure}", measure, part)
 
     def change(self, measure: str, part: Part = WHOLE) -> Estimate | None:
-        """Return after less before, over the cases that have both; None if none has."""
-        before, after = (self._column(when, measure, part) for when in ("pre", "post"))
+        """Return after less before, over the cases that have both."""
+        before, after = (self._column(f"{when}_{measure}", part) for when in ("pre", "post"))
         return self._mean(f"post_{measure}", measure, after - before, change=True)
 
     def test(self, measure: str, part: Part = WHOLE) -> TTest:
         """Return the paired t-test of the change over cases."""
-        before, after = (self._column(when, measure, part) for when in ("pre", "post"))
+        before, after = (self._column(f"{when}_{measure}", part) for when in ("pre", "post"))
         return paired(before, after)
 
     def falls(self, measure: str, parts: Sequence[Part]) -> tuple[int, int]:
@@ -93,18 +93,16 @@ class Subsets:
         tested = [(t.mean, t.p) for t in tests if t.p is not None and t.mean is not None]
         return sum(p < FALLS and mean < 0 for mean, p in tested), len(tested)
 
-    def _estimate(self, when: str, measure: str, part: Part) -> Estimate | None:
-        name = f"{when}_{measure}"
+    def _estimate(self, name: str, measure: str, part: Part) -> Estimate | None:
         if part == WHOLE:
             found = self.run.estimates.get(name)
             return found if found and not np.isnan(found.value) else None
-        return self._mean(name, measure, self._column(when, measure, part))
+        return self._mean(name, measure, self._column(name, part))
 
-    def _column(self, when: str, measure: str, part: Part) -> np.ndarray:
+    def _column(self, name: str, part: Part) -> np.ndarray:
         """Return the values of cases, NaN where a case has none or is not of the part."""
-        rows, columns = self._values(measure)
-        name = f"{when}_{measure} {part.group}".strip()
-        values = columns.get(name, np.full(len(rows), np.nan))
+        rows, columns = self._values(name.partition("_")[2])
+        values = columns.get(f"{name} {part.group}".strip(), np.full(len(rows), np.nan))
         if not part.tag:
             return values
         belongs = [self.run.by_id[case].tags.get(part.tag) == part.value for case in rows.cases]

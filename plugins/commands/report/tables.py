@@ -3,66 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from edit_harness.interfaces import Measure
-from edit_harness.run.report import MeasureRow, Point, lines, plain_number, show, table_of_text
+from edit_harness.run.report import MeasureRow, lines, plain_number, show, table_of_text
+from edit_harness.run.results import Run
 from edit_harness.shell.terminal import plain
 
-CELL = 10
-"""Characters of a column of numbers."""
-LABEL = 20
-"""Characters of a column of names; longer ones go on below."""
+from .formats import Cell, Grid
 
 
 def combined(
-    runs: Sequence[tuple[tuple[str, ...], Sequence[MeasureRow]]],
-    heads: Sequence[str],
-    names: Sequence[str],
-    width: int = 80,
-) -> Iterator[Table]:
-    """Yield the table of several runs: a row for each, a column for each measure after the edit.
-
-    What is too wide for ``width`` characters goes on below, with the runs' names repeated.
-    """
-    widths = [
-        min(max(len(head), *(len(run[i]) for run, _ in runs)), LABEL)
-        for i, head in enumerate(heads)
+    heads: Sequence[str], runs: Sequence[tuple[Sequence[str], Sequence[MeasureRow]]]
+) -> Grid:
+    """Return the table of several runs: a row for each, a column for each measure after the edit."""
+    found = [{row.name: row for row in rows} for _, rows in runs]
+    shown = (row for _, rows in runs for row in rows if not row.measure.detail)
+    columns = list(dict.fromkeys(row.name for row in shown))
+    cells = [
+        [Cell(show(own[name].after, own[name]) if name in own else "") for name in columns]
+        for own in found
     ]
-    labels = sum(widths) + 2 * len(widths)
-    fits = max((width - labels) // CELL, 1)
-    for start in range(0, len(names), fits):
-        table = table_of_text()
-        for head, label in zip(heads, widths, strict=True):
-            table.add_column(head, width=label)
-        for name in names[start : start + fits]:
-            table.add_column(name, justify="right", no_wrap=True, min_width=CELL - 2)
-        for run, rows in runs:
-            found = {row.name: row for row in rows}
-            cells = (
-                show(found[n].after, found[n]) if n in found else ""
-                for n in names[start : start + fits]
-            )
-            table.add_row(*run, *cells)
-        yield table
+    rows = [(names, own) for (names, _), own in zip(runs, cells, strict=True)]
+    return Grid("", heads, columns, rows)
 
 
-def curve(points: Sequence[Point], measures: Mapping[str, Measure], width: int) -> Iterator[Table]:
-    """Yield the table of a sequence: a row for each of its points, a column for each measure.
-
-    A row is of all cases that the model held then.
-    """
-    runs = []
-    for point in points:
-        rows = [row for row in lines(measures, point.estimates, {}, {}) if not row.measure.detail]
-        runs.append(((str(point.state),), rows))
-    names = dict.fromkeys(row.name for _, rows in runs for row in rows)
-    yield from combined(runs, ["Cases"], list(names), width)
+def curve(run: Run) -> Grid:
+    """Return the table of a sequence: a row for each of its points, of all cases the model held then."""
+    return combined(
+        ["Cases"],
+        [([str(p.state)], list(lines(run.measures, p.estimates, {}, {}))) for p in run.curve],
+    )
 
 
 def listed(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:

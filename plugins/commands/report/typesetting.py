@@ -12,17 +12,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 from edit_harness.interfaces import Measure
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Run
 from edit_harness.stats import Estimate
 
-from .facts import caption, carried, facts, labels, shared_caveats
+from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Mark
 from .layouts import numbers, shown_estimate, spread
-from .papers import EVERYTHING, PRINTED, Printed, grouped, named, sheets
+from .papers import EVERYTHING, PRINTED, Printed, named, sheets
 from .subsets import FALLS, WHOLE, Part, Subsets, unedited
 
 UNEDITED = "unedited"
@@ -53,8 +53,7 @@ class Number:
     """The cases of the run that it is of."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """The row of a model and an editor, or of the model alone."""
 
     names: tuple[str, ...]
@@ -77,15 +76,14 @@ class Filled:
         return [row for _, rows in self.blocks for row in rows]
 
     @property
-    def runs(self) -> list[Run]:
-        """The runs that edited something; all if none did."""
-        runs = [each.run for each in self.some]
-        return [run for run in runs if not unedited(run)] or runs
+    def edited(self) -> list[Run]:
+        """The runs that edited something."""
+        return [each.run for each in self.some if not unedited(each.run)]
 
     @property
     def kind(self) -> str:
         """What tells it from the same table of other runs: data, precision, regime."""
-        told = [facts(run) for run in self.runs]
+        told = [facts(run) for run in self.edited or [each.run for each in self.some]]
         data = dict.fromkeys(f"{own['Task']} (data {own['Data']})" for own in told)
         return f"{' and '.join(data)}, {told[0]['Precision']}, {told[0]['Mode']}"
 
@@ -99,12 +97,11 @@ def printed(runs: Sequence[Run]) -> tuple[list[Grid], list[str]]:
 
 
 def _wanting(table: Printed, every: Sequence[Subsets]) -> str:
-    names = " or ".join(table.tasks)
+    names = f"no run of {' or '.join(table.tasks)}"
     if not any(each.task in table.tasks for each in every):
-        return f"no run of {names}"
-    wanted = ", ".join(dict.fromkeys(table.measures.values()))
+        return names
     by = f" by {' or '.join(table.groups)}" if table.groups else ""
-    return f"no run of {names} has {wanted}{by}"
+    return f"{names} has {', '.join(dict.fromkeys(table.measures.values()))}{by}"
 
 
 def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Filled]:
@@ -147,11 +144,8 @@ def _values(some: Sequence[Subsets], tag: str) -> list[str]:
 
 def _groups(table: Printed, some: Sequence[Subsets]) -> list[str]:
     (measure,) = set(table.measures.values())
-    return [
-        group
-        for kind in table.groups
-        for group in sorted({g for each in some for g in each.groups(measure, kind)})
-    ]
+    kinds = ({g for each in some for g in each.groups(measure, kind)} for kind in table.groups)
+    return [group for kind in kinds for group in sorted(kind)]
 
 
 def _columns(table: Printed, some: Sequence[Subsets], split: str) -> list[Column]:
@@ -163,22 +157,15 @@ def _columns(table: Printed, some: Sequence[Subsets], split: str) -> list[Column
     groups = _groups(table, some)
     values = _values(some, table.by) if table.by else []
     if table.value == "falls":
-        return _counted(table, measure, values, groups)
+        # Counted over the groups for each value, or over the values for each group.
+        every = [Part(table.by, value, group) for value in values for group in groups]
+        heads = values if table.over == "groups" else groups
+        counted = {h: tuple(p for p in every if h in (p.value, p.group)) for h in heads}
+        columns = [Column(named(head), measure, parts) for head, parts in counted.items()]
+        return [*columns, Column(EVERYTHING, measure, tuple(every))]
     parts = {named(value): Part(table.by, value) for value in values}
     parts = parts or {named(group): replace(whole, group=group) for group in groups}
     return [Column(head, measure, (part,)) for head, part in {**parts, EVERYTHING: whole}.items()]
-
-
-def _counted(
-    table: Printed, measure: str, values: Sequence[str], groups: Sequence[str]
-) -> list[Column]:
-    """Return the columns of counts: over the groups for each value, or over the values for each group."""
-    every = [Part(table.by, value, group) for value in values for group in groups]
-    columns = []
-    for head in values if table.over == "groups" else groups:
-        own = tuple(part for part in every if head in (part.value, part.group))
-        columns.append(Column(named(head), measure, own))
-    return [*columns, Column(EVERYTHING, measure, tuple(every))]
 
 
 def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
@@ -217,18 +204,14 @@ def marked(rows: Sequence[Row]) -> list[Row]:
     Numbers that are shown alike are ties. Only numbers of the same cases are ranked. Nothing is
     marked where all are alike, or no direction is the better one.
     """
-    marks = [_marks(column) for column in zip(*(row.numbers for row in rows), strict=True)]
+    columns = [_marked(column) for column in zip(*(row.numbers for row in rows), strict=True)]
     return [
-        Row(row.names, [
-            n and replace(n, cell=replace(n.cell, mark=own.get((n.cases, n.cell.text), "")))
-            for n, own in zip(row.numbers, marks, strict=True)
-        ])
-        for row in rows
-    ]  # fmt: skip
+        Row(row.names, numbers)
+        for row, numbers in zip(rows, zip(*columns, strict=True), strict=True)
+    ]
 
 
-def _marks(column: Sequence[Number | None]) -> dict[tuple[frozenset[str], str], Mark]:
-    """Return the marks of a column by the cases and the text of its numbers."""
+def _marked(column: Sequence[Number | None]) -> list[Number | None]:
     found: dict[tuple[frozenset[str], str], Mark] = {}
     rivals = [number for number in column if number and number.better]
     rivals.sort(key=lambda n: n.estimate.value * (1 if n.better == "lower" else -1))
@@ -236,7 +219,10 @@ def _marks(column: Sequence[Number | None]) -> dict[tuple[frozenset[str], str], 
         order = list(dict.fromkeys(n.cell.text for n in rivals if n.cases == cases))
         if len(order) > 1:
             found |= {(cases, order[0]): "best", (cases, order[1]): "second"}
-    return found
+    return [
+        n and replace(n, cell=replace(n.cell, mark=found.get((n.cases, n.cell.text), "")))
+        for n in column
+    ]
 
 
 def _unedited(own: Sequence[Subsets], column: Column) -> Number | None:
@@ -293,7 +279,7 @@ def _fallen(each: Subsets, column: Column) -> Number | None:
     fallen, tested = each.falls(column.measure, column.parts)
     if not tested:
         return None
-    data = {**_of(each, column), "when": "falls", "estimate": fallen, "n": tested}
+    data = {**_of(each, column, "falls"), "estimate": fallen, "n": tested}
     count = Estimate(fallen, math.nan, math.nan, len(each.run.records))
     return Number(Cell(str(fallen), f"of {tested}"), count, "lower", data, each.cases)
 
@@ -301,19 +287,18 @@ def _fallen(each: Subsets, column: Column) -> Number | None:
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
     measure = each.measure(column.measure) or Measure("")
     line = MeasureRow(column.measure, measure, None, estimate, floor=each.run.floor)
-    data = {**_of(each, column), "when": when, **numbers(estimate, line)}
+    data = {**_of(each, column, when), **numbers(estimate, line)}
     return Number(shown_estimate(estimate, line), estimate, measure.better, data, each.cases)
 
 
-def _of(each: Subsets, column: Column) -> dict[str, Any]:
+def _of(each: Subsets, column: Column, when: str) -> dict[str, Any]:
     head = column.head or column.measure
-    return {"column": head, "measure": column.measure, **carried(each.run)}
+    return {"column": head, "measure": column.measure, **carried(each.run), "when": when}
 
 
 def _grid(found: Filled) -> Grid:
     table, every = found.table, found.rows
-    edited = [run for run in found.runs if not unedited(run)]
-    heads = labels(edited, ALWAYS)[0] if edited else ALWAYS
+    heads = labels(found.edited, ALWAYS)[0] if found.edited else ALWAYS
     heads = [head for head in heads if head not in SHARED]
     if table.split:
         heads = ["Editing" if table.split == "task" else "Edited", *heads]
@@ -339,7 +324,8 @@ def _notes(found: Filled) -> Iterator[str]:
     table, some = found.table, found.some
     counts = [n.estimate.n for row in found.rows for n in row.numbers if n]
     by_row = " by row" if len(set(counts)) > 1 else ""
-    yield f"{caption(found.runs, data=True)}, n = {spread(counts)}{by_row}"
+    runs = found.edited or [each.run for each in some]
+    yield f"{caption(runs, data=True)}, n = {spread(counts)}{by_row}"
     if len({each.cases for each in some if not unedited(each.run)}) > 1:
         yield "the best are marked among rows of the same cases alone"
     if table.value == "falls":

@@ -5,8 +5,7 @@ How runs are paired and tested stands in `.pairing`; why two runs are different 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -16,18 +15,18 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.report import DIRECTION, MeasureRow
+from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import reread
 from edit_harness.shell.options import as_json, debug, many, with_plugins
 
 from ..report import facts, layouts
 from ..report.formats import Cell, Grid
 from . import show
-from .pairing import ALPHA, MCNEMAR, POWER, T_TEST, Contrast, Pairing, Versus
+from .pairing import ALPHA, MCNEMAR, T_TEST, Contrast, Pairing
 
 UNEQUAL = ("Task", "Version", "Model", "Weights", "Tokenizer", "Mode", "Judge", "Seed")
 """What readers are told of if it differs; precisions must not."""
-HEADS = ("A", "B", "B − A", f"{LEVEL:.0%} CI")
+HEADS = ("A", "B", "B − A", f"{LEVEL:.0%} CI", "p (BH)", "effect")
 
 
 @click.command()
@@ -51,9 +50,10 @@ def compare(
             f"{first} and {second} have no measure in common",
             "name metrics that fit the cases of both: --metrics NAME",
         )
-    notes = [*remarks(pairing, contrasts), *warnings(pairing, contrasts)]
-    grids = [grid(pairing, contrasts), *controls(pairing.versus)]
-    show(as_data(pairing, contrasts), *headings(pairing), *grids, *notes, as_json=as_json)
+    notes = list(warnings(pairing, contrasts))
+    data = as_data(pairing, contrasts, [text for _, text in notes])
+    told = [*remarks(pairing, contrasts), *notes]
+    show(data, *headings(pairing), grid(contrasts), *told, as_json=as_json)
 
 
 def paired_runs(plugins: Plugins, first: str, second: str, metrics: Sequence[str]) -> Pairing:
@@ -89,33 +89,25 @@ def headings(pairing: Pairing) -> Iterator[tuple[str, str]]:
         yield label, f"{text}  {own['Mode']}  seed {own['Seed']}  run {own['Run']}"
 
 
-def grid(pairing: Pairing, contrasts: Sequence[Contrast]) -> Grid:
+def grid(contrasts: Sequence[Contrast]) -> Grid:
     """Return the table of measures, without details."""
     counts = sorted({each.difference.n for each in contrasts})
-    several = len(counts) > 1
     rows = [
-        (
-            [f"{each.name} {DIRECTION[each.measure.better]}".strip()],
-            cells(pairing, each) + ([Cell(str(each.difference.n))] if several else []),
-        )
+        ([layouts.directed(each.name, each.measure.better)], cells(each))
         for each in contrasts
         if not each.measure.detail
     ]
-    heads = [*HEADS, "p (BH)", "effect", "detects", *(["n"] if several else [])]
     title = f"{layouts.spread(counts)} cases that both measured"
-    return Grid(title, ["Metric"], heads, rows)
+    return Grid(title, ["Metric"], [*HEADS, "n"], rows)
 
 
-def cells(pairing: Pairing, each: Contrast) -> list[Cell]:
+def cells(each: Contrast) -> list[Cell]:
     """Return a measure's numbers as they are printed."""
     line = MeasureRow(each.name, each.measure, None, None)
     change = report.number(each.difference.value, line)
     if each.difference.value > 0 and not change.startswith("<"):
         change = f"+{change}"
-    if each.test == MCNEMAR:
-        effect = f"+{each.gained} −{each.lost}"
-    else:
-        effect = "–" if each.effect is None else f"{each.effect:.2f}"
+    effect = "–" if each.effect is None else f"{each.effect:.2f}"
     p = "–" if each.adjusted is None else f"{each.adjusted:.2g}"
     return [
         Cell(report.number(each.first, line)),
@@ -123,59 +115,19 @@ def cells(pairing: Pairing, each: Contrast) -> list[Cell]:
         Cell(change, mark="best" if each.differs else ""),
         Cell(layouts.bounds(each.difference, line) or "–"),
         Cell("< 1e-4" if each.adjusted is not None and each.adjusted < 1e-4 else p),
-        Cell(effect),
-        Cell("–" if each.detectable is None else report.number(each.detectable, line)),
+        Cell(f"+{each.gained} −{each.lost}" if each.test == MCNEMAR else effect),
+        Cell(str(each.difference.n)),
     ]
-
-
-def controls(found: Sequence[Versus]) -> Iterator[Grid]:
-    """Yield the table of what controls came to in both runs, if there is something."""
-    rows = []
-    for each in found:
-        low, high = each.difference.low, each.difference.high
-        texts = [f"{value:+.2g}" for value in (each.first, each.second, each.difference.value)]
-        texts.append("–" if math.isnan(low) else f"[{low:+.2g}, {high:+.2g}]")
-        texts.append(f"{each.documents:,} × {each.models:,}")
-        name = f"{each.control} {each.name} {DIRECTION[each.better]}".strip()
-        rows.append(([name], [Cell(text) for text in texts]))
-    if rows:
-        title = "Changes of controls, after less before the edits"
-        yield Grid(title, ["Control"], [*HEADS, "n"], rows)
 
 
 def remarks(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[str, str]]:
     """Yield what a reader of the table has to know: what differs, what columns mean, what was left out."""
-    if pairing.same_folder:
-        yield "note", "A and B are one run folder: it is compared with itself"
-    shown = [each for each in contrasts if not each.measure.detail]
-    yield "differs", names(shown, lambda each: each.differs) or f"nothing, at {ALPHA:.0%}"
-    rest = [each for each in shown if not each.differs and not each.alike]
-    alike = [each for each in shown if each.alike]
-    for label, found, text in (
-        ("not told", names(rest, lambda each: each.detectable is not None),
-         "smaller differences than in detects may be missed"),
-        ("too few", names(rest, lambda each: each.detectable is None),
-         "of so few, no difference that there can be would be found"),
-        ("equal", names(alike, lambda each: not each.difference.value),
-         "no case, or no batch on average, differs"),
-        ("constant", names(alike, lambda each: bool(each.difference.value)),
-         "every case, or batch, differs by as much: p is of the sign test"),
-    ):  # fmt: skip
-        if found:
-            yield label, f"{found}: {text}"
-    detects = f"the least difference that is found with a power of {POWER:.0%} at {ALPHA:.0%}"
-    yield "detects", f"{detects}, uncorrected"
+    found = [each.name for each in contrasts if each.differs and not each.measure.detail]
+    yield "differs", ", ".join(found) or f"nothing, at {ALPHA:.0%}"
     yield "effect", "cases gained and lost of 0/1 values (McNemar), else Cohen's d_z (paired t)"
     yield "CI", "each interval is of one measure, and not corrected for their number as p is"
-    if pairing.first.effects and pairing.second.effects and not pairing.versus:
-        yield "controls", "not compared: models, modes, cases or documents are not the same"
     for text, count in pairing.left_out.items():
         yield "left out", f"{count} cases {text}"
-
-
-def names(contrasts: Sequence[Contrast], which: Callable[[Contrast], bool]) -> str:
-    """Return the names of some measures."""
-    return ", ".join(each.name for each in contrasts if which(each))
 
 
 def warnings(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[str, str]]:
@@ -197,7 +149,9 @@ def warnings(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[
         yield "note", covers[0]
 
 
-def as_data(pairing: Pairing, contrasts: Sequence[Contrast]) -> dict[str, Any]:
+def as_data(
+    pairing: Pairing, contrasts: Sequence[Contrast], notes: Sequence[str]
+) -> dict[str, Any]:
     """Return everything unrounded, JSON-ready but for what is not finite."""
     first, second = (
         {"path": str(run.folder.path), **facts.facts(run)}
@@ -206,41 +160,21 @@ def as_data(pairing: Pairing, contrasts: Sequence[Contrast]) -> dict[str, Any]:
     return {
         "A": first,
         "B": second,
-        "same_folder": pairing.same_folder,
         "cases": len(pairing.records),
         "left_out": dict(pairing.left_out),
         "level": LEVEL,
-        "power": POWER,
         "measures": {each.name: _measure(each) for each in contrasts},
-        "controls": [
-            {
-                "control": each.control,
-                "measure": each.name,
-                **_sides(each),
-                "interval_over": each.over,
-                "documents": each.documents,
-                "models": each.models,
-                "better": each.better,
-            }
-            for each in pairing.versus
-        ],
-        "notes": [text for _, text in warnings(pairing, contrasts)],
+        "notes": notes,
     }
 
 
-def _sides(each: Contrast | Versus) -> dict[str, float]:
+def _measure(each: Contrast) -> dict[str, Any]:
     return {
         "A": each.first,
         "B": each.second,
         "difference": each.difference.value,
         "low": each.difference.low,
         "high": each.difference.high,
-    }
-
-
-def _measure(each: Contrast) -> dict[str, Any]:
-    return {
-        **_sides(each),
         "n": each.difference.n,
         "unit": each.measure.unit,
         "better": each.measure.better,
@@ -251,7 +185,5 @@ def _measure(each: Contrast) -> dict[str, Any]:
         "d_z": each.effect if each.test == T_TEST else None,
         "gained": each.gained,
         "lost": each.lost,
-        "odds_ratio": each.gained / each.lost if each.gained is not None and each.lost else None,
-        "detectable": each.detectable,
         "differs": each.differs,
     }

@@ -8,7 +8,6 @@ Whether a difference is more than chance says `.compare`.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -25,6 +24,7 @@ from edit_harness.shell.options import as_json, debug
 
 from ..report.formats import Cell, Grid, Row
 from . import show
+from .pairing import Pair, distance, paired, same_content
 
 SHOWN = 10
 """Cases that are listed, the worst first."""
@@ -49,7 +49,7 @@ def diff(first: str, second: str, as_json: bool, debug: bool) -> None:
         "environment": [asdict(change) for change in found.environment],
         "shared": len(found.shared),
         "apart": found.apart,
-        "cases": [asdict(change) for change in found.cases],
+        "cases": [one.case for one, _ in found.cases],
     }
     same = ["the same run: equal fingerprints and equal rows"] if found.same else []
     show(data, *same, *grids(found), *remarks(found), as_json=as_json)
@@ -67,8 +67,7 @@ class Change:
 def identities(one: Identity, two: Identity) -> list[Change]:
     """Return in what the identities of two runs differ, an editor's fields at the end."""
     both = [{**as_mapping(each), "code": dict(each.code)} for each in (one, two)]
-    found = changes(both[0], both[1])
-    return sorted(found, key=lambda change: ".fields." in change.field)
+    return sorted(changes(both[0], both[1]), key=lambda change: ".fields." in change.field)
 
 
 def changes(one: Any, two: Any, name: str = "") -> Iterator[Change]:
@@ -94,45 +93,6 @@ def environment_of(segments: Sequence[Segment]) -> dict[str, str]:
         for name, value in segment.environment.items():
             found.setdefault(name, {})[value] = None
     return {name: ", ".join(each) for name, each in found.items()}
-
-
-@dataclass(frozen=True)
-class CaseChange:
-    """A case that came out otherwise, or after other edits."""
-
-    case: str
-    state: int
-    """How many cases the first run's model held, in the end; 0 of an edit of its own."""
-    other: int
-    """The same of the second run."""
-    first: str
-    second: str
-    """The statuses."""
-    flipped: int
-    """Answers after the edit whose likelier candidate, or text, is another one."""
-    distance: float
-    """The largest difference of a log-probability after the edit, in nats."""
-
-    @classmethod
-    def of(cls, one: Record, two: Record) -> CaseChange:
-        """Return how the records of a case differ."""
-        pairs = list(zip(one.after, two.after, strict=False))
-        flipped = sum(_decision(a) != _decision(b) for a, b in pairs)
-        largest = max((_distance(a, b) for a, b in pairs), default=0.0)
-        return cls(one.case, one.state, two.state, one.status, two.status, flipped, largest)
-
-    @property
-    def rank(self) -> tuple[bool, int, float]:
-        """What worse cases have more of."""
-        return self.first != self.second, self.flipped, self.distance
-
-    @property
-    def cells(self) -> tuple[list[str], list[Cell]]:
-        """The row of a table."""
-        states = dict.fromkeys(str(state) for state in (self.state, self.other) if state)
-        case = f"{self.case} ({', '.join(states)})" if states else self.case
-        statuses = " → ".join(dict.fromkeys((self.first, self.second)))
-        return [case, statuses], [Cell(str(self.flipped)), Cell(f"{self.distance:.3g}")]
 
 
 @dataclass(eq=False)
@@ -161,19 +121,15 @@ class Difference:
         return list(changes(one, two))
 
     @cached_property
-    def shared(self) -> list[tuple[Record, Record]]:
+    def shared(self) -> list[Pair]:
         """The final records of the cases that both have, with the same content."""
-        others = {record.case: record for record in self.second.records}
-        one, two = self.first.by_id, self.second.by_id
-        both = [record for record in self.first.records if record.case in others]
-        same = [record for record in both if one.get(record.case) == two.get(record.case)]
-        return [(record, others[record.case]) for record in same]
+        pairs = paired(self.first.records, self.second.records)
+        return [pair for pair in pairs if same_content(self.first, self.second, pair[0].case)]
 
     @cached_property
-    def cases(self) -> list[CaseChange]:
-        """What came out otherwise of the cases that both have, the worst first."""
-        found = [CaseChange.of(*pair) for pair in self.shared]
-        return sorted((c for c in found if c.rank > (False, 0, 0.0)), key=lambda c: c.rank)[::-1]
+    def cases(self) -> list[Pair]:
+        """What came out otherwise of the cases that both have: statuses, and answers after the edit."""
+        return [(a, b) for a, b in self.shared if (a.status, a.after) != (b.status, b.after)]
 
     @property
     def apart(self) -> int:
@@ -191,30 +147,6 @@ class Difference:
         return not self.identity and one == two
 
 
-def _decision(answer: Any) -> Any:
-    """Return what an answer comes to: its likeliest candidate by the mean over tokens, or its text."""
-    if not isinstance(answer, Mapping):
-        return None
-    if rows := answer.get("logprobs"):
-        means = [-math.inf if not row or None in row else math.fsum(row) / len(row) for row in rows]
-        return means.index(max(means)) if len(means) > 1 else answer.get("argmax")
-    verdict = answer.get("verdict") or {}
-    return answer.get("text"), verdict.get("status"), verdict.get("score")
-
-
-def _distance(one: Any, two: Any) -> float:
-    """Return the largest difference of a log-probability; of a divergence, of that."""
-    pairs = zip(_numbers(one), _numbers(two), strict=False)
-    return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
-
-
-def _numbers(answer: Any) -> Iterator[float | None]:
-    if isinstance(answer, Mapping):
-        for row in answer.get("logprobs") or ():
-            yield from row
-        yield from (answer[name] for name in ("forward", "reverse") if name in answer)
-
-
 def grids(found: Difference) -> Iterator[Grid]:
     """Yield the tables: of settings, and of the cases that came out otherwise."""
     for title, some in (
@@ -224,10 +156,18 @@ def grids(found: Difference) -> Iterator[Grid]:
         if some:
             fields: list[Row] = [([c.field, short(c.first), short(c.second)], []) for c in some]
             yield Grid(title, ["Field", "A", "B"], [], fields)
-    if cases := found.cases:
-        title = f"cases that came out otherwise: {len(cases)} of {len(found.shared)}, worst first"
-        rows = [change.cells for change in cases[:SHOWN]]
-        yield Grid(title, ["Case (state)", "Status"], ["Decisions flipped", "Largest change"], rows)
+    if found.cases:
+        title = f"cases that came out otherwise: {len(found.cases)} of {len(found.shared)}"
+        rows = [([a.case, a.status, b.status], _largest(a, b)) for a, b in found.cases]
+        rows.sort(key=lambda row: (row[0][1] == row[0][2], -row[1]))
+        shown: list[Row] = [(names, [Cell(f"{far:.3g}")]) for names, far in rows[:SHOWN]]
+        yield Grid(f"{title}, worst first", ["Case", "A", "B"], ["Largest change"], shown)
+
+
+def _largest(one: Record, two: Record) -> float:
+    """Return by how much log-probabilities after the edit differ at most."""
+    pairs = zip(one.after, two.after, strict=False)
+    return max((distance(a, b) for a, b in pairs), default=0.0)
 
 
 def remarks(found: Difference) -> Iterator[tuple[str, str]]:

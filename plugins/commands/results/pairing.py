@@ -19,15 +19,11 @@ from edit_harness import stats
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
-from edit_harness.run import effects
-from edit_harness.run.effects import Seen
 from edit_harness.run.estimates import LEVEL, difference, limits_of, measured, measures_of, usable
 from edit_harness.run.results import Run
 from edit_harness.stats import Columns, Estimate
 from edit_harness_plugins.significance import (
     benjamini_hochberg,
-    detectable_mean,
-    detectable_share,
     effect_size,
     mcnemar,
     one_sample,
@@ -36,23 +32,12 @@ from edit_harness_plugins.significance import (
 
 ALPHA = 1 - LEVEL
 """The level of tests, that of the intervals."""
-POWER = 0.8
 TOLERANCES = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 """By how many nats the unedited model may differ between machines, by its precision."""
 T_TEST, MCNEMAR, SIGN, JACKKNIFE = "paired t", "McNemar", "sign", "jackknife t"
 SIDES = ("0 ", "1 ")
 """What stands before the names of the columns of A and of B; see `edit_harness.run.estimates.difference`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Versus(effects.Measured):
-    """How much more one measure of a control changed in a run B than in a run A."""
-
-    first: float
-    """The change in A, over what both have."""
-    second: float
-    difference: Estimate
-    """B less A, paired; its ends are NaN where there is no interval."""
+Pair = tuple[Record, Record]
 
 
 @dataclass(frozen=True)
@@ -78,11 +63,6 @@ class Contrast:
     gained: int | None = None
     """Cases wrong in A and right in B."""
     lost: int | None = None
-    detectable: float | None = None
-    """The least difference that so many cases would show, with a power of `POWER` at `ALPHA`; None if
-    the measure cannot differ by so much, or nothing is known of the spread."""
-    alike: bool = False
-    """Whether all units differ by one number, which may be 0."""
 
     @property
     def differs(self) -> bool:
@@ -98,58 +78,33 @@ class Pairing:
     second: Run
 
     @cached_property
-    def records(self) -> list[tuple[Record, Record]]:
+    def records(self) -> list[Pair]:
         """The pairs, in the order of the first run."""
-        return [pair for pair, why in self._shared if not why]
+        return [pair for pair, why in self._both if not why]
 
     @cached_property
     def left_out(self) -> Counter[str]:
         """How many cases are not compared, by the reason."""
-        found = Counter(why for _, why in self._shared if why)
+        found = Counter(why for _, why in self._both if why)
         one, two = ({r.case for r in usable(run.records)} for run in (self.first, self.second))
-        for label, alone in (("A", one - two), ("B", two - one)):
-            if alone:
-                found[f"measured in {label} alone"] = len(alone)
-        return found
+        alone = {"measured in A alone": len(one - two), "measured in B alone": len(two - one)}
+        return found + Counter(alone)
 
     @cached_property
-    def versus(self) -> list[Versus]:
-        """How much more the controls changed in B, of edits of the same cases of the same model."""
-        one, two = self.first, self.second
-        if not self.same_model or one.regime != two.regime or one.planned != two.planned:
-            return []
-        last = one.regime.mode == "sequential"
-        both = [name for name in one.seen if name in two.seen]
-        return [
-            each
-            for name in both
-            for each in changed_more(name, one.seen[name], two.seen[name], last=last, level=LEVEL)
-        ]
-
-    @property
-    def same_folder(self) -> bool:
-        """Whether both are one run folder."""
-        return self.first.folder.path.resolve() == self.second.folder.path.resolve()
-
-    @cached_property
-    def same_model(self) -> bool:
-        """Whether both edited the same weights, in the same precision."""
-        return bool(self.first.manifest.identity.model == self.second.manifest.identity.model)
-
-    @cached_property
-    def _shared(self) -> list[tuple[tuple[Record, Record], str]]:
+    def _both(self) -> list[tuple[Pair, str]]:
         """The cases that both measured, with why they are left out."""
-        others = {record.case: record for record in usable(self.second.records)}
-        both = [(r, others[r.case]) for r in usable(self.first.records) if r.case in others]
-        return [(pair, self._why_not(*pair)) for pair in both]
+        sides = [usable(run.records) for run in (self.first, self.second)]
+        return [(pair, self._why_not(*pair)) for pair in paired(*sides)]
 
     def _why_not(self, one: Record, two: Record) -> str:
-        if self.first.by_id[one.case] != self.second.by_id[two.case]:
+        if not same_content(self.first, self.second, one.case):
             return "of another content"
-        tolerance = TOLERANCES.get(self.first.manifest.identity.model.dtype, 0.0)
+        model = self.first.manifest.identity.model
+        if model != self.second.manifest.identity.model:
+            return ""
         pairs = zip(one.before, two.before, strict=False)
-        alike = all(_distance(a, b) <= tolerance for a, b in pairs)
-        return "" if alike or not self.same_model else "unlike before the edit"
+        alike = all(distance(a, b) <= TOLERANCES.get(model.dtype, 0.0) for a, b in pairs)
+        return "" if alike else "unlike before the edit"
 
     @cached_property
     def clusters(self) -> np.ndarray | None:
@@ -209,14 +164,28 @@ class Pairing:
         return found, None if self.clusters is None else self.clusters[np.array(has)]
 
 
-def _distance(one: Any, two: Any) -> float:
-    """Return by how much two stored answers' log-probabilities differ at most; 0 if there are none."""
-    sides = [each.get("logprobs") if isinstance(each, Mapping) else None for each in (one, two)]
-    flat = [[p for row in side or () for p in row] for side in sides]
-    if len(flat[0]) != len(flat[1]):
-        return math.inf
-    pairs = zip(*flat, strict=True)
+def paired(one: Sequence[Record], two: Sequence[Record]) -> list[Pair]:
+    """Return the records of the cases that both sides have, in the order of the first."""
+    others = {record.case: record for record in two}
+    return [(record, others[record.case]) for record in one if record.case in others]
+
+
+def same_content(one: Run, two: Run, case: str) -> bool:
+    """Tell whether a case asks the same in both runs."""
+    return bool(one.by_id.get(case) == two.by_id.get(case))
+
+
+def distance(one: Any, two: Any) -> float:
+    """Return by how much two stored answers' log-probabilities or divergences differ at most."""
+    pairs = zip(_numbers(one), _numbers(two), strict=False)
     return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
+
+
+def _numbers(answer: Any) -> Iterator[float | None]:
+    if isinstance(answer, Mapping):
+        for row in answer.get("logprobs") or ():
+            yield from row
+        yield from (answer[name] for name in ("forward", "reverse") if name in answer)
 
 
 def _joined(one: Sequence[int], two: Sequence[int]) -> np.ndarray:
@@ -237,12 +206,11 @@ def _tested(plain: Contrast, x: np.ndarray) -> Contrast:
     Where nothing varies, t is not defined. Then all units differ alike, and the sign test says how
     likely that is.
     """
-    found, value, none = one_sample(x, LEVEL), plain.difference.value, np.zeros(len(x))
-    least = _possible(detectable_mean(none, x, ALPHA, POWER), plain.measure)
-    plain = replace(plain, units=len(x), detectable=least, effect=effect_size(none, x))
+    found, value = one_sample(x, LEVEL), plain.difference.value
+    plain = replace(plain, units=len(x), effect=effect_size(np.zeros(len(x)), x))
     if found.p is None:
         p = sign(len(x) if value else 0, len(x) if value > 0 else 0)
-        return replace(plain, test=SIGN, p=p, alike=len(x) > 1)
+        return replace(plain, test=SIGN, p=p)
     return replace(plain, test=T_TEST, p=found.p)
 
 
@@ -263,33 +231,5 @@ def _of_cases(
     values = np.concatenate([one, two])
     if clustered or not set(values[~np.isnan(values)].tolist()) <= {0.0, 1.0}:
         return found
-    least = _possible(detectable_share(pairs, ALPHA, POWER), found.measure)
-    found = replace(found, test=MCNEMAR, p=pairs.p, effect=None, detectable=least)
-    return replace(found, gained=pairs.gained, lost=pairs.lost)
-
-
-def _possible(least: float | None, measure: Measure) -> float | None:
-    """Return a difference if a measure can differ by so much."""
-    low, high = measure.limits
-    return None if least is None or least > high - low else least
-
-
-def changed_more(
-    control: str, first: Sequence[Seen], second: Sequence[Seen], *, last: bool, level: float
-) -> Iterator[Versus]:
-    """Yield the measures that both runs have of a control, over the states and documents of both.
-
-    The units are as in `edit_harness.run.effects`. Nothing is yielded if the documents are not the same.
-    """
-    sides = [effects.paired(seen, last=last) for seen in (first, second)]
-    states = [s for s in sides[0] if s in sides[1]]
-    states = states[-1:] if last else states
-    if len({each.documents for side in sides for s in states for each in side[s]}) != 1:
-        return
-    known = [effects.measures(side) for side in sides]
-    for name in known[0]:
-        if all(each.get(name) == "" for each in known):
-            both = [[(s[i][0].marks[name], s[i][1].marks[name]) for i in states] for s in sides]
-            told, found = effects.estimated(control, name, both, level)
-            one, two = (found[f"{i} after"].value - found[f"{i} before"].value for i in range(2))
-            yield Versus(**told, first=one, second=two, difference=found["change"])
+    found = replace(found, gained=pairs.gained, lost=pairs.lost)
+    return replace(found, test=MCNEMAR, p=pairs.p, effect=None)

@@ -1,4 +1,4 @@
-"""The command ``repair``: damaged lines of a run folder are moved aside, never mended.
+"""The command ``repair``: damaged lines of a run's log are moved aside, never mended.
 
 What is kept are rows whose checksum fits; the others run again. The log that remains is a clean one,
 numbered anew and put into place whole, so that a repair that is interrupted changes nothing.
@@ -6,9 +6,10 @@ numbered anew and put into place whole, so that a repair that is interrupted cha
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,11 +18,11 @@ from edit_harness.data import Visit
 from edit_harness.errors import ResourceError, RunFolderError, UsageError, counted
 from edit_harness.folder import log
 from edit_harness.folder.folder import RunFolder, check_regular
-from edit_harness.folder.log import BOM, HEAD
 from edit_harness.folder.record import FRAME, Record
 from edit_harness.shell.options import debug
 
-IN_USE = "wait until it has ended"
+Row = tuple[int, dict[str, Any], Record]
+"""A row's number, and what it says."""
 
 
 @click.command()
@@ -33,153 +34,112 @@ def repair(run: str, debug: bool) -> None:
     if not (path / "samples.jsonl").is_file():
         raise UsageError(f"{run} is no run folder: it has no samples.jsonl", "name one")
     check_regular(path)
-    folder = RunFolder(path, mark_of(path))
+    folder = RunFolder(path, RunFolder(path).mark or first_mark(path))
     try:
-        with files.locked(path, IN_USE):
-            said = [*repair_events(path), *repair_log(folder), *repair_results(folder)]
+        with files.locked(path, "wait until it has ended"):
+            if is_sound(folder):
+                click.echo(f"nothing to repair in {path}")
+                return
+            kept, bad = sorted_out(folder)
+            move_aside(folder, kept, bad)
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be repaired: {error.strerror}", "nothing was changed; make room"
         ) from None
-    if said:
-        folder.event("repair")
-    for line in said:
-        click.echo(line)
-    # A manifest and cases that do not fit cannot be repaired, since no row says what they were.
-    if folder.manifest():
-        folder.cases()
-    if not said:
-        click.echo(f"nothing to repair in {path}")
+    lines = counted(len(bad), "damaged line")
+    click.echo(f"kept {counted(len(kept), 'row')}; {lines} in samples.bad.jsonl")
+    if bad:
+        click.echo("the command that made the run goes on, and runs again what is missing")
 
 
-def mark_of(path: Path) -> str:
-    """Return what the rows of a folder have to bear; if its manifest is damaged, the first's.
-
-    Raises `RunFolderError` if the manifest is of another run than all rows are.
-    """
+def first_mark(path: Path) -> str:
+    """Return the mark of the first sound row: of a folder without a manifest it says which run it is."""
     with open(path / "samples.jsonl", "rb") as file:
-        marks = dict.fromkeys(
-            head[3].decode() for data in file if (head := HEAD.match(sound(data)))
-        )
-    try:
-        known = RunFolder(path).mark
-    except RunFolderError as error:
-        if "log format" in error.cause:
-            raise
-        known = ""
-    if known and marks and known not in marks:
-        raise RunFolderError(
-            f"{path / 'manifest.json'} is of another run than all rows are ({known}, not {min(marks)})",
-            "nothing was changed; put the run's own manifest.json and cases.jsonl back",
-        )
-    return known or next(iter(marks), "")
+        heads = (log.sound(data) for data in file)
+        return next((head[3].decode() for head in heads if head), "")
 
 
-def sound(data: bytes) -> bytes:
-    """Return a line as it was written, but for its end and a byte order mark; empty if it is not."""
-    data = data.removeprefix(BOM)
-    data = data[:-2] + b"\n" if data.endswith(b"\r\n") else data
-    return data if log.sound(data) else b""
-
-
-def repair_events(path: Path) -> Iterator[str]:
-    """Move an event log aside that is damaged."""
-    try:
-        for _ in log.scan(path / "events.jsonl"):
-            pass
-    except RunFolderError:
-        aside = path / "events.bad.jsonl"
-        os.replace(path / "events.jsonl", aside)
-        yield f"events.jsonl was damaged: it is {aside} now"
-
-
-def repair_results(folder: RunFolder) -> Iterator[str]:
-    """Remove results that are of other rows, or were changed."""
-    try:
-        folder.results()
-    except RunFolderError as error:
-        (folder.path / "results.json").unlink()
-        files.sync_folder(folder.path)
-        yield f"{error.cause}: it was removed; edit-harness score {folder.path} makes it again"
-
-
-def repair_log(folder: RunFolder) -> Iterator[str]:
-    """Write a log anew that is damaged, without what is."""
+def is_sound(folder: RunFolder) -> bool:
+    """Tell whether a log can be read. Raises `RunFolderError` for one of another version."""
     try:
         folder.records()
     except RunFolderError as error:
         if "log format" in error.cause:
             raise
-    else:
-        if not (torn := unfinished(folder)).endswith(b"\n"):
-            if torn:
-                yield f"the next run removes {counted(len(torn), 'byte')} of an unfinished row"
-            return
-    kept, bad = sorted_out(folder)
-    rows = [{key: value for key, value in row.items() if key not in FRAME} for row in kept]
+        return False
+    return True
+
+
+def move_aside(folder: RunFolder, kept: Sequence[Row], bad: Sequence[bytes]) -> None:
+    """Write the log anew, without the lines that are bad; these stand in ``samples.bad.jsonl``."""
+    rows = [{key: value for key, value in row.items() if key not in FRAME} for _, row, _ in kept]
     lines = [log.encoded(seq, folder.mark, row) for seq, row in enumerate(rows)]
     files.put(folder.path / "samples.bad.jsonl", b"".join(bad))
     files.put(folder.samples, b"".join(lines))
-    yield f"kept {counted(len(kept), 'row')}; {counted(len(bad), 'damaged line')} in samples.bad.jsonl"
-    if bad:
-        yield "the command that made the run goes on, and runs again what is missing"
+    folder.event("repair")
 
 
-def unfinished(folder: RunFolder) -> bytes:
-    """Return what stands behind the last sound row: the start of one, or lines that are damaged."""
-    end = log.End()
-    for _ in log.scan(folder.samples, folder.mark, end):
-        pass
-    with open(folder.samples, "rb") as file:
-        file.seek(end.size)
-        return file.read()
-
-
-def sorted_out(folder: RunFolder) -> tuple[list[dict[str, object]], list[bytes]]:
+def sorted_out(folder: RunFolder) -> tuple[list[Row], list[bytes]]:
     """Return the rows that stand, in the order of their numbers, and the lines that are moved aside.
 
-    These are what is damaged, and rows that contradict each other, of which none stands.
+    These are what is damaged, and rows that contradict each other, of which none stands. Raises
+    `RunFolderError` if all rows are another run's.
     """
-    found: dict[bytes, tuple[int, dict[str, object], Record]] = {}
+    found: dict[bytes, Row] = {}
     bad: list[bytes] = []
+    marks = set()
     withdrawn = list(withdrawn_by_events(folder.path))
     with open(folder.samples, "rb") as file:
         for data in file:
-            head = HEAD.match(line := sound(data))
+            # Line ends that were changed, as by git, are put right.
+            line = data.removeprefix(log.BOM).replace(b"\r\n", b"\n")
+            head = log.sound(line)
+            marks |= {head[3].decode()} if head else set()
             if not head or head[3].decode() != folder.mark:
                 bad.append(data)
                 continue
             try:
                 row = log.Line(int(head[2]), 0, line).row
                 if "withdraws" in row:
-                    first, last = row["withdraws"]
-                    withdrawn.append((first, last))
+                    withdrawn.append(tuple(row["withdraws"]))
                 else:
-                    found[line] = (int(head[2]), row, Record.read(line))
+                    found[line] = int(head[2]), row, Record.read(line)
             except (ValueError, TypeError, KeyError):
                 bad.append(line)
+    if marks and folder.mark not in marks:
+        raise RunFolderError(
+            f"{folder.path / 'manifest.json'} is of another run than all rows are",
+            "nothing was changed; put the run's own manifest.json and cases.jsonl back",
+        )
+    standing = {
+        line: row
+        for line, row in sorted(found.items(), key=lambda item: item[1][0])
+        if not any(first <= row[0] <= last for first, last in withdrawn)
+    }
+    doubtful = contradictory([record for _, _, record in standing.values()])
+    bad += [line for line, (_, _, record) in standing.items() if record.visit in doubtful]
+    return [row for row in standing.values() if row[2].visit not in doubtful], bad
+
+
+def contradictory(records: Sequence[Record]) -> set[Visit]:
+    """Return the visits of which two rows say different things."""
     latest: dict[Visit, Record] = {}
-    doubtful = set()
-    standing = [
-        (data, row, record)
-        for data, (seq, row, record) in sorted(found.items(), key=lambda item: item[1][0])
-        if not any(first <= seq <= last for first, last in withdrawn)
-    ]
-    for _, _, record in standing:
+    found = set()
+    for record in records:
         if (earlier := latest.get(record.visit)) and record.contradicts(earlier):
-            doubtful.add(record.visit)
+            found.add(record.visit)
         latest[record.visit] = record
-    kept = [row for _, row, record in standing if record.visit not in doubtful]
-    return kept, bad + [data for data, _, record in standing if record.visit in doubtful]
+    return found
 
 
 def withdrawn_by_events(path: Path) -> Iterator[tuple[int, int]]:
     """Yield what was withdrawn since the last repair: the row that says so may be damaged."""
     ranges: list[tuple[int, int]] = []
-    for line in log.scan(path / "events.jsonl"):
-        row = line.row
-        if row.get("kind") == "repair":
-            ranges = []
-        elif row.get("kind") == "withdraw":
-            ranges.append((row["first"], row["last"]))
+    with suppress(RunFolderError):  # what stands before the damage counts
+        for line in log.scan(path / "events.jsonl"):
+            row = line.row
+            if row.get("kind") == "repair":
+                ranges = []
+            elif row.get("kind") == "withdraw":
+                ranges.append((row["first"], row["last"]))
     yield from ranges

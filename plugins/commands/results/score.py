@@ -22,7 +22,7 @@ from edit_harness.folder.manifest import JudgeId
 from edit_harness.folder.record import Record, Writer
 from edit_harness.interfaces import Metric
 from edit_harness.registry import settings as fields
-from edit_harness.registry.registry import Component, Plugins
+from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import Named, described, make_judge, make_metrics
 from edit_harness.run.estimates import answers, own_metrics, values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
@@ -128,29 +128,11 @@ def asked_judge(plugins: Plugins, run: Run, name: str, given: Mapping[str, str])
     practical = getattr(component.load(), "practical", ())
     told = name and any(each not in practical for each in given)
     own = run.judge if run.judge and run.judge.name == component.name and not told else None
-    found = recorded_settings(run, own, component) if own else {}
+    found = {**own.fields, **(run.manifest.judge_settings or {})} if own else {}
     judge = make_judge(component, {**found, **given}, run.manifest.identity.seed)
     check_outward(judge, found.keys() - given.keys(), run)
     check_kinds(judge.value, judge.name, run.cases)
     return judge
-
-
-def recorded_settings(run: Run, judge: JudgeId, component: Component) -> dict[str, Any]:
-    """Return the settings that a run's folder has for its judge.
-
-    Raises `RunFolderError` for one whose value is of another kind than the judge's own.
-    """
-    said = {**judge.fields, **(run.manifest.judge_settings or {})}
-    usual = fields.defaults(component.load())
-    kinds: tuple[Any, ...] = (str, bool, (int, float), (list, tuple))
-    for name, value in said.items():
-        expected = [kind for kind in kinds if isinstance(usual.get(name), kind)]
-        if not all(isinstance(value, kind) for kind in expected):
-            raise RunFolderError(
-                f"{run.folder.path} has a judge whose {name} is {value!r:.60}",
-                f"say who judges, with all settings: --judge {component.name} --judge-args …",
-            )
-    return said
 
 
 def check_outward(judge: Named, names: Collection[str], run: Run) -> None:
@@ -196,8 +178,8 @@ def rejudged_copy(run: Run, judge: Named, now: JudgeId) -> Run:
     What the folder has of the same texts stays, with its verdicts; what has come since is added.
     """
     identity = structs.replace(run.manifest.identity, judge=now)
-    # A path such as "." has no name to go by.
-    path = run.folder.path if run.folder.path.name not in ("", "..") else run.folder.path.resolve()
+    path = run.folder.path
+    path = path if path.name not in ("", "..") else path.resolve()
     folder = RunFolder.open(path.parent, f"{path.name}-{judge.name}", identity, new=False)
     with folder.writing(IN_USE) as write:
         known = folder.manifest()
@@ -217,15 +199,12 @@ def rejudged_copy(run: Run, judge: Named, now: JudgeId) -> Run:
 def unjudged(record: Record) -> Record:
     """Return a record whose texts wait for a judge."""
     waiting = {"status": NO_JUDGE.status, "note": NO_JUDGE.note}
-    before, after = (
-        [
-            {**each, "verdict": waiting}
-            if isinstance(each, Mapping) and each.get("verdict")
-            else each
-            for each in side
-        ]
-        for side in (record.before, record.after)
-    )
+
+    def cleared(answer: Any) -> Any:
+        has = isinstance(answer, Mapping) and answer.get("verdict")
+        return {**answer, "verdict": waiting} if has else answer
+
+    before, after = (list(map(cleared, side)) for side in (record.before, record.after))
     return replace(record, before=before, after=after)
 
 
@@ -242,11 +221,10 @@ def fill(run: Run, judge: Named, write: Writer) -> None:
     for start in range(0, len(waiting), CASES):
         some = waiting[start : start + CASES]
         asked = [(run.by_id[record.case], answers(record)) for record in some]
+        said = judged_apart(judge.value, asked)
         filled = [
-            judged(record, case, said, run.metrics)
-            for record, (case, _), said in zip(
-                some, asked, judged_apart(judge.value, asked), strict=True
-            )
+            judged(record, case, own, run.metrics)
+            for record, (case, _), own in zip(some, asked, said, strict=True)
         ]
         if not spoken and pending(filled) < pending(some):
             spoken = True

@@ -6,12 +6,11 @@ Results go to stdout, everything else to stderr. Texts from data are never read 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from edit_harness.errors import DataError, HarnessError, LeakError, counted, one_line
@@ -24,10 +23,13 @@ from edit_harness.run.estimates import usable
 from edit_harness.run.results import Run
 from edit_harness.shell.terminal import Terminal, plain
 
+from ..report import formats, layouts
 from ..report.facts import facts
 from ..report.tables import combined, curve, listed
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from edit_harness.run.evaluation import Evaluation
 
 SHOWN_FAILURES, SHOWN_CASES = 5, 3
@@ -41,47 +43,42 @@ err = Terminal(stderr=True)
 
 def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
     """Print what is run: model, editors, task; ``where``, if it is not on this process's device."""
+    for label, text in _header(evaluations, where):
+        _line(label, text)
+
+
+def _header(evaluations: Sequence[Evaluation], where: str) -> Iterator[tuple[str, str]]:
     shared = evaluations[0]
     model, task = shared.model, shared.task
     name = model.source.family or model.source.path
-    _line(
-        "model", f"{name}  {model.size:,} parameters  {model.precision}  {where or model.placement}"
-    )
+    size = f"{model.size:,} parameters"
+    yield "model", f"{name}  {size}  {model.precision}  {where or model.placement}"
     if model.source.note:
-        _line("", model.source.note)
+        yield "", model.source.note
     for what, mark in model.let_in.items():
-        _line("", f"{what.replace('_', ' ')} let in: {mark}")
+        yield "", f"{what.replace('_', ' ')} let in: {mark}"
     if model.tokens.chats:
-        _line("", "prompts in the chat template, a protocol of its own: compare with no plain one")
+        yield "", "prompts in the chat template, a protocol of its own: compare with no plain one"
     if shared.preview:
-        _line("", str(shared.preview))
-    for evaluation in evaluations:
-        _editor(evaluation)
+        yield "", str(shared.preview)
+    for each in evaluations:
+        preset = f"preset: {each.preset}" if each.preset else "no preset"
+        yield "editor", f"{each.label}  ({each.editor.version})  {preset}"
+        fields = settings(each.editor.value).items()
+        yield "", "  ".join(f"{key}={value}" for key, value in fields if value not in ("", ()))
     what = task.value.origin or "its own data"
-    _line("task", f"{task.name} {task.version}  {len(shared.cases):,} cases of {what}  "
-                  f"mode {shared.regime}")  # fmt: skip
+    cases = f"{len(shared.cases):,} cases of {what}"
+    yield "task", f"{task.name} {task.version}  {cases}  mode {shared.regime}"
     if shared.share:
         own = counted(len(shared.own_cases), "case")
-        _line("shard", f"{shared.share}: {own} of these; merge joins the shards")
+        yield "shard", f"{shared.share}: {own} of these; merge joins the shards"
     for note in getattr(task.value, "notes", ()):
-        _line("note", note)
-    if shared.judge:
-        _line("judge", _judge(shared.judge))
+        yield "note", note
+    if judge := shared.judge:
+        said = f"{judge.name} {judge.version}", _set(judge.value), judge.value.note
+        yield "judge", "  ".join(filter(None, said))
     for control in shared.controls:
-        _line("control", f"{control.name}  {_set(control.value)}  {control.value.note}".rstrip())
-
-
-def _editor(evaluation: Evaluation) -> None:
-    preset = f"preset: {evaluation.preset}" if evaluation.preset else "no preset"
-    _line("editor", f"{evaluation.label}  ({evaluation.editor.version})  {preset}")
-    fields = settings(evaluation.editor.value).items()
-    shown = [f"{key}={value}" for key, value in fields if value not in ("", ())]
-    _line("", "  ".join(shown))
-
-
-def _judge(judge: Named) -> str:
-    said = f"{judge.name} {judge.version}", _set(judge.value), judge.value.note
-    return "  ".join(filter(None, said))
+        yield "control", f"{control.name}  {_set(control.value)}  {control.value.note}".rstrip()
 
 
 def _set(plugin: object) -> str:
@@ -91,10 +88,8 @@ def _set(plugin: object) -> str:
 
 
 def _line(label: str, text: str) -> None:
-    """Print one labelled line, wrapped under its label."""
-    width = err.width - 9
-    lines: Iterable[Text] = plain(text).wrap(err, width) if text else []
-    for i, line in enumerate(lines):
+    """Print one labelled line, wrapped under its label; nothing where there is no text."""
+    for i, line in enumerate(plain(text).wrap(err, err.width - 9) if text else ()):
         err.print(Text.assemble((f"{label if i == 0 else '':9}", "bold cyan"), line))
 
 
@@ -138,9 +133,8 @@ def note_kept(evaluation: Evaluation, folder: RunFolder, retried: Collection[str
     there = {record.visit: record.status for record in folder.records()}
     kept = [there[visit] for visit in planned if there.get(visit, "leak") != "leak"]
     again = sum(status in retried for status in kept)
-    what = "cases" if evaluation.regime.mode == "single" else "visits of cases"
     said = [
-        f"kept: {len(kept)} of {len(planned)} {what} in {folder.path}",
+        f"kept: {len(kept)} of {len(planned)} cases in {folder.path}",
         "continue with the same command" * (not there.keys() >= set(planned)),
         f"--retry-failed runs {again} of them again" * (again > 0),
     ]
@@ -181,52 +175,39 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
     if named:
         out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
     numbers = any(record.status == OK for record in run.everything if not is_control(record.case))
+    tables = [each for own in run.tables.values() for each in list(own.items())]
+    first = [next(iter(own.items())) for own in run.tables.values() if own]
     if numbers or not usable(run.records):
-        _tables(run, verbose=verbose)
+        _tables(run, tables if verbose else first, verbose=verbose)
     else:
         out.print("every case failed: there are no numbers")
-    if not quiet:
-        more = len(shown_tables(run, verbose=True)) - len(shown_tables(run, verbose=verbose))
-        if more and numbers:
-            _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
-        for label, text in remarks(run):
-            _line(label, text)
+    if quiet:
+        return
+    if numbers and not verbose and len(tables) > len(first):
+        more = len(tables) - len(first)
+        _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
+    for label, text in remarks(run):
+        _line(label, text)
 
 
-def _tables(run: Run, *, verbose: bool) -> None:
-    rows = [row for row in run.lines if verbose or not row.measure.detail] or run.lines
+def _tables(
+    run: Run, tables: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], *, verbose: bool
+) -> None:
+    rows = layouts.shown(run, verbose)
     for table in run.shown(rows):
         out.print(table)
     if not rows:
-        metrics = ", ".join(run.metrics)
-        err.print(f"nothing  {metrics}: nothing to measure in these cases")
+        err.print(f"nothing  {', '.join(run.metrics)}: nothing to measure in these cases")
     if len(run.curve) > 1:
-        for table in curve(run.curve, run.measures, out.width):
-            out.print(table)
-    for title, contents in shown_tables(run, verbose=verbose):
+        for part in formats.rich([curve(run)], out.width):
+            out.print(part)
+    for title, contents in tables:
         out.print()
         out.print(listed(title, contents))
 
 
-def shown_tables(run: Run, *, verbose: bool) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
-    """Return the metrics' tables with their titles: the first of each, or all."""
-    most = None if verbose else 1
-    return [each for tables in run.tables.values() for each in list(tables.items())[:most]]
-
-
 def remarks(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what a reader of a run's table has to know, and where it lies."""
-    yield from _failures(run)
-    yield from about.remarks(run)
-    yield from _of_judge(run)
-    yield "saved", f"{run.folder.path}/"
-    if part := run.shard:
-        every = run.folder.path.name.replace(part.slug, f"shard-*-of-{part.of}")
-        path = run.folder.path.with_name(every)
-        yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
-
-
-def _failures(run: Run) -> Iterator[tuple[str, str]]:
     invalid = [record for record in run.failures if record.status == INVALID]
     failed = [record for record in run.failures if record.status != INVALID]
     for label, records, what in (
@@ -237,6 +218,20 @@ def _failures(run: Run) -> Iterator[tuple[str, str]]:
             yield label, f"{len(records)} of {counted(len(run.records), 'case')}; {what}"
         for line in list(_reasons(records))[:SHOWN_FAILURES]:
             yield "", line[: 3 * err.width]
+    yield from about.remarks(run)
+    if run.pending:
+        who = "" if run.judge else " --judge NAME"
+        yield "next", f"edit-harness score {run.folder.path}{who}"
+        yield "", run.why_pending
+    if run.judge and run.judged:
+        by = f"{run.judge.name} {run.judge.version}"
+        by += f" ({', '.join(run.served)})" if run.served else ""
+        yield "judged", f"{counted(run.judged, 'text')} by {by}  {run.judge.note}".rstrip()
+    yield "saved", f"{run.folder.path}/"
+    if part := run.shard:
+        every = run.folder.path.name.replace(part.slug, f"shard-*-of-{part.of}")
+        path = run.folder.path.with_name(every)
+        yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
 
 
 def _reasons(failed: Sequence[Record]) -> Iterator[str]:
@@ -251,22 +246,7 @@ def _reasons(failed: Sequence[Record]) -> Iterator[str]:
         yield f"{which}: {status}: {message}"
 
 
-def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield who judged, and how to have the rest judged."""
-    if run.pending:
-        who = "" if run.judge else " --judge NAME"
-        yield "next", f"edit-harness score {run.folder.path}{who}"
-        yield "", run.why_pending
-    if run.judge and run.judged:
-        by = f"{run.judge.name} {run.judge.version}"
-        served = f" ({', '.join(run.served)})" if run.served else ""
-        yield (
-            "judged",
-            f"{counted(run.judged, 'text')} by {by}{served}  {run.judge.note}".rstrip(),
-        )
-
-
-def summary(runs: Sequence[Run]) -> Iterator[Table]:
+def summary(runs: Sequence[Run]) -> Iterator[RenderableType]:
     """Yield tables of several runs; columns that are the same in all are left out.
 
     Numbers of different precisions do not come into one table.
@@ -275,10 +255,8 @@ def summary(runs: Sequence[Run]) -> Iterator[Table]:
     heads = [head for head in APART if len({own[head] for own in told}) > 1] or ["Editor"]
     for precision in dict.fromkeys(own["Precision"] for own in told):
         rows = [
-            (tuple(own[head] for head in heads), run.lines)
+            ([own[head] for head in heads], run.lines)
             for own, run in zip(told, runs, strict=True)
             if own["Precision"] == precision
         ]
-        shown = (line for _, lines in rows for line in lines if not line.measure.detail)
-        names = list(dict.fromkeys(line.name for line in shown))
-        yield from combined(rows, heads, names, out.width)
+        yield from formats.rich([combined(heads, rows)], out.width)

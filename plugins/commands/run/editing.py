@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -15,10 +15,12 @@ from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import DataError, UsageError
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import Named
 from edit_harness.run import assembly
 
 from . import preset_file
 from .console import err, out
+from .flags import EditingFlags
 from .measuring import EditFlags
 
 FIELDS = ("prompt", "subject", "target_new", "target_true")
@@ -26,8 +28,7 @@ FIELDS = ("prompt", "subject", "target_new", "target_true")
 
 def edit(plugins: Plugins, flags: EditFlags) -> None:
     """Make one edit of all requests, say what it does, and store it."""
-    if len(flags.model) != 1 or len(flags.editor) != 1:
-        raise UsageError("edit takes one model and one editor")
+    check_single(flags, "edit")
     if not (flags.save or flags.save_model):
         raise UsageError(
             "edit has nowhere to put its result",
@@ -37,12 +38,7 @@ def edit(plugins: Plugins, flags: EditFlags) -> None:
     if flags.save_model:
         api.check_free(Path(flags.save_model))
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
-    editor = plugins.find("editor", flags.editor[0])
-    given = flags.editor_args
-    settings, source = preset_file.over(flags.tuned, editor.name, given, model)
-    named, configured = assembly.make_editor(
-        plugins, model, editor.qualified, settings, flags.seed, source
-    )
+    named, source = make_editor(plugins, model, flags, flags.seed)
     made = named.value.edit(model, requests)
     before, after = likelihoods(model, made, requests)
     # The model first: it is what an edit may not be fit for.
@@ -56,7 +52,7 @@ def edit(plugins: Plugins, flags: EditFlags) -> None:
         report = {"requests": facts, "before": before, "after": after, "info": dict(made.info)}
         out.out(json.dumps({"editor": named.name, **report, "saved": saved}, indent=1))
         return
-    preset = f"  preset: {configured.source}" if configured.source else ""
+    preset = f"  preset: {source}" if source else ""
     err.print(f"editor   {named.name}{preset}")
     out.print(
         f"facts    {len(requests):,}; the new object's probability: "
@@ -64,6 +60,24 @@ def edit(plugins: Plugins, flags: EditFlags) -> None:
     )
     for path in saved:
         err.print(f"saved    {path}")
+
+
+def check_single(flags: EditingFlags, command: str) -> None:
+    """Raise `UsageError` for several models or editors."""
+    if len(flags.model) != 1 or len(flags.editor) != 1:
+        raise UsageError(f"{command} takes one model and one editor")
+
+
+def make_editor(
+    plugins: Plugins, model: Model, flags: EditingFlags, seed: int = 0
+) -> tuple[Named, str]:
+    """Return the editor that flags name, and where its fields come from if not from them."""
+    editor = plugins.find("editor", flags.editor[0])
+    settings, source = preset_file.over(flags.tuned, editor.name, flags.editor_args, model)
+    named, configured = assembly.make_editor(
+        plugins, model, editor.qualified, settings, seed, source
+    )
+    return named, configured.source
 
 
 def likelihoods(
@@ -84,38 +98,30 @@ def read(path: Path) -> list[Request]:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
+        where = str(path)
+        if text.lstrip().startswith("["):
+            values = [(f"{path}, item {i}", v) for i, v in enumerate(json.loads(text), 1)]
+        else:
+            values = []
+            for number, line in enumerate(text.splitlines(), 1):
+                where = f"{path}:{number}"
+                values += [(where, json.loads(line))] if line.strip() else []
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: {error.reason}") from None
-    requests = [_request(value, where) for where, value in _values(text, path)]
-    if not requests:
+    except ValueError as error:
+        raise DataError(f"{where}: no JSON: {error}") from None
+    if not values:
         raise DataError(f"{path} has no requests")
-    return requests
-
-
-def _values(text: str, path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield each value of a file with its place."""
-    if text.lstrip().startswith("["):
-        try:
-            yield from ((f"{path}, item {i}", v) for i, v in enumerate(json.loads(text), 1))
-        except ValueError as error:
-            raise DataError(f"{path} is no JSON: {error}") from None
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                yield f"{path}:{number}", json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}:{number}: no JSON: {error}") from None
+    return [_request(value, where) for where, value in values]
 
 
 def _request(value: Any, where: str) -> Request:
     rewrite = value.get("requested_rewrite", value) if isinstance(value, Mapping) else {}
-    parts = {name: rewrite[name] for name in FIELDS if name in rewrite}
     # CounterFact keeps an identifier beside the text of an object.
     texts: dict[str, Any] = {
-        name: part.get("str") if isinstance(part, Mapping) else part for name, part in parts.items()
+        name: part.get("str") if isinstance(part := rewrite[name], Mapping) else part
+        for name in FIELDS
+        if name in rewrite
     }
     if missing := [name for name in FIELDS[:3] if name not in texts]:
         raise DataError(

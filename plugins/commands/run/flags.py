@@ -18,32 +18,27 @@ from edit_harness.shell.options import flag
 from .preset_file import Tuned, read
 
 MODEL_ARGUMENTS = ("dtype", "device", "device_map", "max_memory", "revision")
+ON: dict[str, Any] = {"default": False, "is_flag": True}
 
 
+# fmt: off
 @dataclass(frozen=True, kw_only=True)
 class LoadingFlags(ModelSettings):
     """How a model is loaded."""
 
-    model_args: Mapping[str, str] = flag(
-        "--model-args", args=True, help="revision, dtype, device_map, max_memory."
-    )
+    model_args: Mapping[str, str] = flag("--model-args", args=True,
+        help="revision, dtype, device_map, max_memory.")
     device: str = flag("--device", default="auto", help="cpu, cuda, cuda:1, mps.")
-    device_map: str | None = flag(
-        "--device-map", metavar="NAME",
-        help="Spread over devices: auto, balanced, sequential or a JSON file.",
-    )  # fmt: skip
-    batch_size: str = flag(
-        "-b", "--batch-size", default="auto", metavar="N", help="Rows of a forward pass."
-    )
-    trust_remote_code: bool = flag(
-        "--trust-remote-code", default=False, own=True, is_flag=True,
-        help="Run code that the model brings, as you; needs a full revision.",
-    )  # fmt: skip
-    allow_pickle_weights: bool = flag(
-        "--allow-pickle-weights", default=False, own=True, is_flag=True,
-        help="Read weights that are not in safetensors, as tensors only.",
-    )  # fmt: skip
+    device_map: str | None = flag("--device-map", metavar="NAME",
+        help="Spread over devices: auto, balanced, sequential or a JSON file.")
+    batch_size: str = flag("-b", "--batch-size", default="auto", metavar="N",
+        help="Rows of a forward pass.")
+    trust_remote_code: bool = flag("--trust-remote-code", own=True, **ON,
+        help="Run code that the model brings, as you; needs a full revision.")
+    allow_pickle_weights: bool = flag("--allow-pickle-weights", own=True, **ON,
+        help="Read weights that are not in safetensors, as tensors only.")
     debug: bool = False
+    # fmt: on
 
     @property
     def model_options(self) -> dict[str, Any]:
@@ -84,10 +79,7 @@ class EditingFlags(LoadingFlags):
 
     @cached_property
     def tuned(self) -> Tuned | None:
-        """The preset of a file, if one is named.
-
-        Raises `UsageError` for several editors, and what `edit_harness_plugins.commands.run.preset_file.read` raises.
-        """
+        """The preset of a file, if one is named. Raises `UsageError`, and what `read` raises."""
         if self.preset is None:
             return None
         if len(self.editor) != 1:
@@ -95,24 +87,21 @@ class EditingFlags(LoadingFlags):
         return read(Path(self.preset))
 
 
+# fmt: off
 @dataclass(frozen=True, kw_only=True)
 class RegimeFlags:
     """How edits share the model, where it is not as the task says."""
 
-    edit_mode: str | None = flag(
-        "--edit-mode", type=click.Choice(MODES),
-        help="How edits share the model; by default as the task says, mostly single.",
-    )  # fmt: skip
-    edit_batch_size: str | None = flag(
-        "--edit-batch-size", "--num-edits", metavar="N", help="Cases edited at once, or all."
-    )
-    edit_conflicts: str = flag(
-        "--edit-conflicts", default="keep", type=click.Choice(["keep", "drop"]),
-        help="Edits that share a model: what writes another object to one subject and relation.",
-    )  # fmt: skip
-    eval_at: Sequence[str] = flag(
-        "--eval-at", many=True, metavar="WHEN", help="Of a sequence: each, end, numbers of cases."
-    )
+    edit_mode: str | None = flag("--edit-mode", type=click.Choice(MODES),
+        help="How edits share the model; by default as the task says, mostly single.")
+    edit_batch_size: str | None = flag("--edit-batch-size", "--num-edits", metavar="N",
+        help="Cases edited at once, or all.")
+    edit_conflicts: str = flag("--edit-conflicts", default="keep",
+        type=click.Choice(["keep", "drop"]),
+        help="Edits that share a model: what writes another object to one subject and relation.")
+    eval_at: Sequence[str] = flag("--eval-at", many=True, metavar="WHEN",
+        help="Of a sequence: each, end, numbers of cases.")
+    # fmt: on
 
     def over(self, default: Regime) -> Regime:
         """Return how edits share the model: the task's way, or what the flags say.
@@ -130,7 +119,7 @@ class RegimeFlags:
             chosen = replace(chosen, in_turn=True)
         chosen = replace(chosen, conflicts=self.edit_conflicts)  # type: ignore[arg-type]
         if self.edit_batch_size:
-            chosen = replace(chosen, size=self._size(chosen))
+            chosen = replace(chosen, size=self._size(chosen, self.edit_batch_size))
         if not self.eval_at:
             return chosen
         if chosen.mode != "sequential":
@@ -140,11 +129,8 @@ class RegimeFlags:
             )
         return replace(chosen, immediate="each" in self.eval_at, checkpoints=self._points)
 
-    def _size(self, chosen: Regime) -> int:
-        size, remedy = (
-            self.edit_batch_size or "",
-            "--edit-batch-size takes a number of cases, or all",
-        )
+    def _size(self, chosen: Regime, size: str) -> int:
+        remedy = "--edit-batch-size takes a number of cases, or all"
         number = 0 if size == "all" else whole_number(size, remedy, least=1)
         if chosen.mode == "single" and number != 1:
             raise UsageError(
@@ -157,46 +143,32 @@ class RegimeFlags:
     def _points(self) -> tuple[int, ...]:
         numbers = [point for point in self.eval_at if point not in ("each", "end")]
         remedy = "--eval-at takes each, end or numbers of cases"
-        if wrong := [point for point in numbers if not point.isdecimal()]:
-            raise UsageError(f"--eval-at has {wrong[0]!r}", remedy)
         return tuple(sorted({whole_number(point, remedy, least=1) for point in numbers}))
 
 
+# fmt: off
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """How runs are carried out and shown. Nothing here changes a number."""
 
-    executor: str = flag(
-        "--executor", default="local", metavar="NAME", help="Who runs the cases: local, ray."
-    )
-    executor_args: Mapping[str, str] = flag(
-        "--executor-args", args=True, help="address, num_workers, gpus_per_worker."
-    )
-    output_path: str = flag(
-        "-o", "--output-path", default="results", metavar="DIR", help="Where run folders go."
-    )
-    on_error: str = flag(
-        "--on-error", default="skip", type=click.Choice(["skip", "stop"]), help="When a case fails."
-    )
-    retry_failed: bool = flag(
-        "--retry-failed", default=False, is_flag=True,
-        help="Run again what failed and may not fail again.",
-    )  # fmt: skip
-    case_timeout: float | None = flag(
-        "--case-timeout", type=click.FloatRange(min=0, min_open=True), metavar="S",
-        help="Seconds that a case may take.", show_default="10 times the median so far, 300 at least",
-    )  # fmt: skip
-    new: bool = flag(
-        "--new", default=False, is_flag=True, help="Start a sibling of the run's folder."
-    )
-    dry_run: bool = flag(
-        "--dry-run", default=False, is_flag=True, help="Say what would run, and how long."
-    )
-    quiet: bool = flag("-q", "--quiet", default=False, is_flag=True, help="Only the result.")
-    verbose: bool = flag(
-        "-v", "--verbose", default=False, is_flag=True, help="Every measure in the table."
-    )
-    as_json: bool = flag("--json", default=False, is_flag=True, help="Print JSON.")
+    executor: str = flag("--executor", default="local", metavar="NAME",
+        help="Who runs the cases: local, ray.")
+    executor_args: Mapping[str, str] = flag("--executor-args", args=True,
+        help="address, num_workers, gpus_per_worker.")
+    output_path: str = flag("-o", "--output-path", default="results", metavar="DIR",
+        help="Where run folders go.")
+    on_error: str = flag("--on-error", default="skip", type=click.Choice(["skip", "stop"]),
+        help="When a case fails.")
+    retry_failed: bool = flag("--retry-failed", **ON,
+        help="Run again what failed and may not fail again.")
+    case_timeout: float | None = flag("--case-timeout", metavar="S",
+        type=click.FloatRange(min=0, min_open=True), help="Seconds that a case may take.",
+        show_default="10 times the median so far, 300 at least")
+    new: bool = flag("--new", **ON, help="Start a sibling of the run's folder.")
+    quiet: bool = flag("-q", "--quiet", **ON, help="Only the result.")
+    verbose: bool = flag("-v", "--verbose", **ON, help="Every measure in the table.")
+    as_json: bool = flag("--json", **ON, help="Print JSON.")
+# fmt: on
 
 
 def whole_number(text: str, remedy: str, least: int = 0) -> int:

@@ -74,8 +74,6 @@ class PrepareFlags(EditingFlags):
         help="A statistic or network of an editor's authors.")
     data: str | None = flag("--data", metavar="NAME|FILE",
         help="What an editor is trained on, as mend is.")
-    # Nothing is asked any more; scripts that say it go on.
-    yes: bool = flag("-y", "--yes", default=False, is_flag=True, hidden=True)
 # fmt: on
 
 

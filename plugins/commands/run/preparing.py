@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 
-import jsonlines
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from edit_harness.errors import DataError, UsageError
@@ -34,10 +35,7 @@ def prepare(plugins: Plugins, flags: PrepareFlags) -> None:
         source = assembly.source_of(plugins, name)
         for task in flags.task:
             made = assembly.make_task(plugins, task, flags.task_args, source, seed=0)
-            if prepare_task(made, flags):
-                continue
-            count = sum(1 for _ in made.value.cases())
-            out.print(f"task     {task}: {count:,} cases of {made.value.origin}")
+            prepare_task(made, flags)
         if flags.task and not (flags.corpus or flags.imported):
             continue
         model = assembly.load(plugins, name, **flags.model_options)
@@ -45,26 +43,21 @@ def prepare(plugins: Plugins, flags: PrepareFlags) -> None:
             prepare_editor(plugins, model, editor, flags)
 
 
-def prepare_task(task: Named, flags: PrepareFlags) -> bool:
-    """Make what a task reads besides its data, and tell whether there was anything to make."""
-    with bar("steps", total=None) as advance:
-        making = Making(
-            folder=cache_folder() / "tasks" / task.name,
-            data=flags.data or "",
-            report=lambda line: err.print(line),
-            advance=advance,
-        )
-        made: bool = task.value.make(making)
-    if not made and flags.data:
+def prepare_task(task: Named, flags: PrepareFlags) -> None:
+    """Make what a task reads besides its data; fetch its data where there is nothing to make."""
+    with making(cache_folder() / "tasks" / task.name, flags.data) as given:
+        if task.value.make(given):
+            return
+    if flags.data:
         raise UsageError(f"nothing is made of data for task {task.name}", "leave out --data")
-    return made
+    count = sum(1 for _ in task.value.cases())
+    out.print(f"task     {task.name}: {count:,} cases of {task.value.origin}")
 
 
 def prepare_editor(plugins: Plugins, model: Model, name: str, flags: PrepareFlags) -> None:
     """Make what an editor needs of a model: second moments, then what is its own."""
     component = plugins.find("editor", name)
-    settings = flags.editor_args
-    settings, _ = preset_file.over(flags.tuned, component.name, settings, model)
+    settings, _ = preset_file.over(flags.tuned, component.name, flags.editor_args, model)
     shape = shape_of(model.module.config, model.source.family)
     made = assembly.build_component(component, settings, seed=0)
     editor = configure(made, shape, name).editor
@@ -73,30 +66,41 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: PrepareFlag
     layers = sorted({layer for each in whole(editor) for layer in each.moment_layers})
     if layers:
         prepare_moments(model, name, layers, flags)
-    with bar("steps", total=None) as advance:
-        making = Making(
-            folder=model.cache("editors"),
-            data=flags.data or "",
-            imported="" if layers else flags.imported or "",
-            report=lambda line: err.print(line),
-            advance=advance,
-        )
-        made = sum(each.make(model, making) for each in whole(editor)) > 0
-    if not made and flags.data:
+    with making(model.cache("editors"), flags.data, "" if layers else flags.imported) as given:
+        found = [each.make(model, given) for each in whole(editor)]
+    if any(found):
+        return
+    if flags.data:
         raise UsageError(f"editor {name} learns from no data", "leave out --data")
-    if not made and not layers:
+    if not layers:
         if flags.imported:
             raise UsageError(f"editor {name} has nothing to import", "leave out --import")
         out.print(f"editor   {name} needs nothing prepared")
 
 
 def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: PrepareFlags) -> None:
-    """Make second moments, if they are not there."""
+    """Make second moments of a corpus, or take the authors', if they are not there."""
     if flags.imported:
-        imported(model, layers, Path(flags.imported))
-        return
-    if flags.corpus:
-        computed(model, layers, flags, flags.corpus)
+        if len(layers) != 1:
+            raise UsageError(
+                f"{flags.imported} holds one layer, the editor needs {_names(layers)}",
+                "import each on its own: --editor rome --editor-args layer=N --import FILE",
+            )
+        path = Path(flags.imported)
+        _save(model, {layers[0]: covariance.import_npz(path, model, layers[0])})
+    elif flags.corpus:
+        out.print(f"moments  {_names(layers)}: up to {flags.tokens:,} tokens")
+        with bar("tokens", flags.tokens) as advance:
+            found = covariance.collect(
+                model,
+                texts(flags.corpus),
+                layers,
+                corpus=flags.corpus,
+                max_length=flags.max_length,
+                max_tokens=flags.tokens,
+                advance=advance,
+            )
+        _save(model, found)
     elif missing := [layer for layer in layers if covariance.find(model, layer) is None]:
         raise UsageError(
             f"the second moments of {_names(missing)} are not there",
@@ -107,6 +111,13 @@ def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Pre
 
 
 @contextmanager
+def making(folder: Path, data: str | None, imported: str | None = None) -> Iterator[Making]:
+    """Yield what a plugin is given that makes something beforehand, with a bar on a terminal."""
+    with bar("steps", total=None) as advance:
+        yield Making(folder, data or "", imported or "", err.print, advance)
+
+
+@contextmanager
 def bar(what: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on a terminal; the function takes how much is done, and of how much."""
     columns = (TextColumn(what), BarColumn(), TextColumn("{task.completed:,}"),
@@ -114,33 +125,6 @@ def bar(what: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as shown:
         task = shown.add_task(what, total=total)
         yield lambda done, of: shown.update(task, completed=done, total=of)
-
-
-def imported(model: Model, layers: Sequence[int], path: Path) -> None:
-    """Take a statistic of ROME's authors into the cache."""
-    if len(layers) != 1:
-        raise UsageError(
-            f"{path} holds one layer, the editor needs {_names(layers)}",
-            "import each on its own: --editor rome --editor-args layer=N --import FILE",
-        )
-    found = {layers[0]: covariance.import_npz(path, model, layers[0])}
-    _save(model, found)
-
-
-def computed(model: Model, layers: Sequence[int], flags: PrepareFlags, corpus: str) -> None:
-    """Compute second moments, behind a bar that says how long it takes."""
-    out.print(f"moments  {_names(layers)}: up to {flags.tokens:,} tokens")
-    with bar("tokens", flags.tokens) as advance:
-        found = covariance.collect(
-            model,
-            texts(corpus),
-            layers,
-            corpus=corpus,
-            max_length=flags.max_length,
-            max_tokens=flags.tokens,
-            advance=advance,
-        )
-    _save(model, found)
 
 
 def _save(model: Model, found: dict[int, covariance.Covariance]) -> None:
@@ -173,35 +157,30 @@ def texts(corpus: str) -> Iterator[str]:
 
 
 def _plain(path: Path) -> Iterator[str]:
-    paragraph: list[str] = []
     try:
         with open(path, encoding="utf-8-sig") as file:
             each_line = all(line.strip() for line in file)
             file.seek(0)
-            for line in file:
-                if each_line:
-                    yield line.rstrip("\n")
-                elif line.strip():
-                    paragraph.append(line.rstrip("\n"))
-                elif paragraph:
-                    yield "\n".join(paragraph)
-                    paragraph = []
+            if each_line:
+                yield from (line.rstrip("\n") for line in file)
+                return
+            for blank, lines in groupby(file, key=lambda line: not line.strip()):
+                if not blank:
+                    yield "".join(lines).rstrip("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: {error.reason}") from None
-    if paragraph:
-        yield "\n".join(paragraph)
 
 
 def _json_lines(path: Path) -> Iterator[str]:
-    try:
-        with jsonlines.open(path) as reader:
-            for number, row in enumerate(reader, 1):
-                text = row.get("text") if isinstance(row, dict) else None
-                if not isinstance(text, str):
-                    raise DataError(f"{path}:{number}: there is no field text")
-                yield text
-    except jsonlines.InvalidLineError as error:
-        raise DataError(f"{path}:{error.lineno}: not JSON") from None
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = json.loads(line).get("text")
+            except (ValueError, AttributeError):
+                raise DataError(f"{path}:{number}: not JSON") from None
+            if not isinstance(text, str):
+                raise DataError(f"{path}:{number}: there is no field text")
+            yield text
 
 
 def _wikipedia() -> Iterator[str]:

@@ -8,29 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from edit_harness import files
 from edit_harness.errors import DataError, ResourceError, UsageError, counted
 from edit_harness.folder.manifest import Tuning, as_json, decoded
-from edit_harness.interfaces import ModelShape
-from edit_harness.registry.settings import shape_of
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
-
-Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Score(Struct, frozen=True):
     """What the best point has reached."""
 
     name: str
-    value: Share
-    low: Share
-    high: Share
+    value: float
+    low: float
+    high: float
     n: int
 
 
@@ -74,16 +70,7 @@ class Tuned(Struct, frozen=True, kw_only=True):
                 f"the preset is of editor {self.editor}, not of {editor}",
                 f"add --editor {self.editor}, or leave --preset out",
             )
-        return {**{name: typed(name, value) for name, value in self.fields.items()}, **given}
-
-    def check(self, shape: ModelShape) -> None:
-        """Raise `UsageError` if a model is of another shape than the one they were tuned for."""
-        mine, other = _shape(self.model), _shape(shape)
-        if mine != other:
-            raise UsageError(
-                f"the preset is for {self.model.name} ({mine}), not for a model of {other}",
-                "sweep on this model, with --save-preset; or leave --preset out",
-            )
+        return {**{name: typed(value) for name, value in self.fields.items()}, **given}
 
     def source(self, given: Mapping[str, Any], digest: str) -> str:
         """Return the fields' provenance, as presets have one, for a model with a digest."""
@@ -94,10 +81,10 @@ class Tuned(Struct, frozen=True, kw_only=True):
             f"best of {counted(self.points, 'point')}"
         )
         if digest != self.model.digest:
-            told += f", on other weights of this shape ({self.model.name})"
+            told += f", on another model ({self.model.name})"
         if self.rest:
             told += f"; the rest: {self.rest}"
-        other = [n for n, v in given.items() if n in self.fields and v != typed(n, self.fields[n])]
+        other = [n for n, v in given.items() if n in self.fields and v != typed(self.fields[n])]
         return f"tuned ({told})" + (f" but for {', '.join(other)}" if other else "")
 
     @property
@@ -127,13 +114,11 @@ def over(
 ) -> tuple[dict[str, Any], str]:
     """Return an editor's settings on a model, with those that were tuned, and where these come from.
 
-    Raises `UsageError` if they are of another editor or a model of another shape.
+    Raises `UsageError` if they are of another editor.
     """
     if tuned is None:
         return dict(args), ""
-    settings = tuned.over(editor, args)
-    tuned.check(shape_of(model.module.config, model.source.family))
-    return settings, tuned.source(args, model.digest)
+    return tuned.over(editor, args), tuned.source(args, model.digest)
 
 
 def read(path: Path) -> Tuned:
@@ -147,16 +132,8 @@ def read(path: Path) -> Tuned:
         raise DataError(f"{path} is no preset: {error}", remedy) from None
 
 
-def typed(name: str, value: Any) -> str:
-    """Return a field's value as it would be typed. Raises `DataError` for what nobody can type."""
-    if isinstance(value, bool):
-        return str(value).lower()
+def typed(value: Any) -> str:
+    """Return a field's value as it would be typed."""
     if isinstance(value, list | tuple):
-        return ",".join(typed(name, item) for item in value)
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise DataError(f"field {name} of the preset is no text, number or list: {value!r:.40}")
-
-
-def _shape(model: TunedModel | ModelShape) -> str:
-    return f"{model.type}, {model.layers} layers of width {model.hidden}"
+        return ",".join(map(typed, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

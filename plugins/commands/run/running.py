@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from functools import partial
 from itertools import groupby, product
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from edit_harness.errors import RunFolderError, UsageError
 from edit_harness.folder.folder import RunFolder, check_writable
-from edit_harness.folder.record import Record
-from edit_harness.interfaces import Executor, Regime
+from edit_harness.interfaces import Executor
 from edit_harness.model.model import Model
 from edit_harness.registry import guard
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import make_executor
-from edit_harness.run import assembly, evaluation, loop, plan, trial
+from edit_harness.run import assembly, evaluation, loop, trial
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
@@ -41,8 +39,6 @@ from .preset_file import Tuned
 DONE, SOME_FAILED = 0, 1
 COMBINED = ("editor", "editor_args", "task", "task_args", "model", "seed")
 """Fields of `RunSpec` that options give several values of, or share out."""
-TIMED = 4
-"""Cases that a dry run really runs to tell how long all take."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):
         with console.tolerated(codes, todo.several):
             runs.extend(run_model(plugins, todo, list(of_model), codes))
-    if options.as_json and not options.dry_run:
+    if options.as_json:
         results = [r.results() for r in runs]
         console.out.out(json.dumps(results if todo.several else results[0], indent=1))
     elif len(runs) > 1:
@@ -175,12 +171,8 @@ def run_model(
             for (task, args, seed), group in together
         ]
     regimes = [todo.regime.over(benchmark.task.value.regime) for _, benchmark in benchmarks]
-    # A rehearsal is run here, whoever would run the rest.
-    dry = todo.options.dry_run
-    load = partial(
-        assembly.load, plugins, ref.name, **(loading if dry else todo.executor.loading(loading))
-    )
-    with nullcontext("") if dry else todo.executor.ready() as where:
+    load = partial(assembly.load, plugins, ref.name, **todo.executor.loading(loading))
+    with todo.executor.ready() as where:
         with guard.measuring():
             model = load()
         for (group, benchmark), regime in zip(benchmarks, regimes, strict=True):
@@ -211,10 +203,7 @@ def assembled(
     runs: Sequence[RunSpec],
     codes: list[int],
 ) -> list[Evaluation]:
-    """Return an evaluation for each run.
-
-    In a rehearsal there is none: each is rehearsed at once.
-    """
+    """Return an evaluation for each run that can be made."""
     found = []
     for spec in runs:
         with console.tolerated(codes, todo.several):
@@ -223,11 +212,7 @@ def assembled(
             entry = todo.tuned.entry if todo.tuned else None
             own = replace(spec, editor_args=settings, preset=source, tuned=entry)
             with guard.measuring():
-                made = evaluation.assemble(plugins, model, benchmark, own, todo.chosen)
-            if todo.options.dry_run:
-                rehearse(made)
-            else:
-                found.append(made)
+                found.append(evaluation.assemble(plugins, model, benchmark, own, todo.chosen))
     return found
 
 
@@ -282,43 +267,3 @@ def show(
             console.finished(
                 run, quiet=options.quiet, verbose=options.verbose, named=len(finished) > 1
             )
-
-
-def rehearse(assembled: Evaluation) -> None:
-    """Say how much there is to do, and run a few cases to say how long it takes.
-
-    They are edited one by one: requests of a batch that are found together take less.
-    """
-    console.header([assembled])
-    cases = assembled.own_cases
-    edit, ask = timed(assembled)
-    visits = set(assembled.visits)
-    measured = [(c, (c.id, step.state)) for step in assembled.steps for c in step.measure]
-    probes = sum(len(case.probes) for case, visit in measured if visit in visits)
-    weights = assembled.model.size * assembled.model.dtype.itemsize
-    console.out.print(
-        f"dry run  {len(cases):,} cases, asked {len(visits):,} times, {probes:,} probes before and after\n"
-        f"         weights {weights / 1e6:,.0f} MB\n"
-        f"         {edit:.2f} s an edit, {ask:.2f} s a case that is asked, "
-        f"about {minutes(edit * len(cases) + ask * len(visits))} in all"
-    )
-
-
-def timed(assembled: Evaluation) -> tuple[float, float]:
-    """Return the seconds that an edit takes, and asking a case before and after, by running a few."""
-    from edit_harness.run import measure
-
-    some = [case for case in assembled.cases if not case.problem][:TIMED]
-    single = list(plan.steps(some, Regime(in_turn=assembled.regime.in_turn)))
-    made: list[Record] = []
-    for _ in range(2):  # the first time a model is tried out
-        made = list(measure.run(assembled.model, assembled.editor.value, single, assembled.metrics))
-    edit, ask = (fmean([r.seconds[part] for r in made] or [0.0]) for part in ("edit", "evaluate"))
-    return edit, ask
-
-
-def minutes(seconds: float) -> str:
-    """Return a duration as a person says it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -23,8 +23,8 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.shell.terminal import plain
 
-from . import preset_file
 from .console import out
+from .editing import check_single, make_editor
 from .measuring import TryFlags
 
 TOP = 5
@@ -34,11 +34,16 @@ View = dict[str, Any]
 
 def try_edit(plugins: Plugins, flags: TryFlags) -> None:
     """Make one edit or read it, and print the views."""
-    if len(flags.model) != 1 or len(flags.editor) != 1:
-        raise UsageError("try takes one model and one editor")
+    check_single(flags, "try")
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
     request, neighbors = fact(plugins, model, flags)
-    edit, label = edit_of(plugins, model, request, flags)
+    if flags.edit:
+        edit, label = Edit.load(flags.edit, model.digest), flags.edit
+        model.check(edit)
+    else:
+        assert request is not None
+        named, _ = make_editor(plugins, model, flags)
+        edit, label = named.value.edit(model, [request]), named.name
     asked = [*([request.text] if request else []), *(flags.ask or neighbors)]
     fronts = ("", f"{request.statement}. ") if request else ("",)
     prompts = [front + question.strip() for question in asked for front in fronts]
@@ -53,21 +58,6 @@ def try_edit(plugins: Plugins, flags: TryFlags) -> None:
     for pair in pairs:
         out.print()
         out.print(table(pair, target))
-
-
-def edit_of(
-    plugins: Plugins, model: Model, request: Request | None, flags: TryFlags
-) -> tuple[Edit, str]:
-    """Return the edit that was saved, or a new one of the request, and what to call it."""
-    if flags.edit:
-        edit = Edit.load(flags.edit, model.digest)
-        model.check(edit)
-        return edit, flags.edit
-    assert request is not None
-    editor = plugins.find("editor", flags.editor[0])
-    settings, _ = preset_file.over(flags.tuned, editor.name, flags.editor_args, model)
-    named, _ = assembly.make_editor(plugins, model, editor.qualified, settings, seed=0)
-    return named.value.edit(model, [request]), named.name
 
 
 def fact(plugins: Plugins, model: Model, flags: TryFlags) -> tuple[Request | None, list[str]]:

@@ -1,4 +1,4 @@
-// The cases of a run, worst first. All texts go in as text nodes.
+// The cases of a run. All texts go in as text nodes.
 "use strict";
 
 function make(tag, kind, ...children) {
@@ -171,7 +171,7 @@ function startExplorer(runs) {
     run = runs[number];
     articles.forEach((article, i) => { article.hidden = i !== number; });
     document.querySelectorAll(".share").forEach((line) => { line.hidden = line.dataset.run !== String(number); });
-    fill(by("order"), [["", "worst first, over all"], ...run.measures.filter((m) => m.better)
+    fill(by("order"), [["", "those that failed first"], ...run.measures.filter((m) => m.better)
       .map((m) => [m.name, `worst ${m.name} first`])]);
     const distinct = (values) => [...new Set(values)].map((value) => [value, value]);
     fill(by("status"), [["", "any"], ...distinct(run.cases.map((c) => c.status))]);
