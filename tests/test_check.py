@@ -124,7 +124,7 @@ def test_a_package_that_conforms_gets_a_verdict_for_each_check_and_a_run(tmp_pat
     assert sum(report["counts"].values()) == len(report["checks"])
     assert {check["outcome"] for check in report["checks"]} <= {"passed", "skipped"}
     editor, run = "editor steepest", "run of steepest on counterfact"
-    assert {subject for subject, _ in checks} == {"package", "plugin step_good", editor, run}
+    assert {subject for subject, _ in checks} == {"plugin step_good", editor, run}
     # It has a suite of its own, so that its defaults are not tried.
     assert (editor, "can be tried without settings") not in checks
     answered = checks[run, "ends with every case answered"]
@@ -191,8 +191,6 @@ def test_a_module_that_cannot_be_imported_is_named(tmp_path):
     failed = checks["plugin step_broken", "is imported and registers"]
     assert failed["outcome"] == "failed"
     assert "No module named 'nothing_of_that_name'" in failed["reason"]
-    # What can be known without the module is checked all the same.
-    assert checks["package", "says its licence"]["outcome"] == "passed"
 
 
 def test_a_module_that_ends_the_interpreter_is_no_pass(tmp_path):
@@ -202,19 +200,12 @@ def test_a_module_that_ends_the_interpreter_is_no_pass(tmp_path):
     assert "plugins --check" in checks["package", "lets the checks start"]["reason"]
 
 
-def test_a_suite_that_is_none_and_a_package_that_says_nothing_of_itself_fail(tmp_path):
+def test_a_suite_that_is_none_fails(tmp_path):
     put(tmp_path, "step-bare", suite="class TestSteepest: ...\n")
-    (tmp_path / "step_bare-1.0.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: step-bare\nVersion: 1.0\n", encoding="utf-8"
-    )
     code, _, checks = checked(tmp_path, "step-bare", "--no-run")
     assert code == 6
     failed = [name for (_, name), check in checks.items() if check["outcome"] == "failed"]
     assert failed == [
-        "says what it is",
-        "says its licence",
-        "requires the harness",
-        "says which python it needs",
         "components are of their kind",
         "names what it tries",
     ]
@@ -246,7 +237,7 @@ def found(tmp_path, monkeypatch):
     ("name", "cause", "remedy"),
     [
         ("step-godo", "did you mean step-good?", "step-good"),
-        ("./step-good", "no package './step-good'", "check NAME --include-path ./step-good"),
+        ("./step-good", "no package './step-good'", "check NAME --plugin FILE, or --include-path"),
     ],
 )  # fmt: skip
 def test_a_name_that_is_none_of_a_package_leads_to_one(found, name, cause, remedy):
@@ -318,7 +309,6 @@ def test_an_error_in_the_author_s_code_has_file_and_line_and_each_failure_a_reas
     lines = done.stdout.splitlines()
     below = [lines[at + 1] for at, line in enumerate(lines) if line.startswith("FAILED")]
     assert all(line.startswith(" ") and line.strip() for line in below)
-    assert sum("as above" in line for line in below) > 9
 
 
 def test_a_check_works_in_a_folder_of_its_own(tmp_path):
@@ -363,7 +353,7 @@ def test_a_file_that_is_not_named_leads_to_a_command_that_works(tmp_path, monkey
     file = metric(tmp_path)
     with pytest.raises(PluginError) as caught:
         checking.find(str(file))
-    assert caught.value.remedy.endswith(f"check NAME --plugin {file}")
+    assert "check NAME --plugin FILE" in caught.value.remedy
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
     assert checking.find("sure.py").source == str(file.resolve())

@@ -97,12 +97,10 @@ def find(name: str) -> Package:
     package = known.get(normal(name)) or next(of_file, None)
     if package is None:
         names = sorted(package.name for package in packages)
-        remedy = f"installed: {', '.join(names) or 'nothing'}"
-        if os.sep in name or name.endswith((".py", ".")):
-            flag = "--plugin" if name.endswith(".py") else "--include-path"
-            remedy = f"name the package, and say where it is: check NAME {flag} {name}"
         raise PluginError(
-            f"there is no package {name!r} with plugins{suggestion(name, names)}", remedy
+            f"there is no package {name!r} with plugins{suggestion(name, names)}",
+            f"there are: {', '.join(names)}; of what is not installed say where it is: "
+            "check NAME --plugin FILE, or --include-path DIR",
         )
     if why := left_out(package):
         raise PluginError(f"{package} is left out: {why}", "check it without that")
@@ -148,15 +146,8 @@ def pytest_collectstart(collector: Any) -> None:
     empty = collector.path.with_name("work")
     empty.mkdir(exist_ok=True)
     os.chdir(empty)
-    collector.config.workerinput["pid"] = os.getpid()
     made = conformance.classes(**collector.config.workerinput["plan"])
     vars(collector.obj).update({f"Test {subject}": tests for subject, tests in made.items()})
-
-
-def pytest_runtest_makereport(item: Any) -> None:
-    """In a worker: end what a check has forked, which would go on as if it were the worker."""
-    if os.getpid() != item.config.workerinput["pid"]:
-        os._exit(0)
 
 
 def named(nodeid: str) -> tuple[str, str]:
@@ -254,10 +245,10 @@ class Report:
                 self.add(nodeid, Finding(*named(nodeid), "not tried", said))
 
     def add(self, nodeid: str, finding: Finding) -> None:
-        """Keep a finding, and print it under what it is of; a reason is printed once for each subject."""
-        known = list(self.findings.values())
+        """Keep a finding, and print it under what it is of."""
+        last = next(reversed(self.findings.values()), None)
         self.findings[nodeid] = finding
-        if not known or known[-1].subject != finding.subject:
+        if not last or last.subject != finding.subject:
             self.print(plain(f"\n{finding.subject}", "bold"))
         grid = Table.grid(padding=(0, 1))
         grid.add_column(width=9)
@@ -265,8 +256,7 @@ class Report:
         style = STYLES[finding.outcome]
         grid.add_row(plain(SHOWN.get(finding.outcome, finding.outcome), style), finding.name)
         if finding.reason:
-            again = (finding.subject, finding.reason) in ((f.subject, f.reason) for f in known)
-            grid.add_row("", plain("as above" if again else finding.reason, style))
+            grid.add_row("", plain(finding.reason, style))
         self.print(grid)
         if self.debug and finding.details:
             self.print(finding.details)
