@@ -12,7 +12,7 @@ from io import BytesIO
 
 import pytest
 from builders import MANIFEST
-from bundles import archive_of, digest
+from bundles import archive_of, digest, sums
 
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.manifest import fingerprint
@@ -194,7 +194,7 @@ def test_what_is_packed_is_unpacked(tmp_path):
     found = bundle.unpack(tmp_path / "a.zip", into, SMALL)
     assert {name: found[name] for name in content} == {n: digest(d) for n, d in content.items()}
     assert {path.name: path.read_bytes() for path in into.iterdir()} == {
-        **content, "SHA256SUMS": bundle.sums(content),
+        **content, "SHA256SUMS": sums(content),
     }  # fmt: skip
 
 
@@ -288,7 +288,7 @@ def inspected(tmp_path, path, limits=LIMITS):
 
 def test_a_bundle_of_nonsense_is_refused_in_a_process_of_its_own(tmp_path):
     content = members(**{"cases.jsonl": b"", "manifest.json": b'{"cases": [\n'})
-    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": bundle.sums(content)})
+    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": sums(content)})
     found = inspected(tmp_path, path)
     assert [finding.check for finding in found.having("failed")] == ["0.4"]
     assert "manifest.json: no JSON" in found.having("failed")[0].text
@@ -300,7 +300,7 @@ def test_memory_is_bounded(tmp_path):
     content = members(
         **{"cases.jsonl": b"", "manifest.json": b'{"a": [' + b"[[]]," * 4_000_000 + b"[]]}"}
     )
-    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": bundle.sums(content)})
+    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": sums(content)})
     limits = Limits(memory=700 << 20, ratio=10**6)
     found = inspected(tmp_path, path, limits)
     assert found.having("failed")[0].text == (
@@ -312,7 +312,7 @@ def test_memory_is_bounded(tmp_path):
 
 def test_time_is_bounded(tmp_path):
     content = members(**{"manifest.json": b'{"a": [' + b"1," * 29_000_000 + b"1]}"})
-    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": bundle.sums(content)})
+    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": sums(content)})
     begun = time.monotonic()
     found = inspected(tmp_path, path, Limits(seconds=4, ratio=10**6))
     assert "it may take 4 s of processor time" in found.having("failed")[0].text

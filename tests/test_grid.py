@@ -33,9 +33,9 @@ def test_layers(text, found):
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        ("4", "--layers has 4, and the model has layers 0 to 3"),
-        ("2-9", "--layers has 2-9, and the model has layers 0 to 3"),
-        ("3-1", "--layers has 3-1, and the model has layers 0 to 3"),
+        ("4", "--layers has '4', and the model has layers 0 to 3"),
+        ("2-9", "--layers has '2-9', and the model has layers 0 to 3"),
+        ("3-1", "--layers has '3-1', and the model has layers 0 to 3"),
         ("1-", "--layers has '1-'"),
         ("-1", "--layers has '-1'"),
         ("1,", "--layers has ''"),

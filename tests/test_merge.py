@@ -414,11 +414,3 @@ def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
     assert "Shard" in beside.stdout
     compared, _ = edit_harness("compare", first, halves[1])
     assert "A is shard 1 of 2 of a run" in " ".join(compared.stdout.split())
-
-
-def test_a_shard_is_no_submission(halves, tmp_path):
-    flags = ("--contact", "me", "--tuned-on", "none", "--out", str(tmp_path / "b.zip"))
-    shown, told = edit_harness("submit", halves[0][0], *flags)
-    assert shown.exit_code == 2
-    assert "is shard 1 of 2 of a run, and a submission is a whole one" in told
-    assert "edit-harness merge SHARD" in told

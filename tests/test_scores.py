@@ -50,11 +50,9 @@ def test_the_best_is_the_first_of_the_highest_mean():
     assert found.best.score.value == pytest.approx(0.8)
     assert (found.best.score.low, found.best.score.high) == pytest.approx((0.7, 0.9))
     assert [found.points.index(each) for each in found.ranked] == [1, 2, 4, 0, 3, 5]
-    assert [found.points.index(each) for each in found.near] == [2, 4]
     assert math.isnan(found.points[5].score.value)
-    best = "layer=0, fact_token=last: mean of ES, PS 80.0 (70.0 – 90.0; limits are means too)"
+    best = "layer=0, fact_token=last: mean of ES, PS 80.0 (70.0 – 90.0)"
     assert found.conclusions[0] == ("best", best)
-    assert ("note", "the next 2 are within the interval of the best") in found.conclusions
 
 
 def test_the_tasks_own_score_goes_before_a_mean():
@@ -62,7 +60,6 @@ def test_the_tasks_own_score_goes_before_a_mean():
     found = results([LAYERS], values, names=("ES",), S=Measure("harmonic mean"))
     assert (found.score, found.averaged) == ("S", [])
     assert found.best.point == {"layer": 1}
-    assert not found.near
     assert found.conclusions[0] == ("best", "layer=1: S 70.0 (60.0 – 80.0)")
     assert found.table("t").columns == ["S ↑", "ES ↑"]
 
@@ -72,7 +69,6 @@ def test_a_points_numbers_are_those_of_its_run():
     values = [{"ES": 1.0, "around": 0.2, "n": 5}, {"ES": 0.8, "around": 0.1, "n": 5}]
     found = results([Axis("layer", (0, 1))], values, names=("ES",))
     assert found.best.numbers["ES"] == found.best.run["ES"]
-    assert [each.point for each in found.near] == [{"layer": 1}]
 
 
 def test_what_is_lower_when_better_is_mapped_and_not_in_the_mean():
@@ -107,7 +103,6 @@ def test_one_field_keeps_its_order_and_more_are_sorted():
     grid = many.table("title")
     assert [names for names, _ in grid.rows][:2] == [["2", "last", "0.5"], ["2", "last", "0.1"]]
     assert len(grid.rows) == 10
-    assert grid.notes == ["2 points more, by score: --json"]
     assert grid.rows[0][1][0].mark == "best", "what they are sorted by is first"
     assert grid.rows[0][1][1].detail == "45.0 – 65.0"
 
@@ -115,7 +110,6 @@ def test_one_field_keeps_its_order_and_more_are_sorted():
 def test_without_any_score_none_is_the_best():
     found = results([LAYERS], [{}, {}, {}])
     assert found.best is None
-    assert found.near == []
     assert found.measures == {}
     assert found.conclusions == [("best", "no point has a score, so that none is the best")]
 
@@ -127,7 +121,6 @@ def test_the_data_have_every_point_and_no_nan():
     assert len(data["points"]) == 6
     assert data["points"][0]["measures"]["ES"] == {"value": 0.5, "low": 0.4, "high": 0.6, "n": 10}
     assert data["points"][5]["score"] is None
-    assert data["near"][0] == {"layer": 1, "fact_token": "subject_last"}
 
 
 def test_what_is_mapped_is_what_runs_have():

@@ -131,15 +131,3 @@ def test_intervals_of_few_noises_stay_within_what_a_probability_can_be():
     assert effects.shown(found.clean) == "0.99"
     clean = finite(effects.as_data(found))["probability"]["clean"]
     assert clean == {"value": 0.99, "low": None, "high": None, "n": 1}
-
-
-def test_a_total_effect_that_is_small_or_may_be_chance_is_doubted():
-    own = effects.of_facts([traced(2, range(1), seed=s) for s in range(12)])
-    assert effects.doubt(own) == ""
-    small, unsure, alone = (
-        replace(own, total=stats.Estimate(*numbers))
-        for numbers in ((0.04, 0.03, 0.05, 12), (0.3, -0.1, 0.7, 12), (0.3, 0.3, 0.3, 1))
-    )
-    assert effects.doubt(small).startswith("the noise takes away less than 0.05")
-    assert effects.doubt(unsure).startswith("the total effect may be chance")
-    assert effects.doubt(alone) == ""

@@ -25,7 +25,7 @@ NAMES = frozenset({*MEMBERS, SUMS})
 PIECE = 1 << 16
 DATE = (1980, 1, 1, 0, 0, 0)
 """The date of all members, so that the same run gives the same bytes."""
-Outcome = Literal["passed", "failed", "flag", "unchecked"]
+Outcome = Literal["passed", "failed", "unchecked"]
 SHOWN = 160
 """Characters of what a bundle says that are repeated."""
 
@@ -36,10 +36,6 @@ class Rejected(Exception):
 
 class CannotCheck(Exception):
     """Why something of a bundle cannot be checked here."""
-
-
-class Flag(str):
-    """A remark on something odd that honest runs may have too: a human looks at it."""
 
 
 class Unchecked(str):
@@ -59,8 +55,8 @@ class Finding:
     @classmethod
     def of(cls, number: str, name: str, remark: str) -> Finding:
         """Return a check's remark as a finding; a plain text is a reason to reject the bundle."""
-        kinds: dict[type, Outcome] = {Flag: "flag", Unchecked: "unchecked"}
-        return cls(number, name, kinds.get(type(remark), "failed"), str(remark))
+        outcome: Outcome = "unchecked" if isinstance(remark, Unchecked) else "failed"
+        return cls(number, name, outcome, str(remark))
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ def pack(members: dict[str, bytes], out: Path) -> None:
     Raises `OSError`.
     """
     partial = out.with_name(f".{out.name}.{os.getpid()}")
-    whole = {**members, SUMS: sums(members)}
+    whole = {**members, SUMS: listed({name: digest(data) for name, data in members.items()})}
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in sorted(whole):
             info = zipfile.ZipInfo(name, DATE)
@@ -136,11 +132,6 @@ def pack(members: dict[str, bytes], out: Path) -> None:
             info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16
             archive.writestr(info, whole[name])
     partial.replace(out)
-
-
-def sums(members: dict[str, bytes]) -> bytes:
-    """Return the file of checksums of members."""
-    return listed({name: digest(data) for name, data in members.items()})
 
 
 def digest(data: bytes) -> str:
@@ -168,9 +159,8 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
             return _from_archive(archive, into, limits)
     except Rejected:
         raise
-    except (
-        Exception
-    ) as error:  # zipfile raises many of an archive that is damaged, or made to do harm
+    # zipfile raises many of an archive that is damaged, or made to do harm.
+    except Exception as error:
         raise Rejected(f"no .zip that can be read: {shown(str(error))}") from None
 
 

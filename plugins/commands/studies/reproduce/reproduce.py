@@ -54,23 +54,17 @@ def _chosen(contents: Contents, flags: ReproduceFlags) -> dict[str, str]:
     Raises `UsageError` for a model that is not of the table.
     """
     names = {label: wanted.name for label, wanted in contents.models.items()}
-    if not flags.model:
-        return names
-    remedy = (
-        f"its models: {', '.join(names.values())}; of a copy say which it is: "
-        f"-m '{next(iter(names))}=FOLDER'"
-    )
     found: dict[str, str] = {}
-    for given in flags.model:
-        label, _, name = given.rpartition("=")
+    for given in flags.model or names:
+        label, copied, name = given.rpartition("=")
         label = label or next((each for each in names if name in (each, names[each])), "")
-        if not label:
-            raise UsageError(f"{name} is no model of {contents.name}", remedy)
         if label not in names:
-            raise UsageError(f"{contents.name} has no model {label!r}", remedy)
-        if label in found:
-            raise UsageError(f"{found[label]} and {name} are both {label}", "name one of them")
-        found[label] = names.get(name, name)
+            raise UsageError(
+                f"{given} is no model of {contents.name}",
+                f"its models: {', '.join(names.values())}; of a copy say which it is: "
+                f"-m '{next(iter(names))}=FOLDER'",
+            )
+        found[label] = name if copied else names[label]
     return found
 
 

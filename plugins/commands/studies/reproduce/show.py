@@ -14,7 +14,7 @@ from edit_harness_plugins.commands.report.formats import Cell, Grid
 from edit_harness_plugins.commands.report.papers import named
 
 from .packs import Contents, Expected
-from .verdicts import APART, OUTSIDE, UNTOLD, WITHIN, Compared, Reproduction, Verdict
+from .verdicts import APART, OUTSIDE, UNTOLD, WITHIN, Compared, Reproduction
 
 SHORT = {WITHIN: "within", OUTSIDE: "OUTSIDE", UNTOLD: "too few", APART: "–"}
 ORDERS = {WITHIN: "kept", OUTSIDE: "REVERSED", UNTOLD: "too few", APART: "–"}
@@ -22,10 +22,6 @@ MEANING = {
     "values": f"our {LEVEL:.0%} interval and the printed one, as of independent samples, and rounding",
     "orderings": f"tests of the difference over cases, p < {1 - LEVEL:.2g}, not corrected",
     "figures": "a fixed tolerance around figures of the same cases",
-}
-TOO_FEW = {
-    "values": "the tolerance would let much of what is printed pass, or n is too small",
-    "orderings": "the difference of ours may be chance",
 }
 
 
@@ -85,41 +81,17 @@ def remarks(report: Reproduction, found: Sequence[Compared]) -> Iterator[tuple[s
     """Yield what came out in words, as labels and lines: what is outside, and what qualifies it all."""
     contents = report.contents
     yield from (("outside", _how(each)) for each in found if each.verdict == OUTSIDE)
-    yield "in all", _counts(report, found)
-    if report.limit:
-        first = f"the first {report.limit} cases only"
-        yield "limit", f"{first}: our intervals are wider than of all"
-    every = (run.manifest.preview for runs in report.runs.values() for run in runs)
-    for precision in dict.fromkeys(preview.precision for preview in every if preview):
-        yield "preview", f"ours are in {precision}, which costs accuracy: float32 is to be compared"
+    words = ORDERS if contents.compares == "orderings" else SHORT
+    counts = Counter(each.verdict for each in found)
+    text = ", ".join(f"{counts[v]} {words[v].lower()}" for v in (WITHIN, OUTSIDE))
+    yield "in all", f"{text}, {counts[UNTOLD]} {UNTOLD}, {counts[APART]} {APART}"
     yield "by", MEANING[contents.compares]
     for reason, many in Counter(e.ruling.why for e in found if e.verdict == APART).items():
         yield "–", f"{many} not comparable: {reason}"
-    if any(each.verdict == UNTOLD for each in found):
-        yield "too few", TOO_FEW[contents.compares]
     for doubt, many in Counter(doubt for each in found for doubt in each.cell.doubts).items():
         yield "doubt", f"{counted(many, 'number')}: {doubt}"
     for i, line in enumerate(contents.differs):
         yield "" if i else "differs", line
-
-
-def _counts(report: Reproduction, found: Sequence[Compared]) -> str:
-    compares = report.contents.compares
-    words = ORDERS if compares == "orderings" else SHORT
-    counts = Counter(each.verdict for each in found)
-    text = ", ".join(f"{counts[v]} {words[v].lower()}" for v in (WITHIN, OUTSIDE))
-    text += f", {counts[UNTOLD]} {UNTOLD}, {counts[APART]} {APART}"
-    if compares == "values" and (told := counts[WITHIN] + counts[OUTSIDE]):
-        text += f"; {(1 - LEVEL) * told:.1g} would be outside by chance alone"
-    elif (share := _kept(report, counts)) is not None:
-        text += f"; of the orderings that can be told {share:.0%} are kept"
-    return text
-
-
-def _kept(report: Reproduction, counts: Counter[Verdict]) -> float | None:
-    """Return the share of orderings that are kept, of those that can be told; None if none can."""
-    told = counts[WITHIN] + counts[OUTSIDE]
-    return counts[WITHIN] / told if told and report.contents.compares == "orderings" else None
 
 
 def _how(each: Compared) -> str:
@@ -140,14 +112,12 @@ def _how(each: Compared) -> str:
 def as_data(report: Reproduction, found: Sequence[Compared]) -> dict[str, Any]:
     """Return what came out, JSON-ready."""
     contents = report.contents
-    counts = Counter(each.verdict for each in found)
     return {
         "pack": contents.name,
         "table": contents.table.name,
         "paper": contents.paper,
         "compares": contents.compares,
-        "verdicts": dict(counts),
-        "kept": _kept(report, counts),
+        "verdicts": dict(Counter(each.verdict for each in found)),
         "limit": report.limit,
         "numbers": [_row(each) for each in found],
         "differs": list(contents.differs),

@@ -86,14 +86,11 @@ def layers(text: str, depth: int) -> list[str]:
         return [str(layer) for layer in range(depth)]
     found: list[str] = []
     for piece in text.split(","):
-        first, dash, last = (part.strip() for part in piece.partition("-"))
-        if not (first.isdecimal() and (last.isdecimal() if dash else not last)):
-            raise UsageError(f"--layers has {piece!r}", WRITE)
-        start, stop = int(first), int(last or first)
-        if not start <= stop < depth:
-            known = f"and the model has layers 0 to {depth - 1}"
-            raise UsageError(f"--layers has {piece.strip()}, {known}", WRITE)
-        found += map(str, range(start, stop + 1))
+        ends = [int(end) if end.strip().isdecimal() else depth for end in piece.split("-")]
+        if len(ends) > 2 or not ends[0] <= ends[-1] < depth:
+            known = f"the model has layers 0 to {depth - 1}"
+            raise UsageError(f"--layers has {piece.strip()!r}, and {known}", WRITE)
+        found += map(str, range(ends[0], ends[-1] + 1))
     return found
 
 

@@ -89,27 +89,15 @@ class SweepResults:
         return first if first.score.n else None
 
     @property
-    def near(self) -> list[Scored]:
-        """The other points whose score is within the interval of the best one's."""
-        best = self.best
-        return [p for p in self.ranked[1:] if best and p.score.value >= best.score.low]
-
-    @property
     def conclusions(self) -> list[tuple[str, str]]:
         """What the numbers say, as labels and lines of text."""
-        best, near = self.best, self.near
-        if best is None:
+        if not (best := self.best):
             return [("best", "no point has a score, so that none is the best")]
         line = _line(self.score, None)
-        limits = _ends(best.score, line) + "; limits are means too" * bool(self.averaged)
         value = report.number(best.score.value, line)
-        found = [("best", f"{named(best.point)}: {self.score} {value} ({limits})")]
-        if near:
-            which = "the next one is" if len(near) == 1 else f"the next {len(near)} are"
-            found.append(("note", f"{which} within the interval of the best"))
-        points = counted(len(self.points), "point")
-        flattered = f"the best of {points} is flattered by the cases that it was chosen by"
-        return [*found, ("note", flattered)]
+        text = f"{named(best.point)}: {self.score} {value} ({_ends(best.score, line)})"
+        flattered = f"the best of {counted(len(self.points), 'point')} is flattered by these cases"
+        return [("best", text), ("note", flattered)]
 
     def maps(self) -> list[HeatMap]:
         """Return a map for each measure; empty for a grid of more than two fields.
@@ -141,8 +129,8 @@ class SweepResults:
     def table(self, title: str) -> Grid:
         """Return the points with their numbers and intervals.
 
-        Along one field they stand in its order, else by score, and no more than `SHOWN` of them. The
-        score is first, so that it stands beside the names however narrow a terminal is.
+        Along one field they stand in its order, else by score, no more than `SHOWN`. The score is first, so that it stands
+        beside the names however narrow a terminal is.
         """
         points = self.points if len(self.axes) == 1 else self.ranked[:SHOWN]
         lines = [_line(n, m) for n, m in self.measures.items() if n != self.score]
@@ -155,9 +143,7 @@ class SweepResults:
             cells += [Cell(report.show(n, line), _ends(n, line)) for n, line in numbers]
             rows.append(([shown(value) for value in each.point.values()], cells))
         heads = [f"{line.name} {DIRECTION[line.measure.better]}" for line in (score, *lines)]
-        left = len(self.points) - len(points)
-        notes = [f"{counted(left, 'point')} more, by score: --json"] if left else []
-        return Grid(title, [axis.field for axis in self.axes], heads, rows, notes)
+        return Grid(title, [axis.field for axis in self.axes], heads, rows)
 
     def data(self) -> dict[str, Any]:
         """Return all of it, JSON-ready."""
@@ -167,7 +153,6 @@ class SweepResults:
             "score": self.score,
             "points": [_point_data(each) for each in self.points],
             "best": dict(self.best.point) if self.best else None,
-            "near": [dict(each.point) for each in self.near],
         }
 
 

@@ -29,10 +29,6 @@ FIRST, MIDDLE, LAST, NEXT, FURTHER, END = ROLES
 WHAT = {"hidden": "a hidden state", "mlp": "MLP outputs", "attention": "attention outputs"}
 DIFFERENCE = (-1.0, 1.0)
 """What an effect can be."""
-TINY = 0.05
-"""A total effect below which there is next to nothing to bring back."""
-SUBJECT_MARK = "*"
-"""Stands behind the subject's tokens."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class Effects:
 def of_fact(traced: Traced, tokens: Sequence[str]) -> Effects:
     """Return a fact's effects by token, over its noises; ``tokens`` are the prompt's, as texts."""
     subject = traced.fact.subject
-    rows = [f"{text}{SUBJECT_MARK if i in subject else ''}" for i, text in enumerate(tokens)]
+    rows = [text + "*" * (i in subject) for i, text in enumerate(tokens)]
     clean = np.full(len(traced.noised), traced.clean)
     indirect = {k: v - traced.noised[:, None, None] for k, v in traced.restored.items()}
     found = _estimated("noises", rows, clean, traced.noised, indirect)
@@ -112,8 +108,7 @@ def _estimated(
         ]
         for kind, values in indirect.items()
     }
-    whole = found["clean"], found["noised"], found["total"]
-    return Effects(over, tuple(rows), *whole, grids)
+    return Effects(over, tuple(rows), found["clean"], found["noised"], found["total"], grids)
 
 
 def maps(effects: Effects, window: int) -> list[HeatMap]:
@@ -145,16 +140,6 @@ def shown(estimate: Estimate) -> str:
     if math.isnan(estimate.low):
         return value
     return f"{value} ({estimate.low:z.2f} to {estimate.high:z.2f})"
-
-
-def doubt(effects: Effects) -> str:
-    """Return why the maps say little, where the noise takes hardly anything away; else nothing."""
-    total = effects.total
-    if total.value < TINY:
-        return f"the noise takes away less than {TINY}: there is next to nothing to bring back"
-    if total.low <= 0:
-        return "the total effect may be chance (its interval has 0), and so may what is mapped"
-    return ""
 
 
 def as_data(effects: Effects) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from edit_harness_plugins.commands.run.console import err
 
 from ..studies import TraceFlags
 from . import effects, method, passes
-from .effects import Effects
 from .method import Fact, Method, Traced
 
 ASKED = 256
@@ -80,8 +79,6 @@ def _check(flags: TraceFlags) -> None:
         raise UsageError(
             "a task brings its own facts", "leave out --task, or --prompt, --subject and --target"
         )
-    if flags.target is not None and not flags.target.strip():
-        raise UsageError("--target is empty", "leave it out: then it is what the model answers")
     if flags.png:
         figures.check()
 
@@ -161,10 +158,14 @@ def finish(
         made = effects.of_fact(traces[0], [decode([token]) for token in prompt])
     sigma = method.spread(model)
     maps = effects.maps(made, how.window)
+    size = f"{how.noise:g} standard deviations of the embeddings ({how.noise * sigma:.3g})"
+    chances = {"clean": made.clean, "under noise": made.noised, "total effect": made.total}
     lines = [
         ("model", f"{model.name}   {model.precision}   {model.digest[:16]}"),
         ("facts" if flags.task else "fact", found.line),
-        *_circumstances(how, sigma, made),
+        ("noise", f"{size}, {counted(how.samples, 'sample')}, seed {how.seed}"),
+        ("chance", ", ".join(f"{name} {effects.shown(e)}" for name, e in chances.items())),
+        ("interval", f"{effects.LEVEL:.0%}, over {made.over}"),
     ]
     facts = [(f.parts.prompt, f.parts.target, list(f.subject)) for f in found.facts]
     data = {
@@ -183,24 +184,9 @@ def finish(
             "digest": files.digest(facts),
         },
         "fact": None if flags.task else found.line,
-        "notes": [text for label, text in lines if label == "note"],
         **effects.as_data(made),
     }
     shown = [part for heat in maps for part in ("", heatmaps.terminal(heat, out.width))]
     show(data, *lines, *shown, as_json=flags.as_json)
     for name in heatmaps.write(flags.html, flags.png, maps, "Causal trace", lines):
         err.print(f"saved    {name}", markup=False, soft_wrap=True)
-
-
-def _circumstances(how: Method, sigma: float, made: Effects) -> list[tuple[str, str]]:
-    """Return what was added, what it takes away, and what the intervals are over, as labelled lines."""
-    size = f"{how.noise:g} standard deviations of the embeddings ({how.noise * sigma:.3g})"
-    chances = {"clean": made.clean, "under noise": made.noised, "total effect": made.total}
-    interval = f"{effects.LEVEL:.0%}, over {made.over}"
-    doubt = effects.doubt(made)
-    return [
-        ("noise", f"{size}, {counted(how.samples, 'sample')}, seed {how.seed}"),
-        ("chance", ", ".join(f"{name} {effects.shown(e)}" for name, e in chances.items())),
-        ("interval", interval if made.total.n > 1 else "none, of one number"),
-        *([("note", doubt)] if doubt else []),
-    ]
