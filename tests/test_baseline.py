@@ -156,7 +156,7 @@ def test_pockets_baselines_can_be_made_again(task, pocket, tmp_path):
 def test_the_command_writes_what_a_run_answers_before_its_edits(tmp_path):
     """A task's sample of its own, and one case of it that cannot be asked."""
     facts = json.loads(Path(source_of(plugins(), "pocket").data["counterfact"]).read_text())[:3]
-    facts[1]["requested_rewrite"]["prompt"] += " x" * 600
+    facts[1]["requested_rewrite"]["prompt"] += " x" * 3000
     (tmp_path / "facts.json").write_text(json.dumps(facts))
     args = ["-t", "counterfact", "--task-args", f"data={tmp_path / 'facts.json'}"]
     done = CliRunner().invoke(

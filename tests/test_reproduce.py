@@ -237,7 +237,7 @@ def test_orderings(tell):
     told, code = tell(said)
     assert "as printed they differ by no more than chance (n = 500)" in told
     assert code == 0, told
-    assert "1 kept, 0 reversed" in told
+    assert ", 0 reversed" in told
     said["cells"][0]["value"], said["cells"][1]["value"] = 0.1, 0.9
     told, code = tell(said)
     assert code == 6
