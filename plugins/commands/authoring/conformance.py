@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import EntryPoint
@@ -14,7 +13,6 @@ import pytest
 
 from edit_harness import evaluate
 from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
-from edit_harness.files import dumps
 from edit_harness.folder.record import INVALID
 from edit_harness.interfaces import Task
 from edit_harness.registry.packages import Package
@@ -224,8 +222,6 @@ class RunTests:
         rows = [row for row in run.lines if not row.measure.detail] or run.lines
         table = report.render(report.single(rows, LEVEL), self.width)
         record_property("table", table.rstrip())
-        # As JSON has them: what a worker says to pytest has no numbers of numpy.
-        record_property("results", json.loads(dumps(run.results())))
         failures = [record for record in run.failures if record.status != INVALID]
         assert not failures, (
             f"{len(failures)} of {len(run.records)} cases failed; case {failures[0].case}: "

@@ -25,8 +25,6 @@ from edit_harness.interfaces import ModelSource
 
 UNIT = 1e-5
 """What log-probabilities are stored in whole numbers of, in nats: machines differ by more."""
-PRECISION = "float32"
-"""The one dtype of runs that are no previews."""
 TOLERANCE = 1e-4
 """How far two honest measurements of a target's log-probability may be apart, in nats."""
 SHARE = 0.999

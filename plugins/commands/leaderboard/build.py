@@ -143,10 +143,6 @@ def measure(
     """Measure and write a baseline, and return the exit code. Raises `HarnessError`."""
     path = Path(file)
     loaded = assembly.load(plugins, model, **how.model_options)
-    if loaded.precision != baselines.PRECISION:
-        raise UsageError(
-            f"{loaded.precision} is no dtype to compare in", f"known: {baselines.PRECISION}"
-        )
     with tempfile.TemporaryDirectory(prefix="edit-harness-") as folder:
         run = evaluate("none", task, loaded, task_args=args, regime=Regime(), output=folder)
         header, lines = of_run(run)
@@ -170,7 +166,7 @@ def of_run(run: Run) -> tuple[baselines.Header, list[baselines.Line]]:
     )  # fmt: skip
     before = {each.case: [decode_answer(answer) for answer in each.before] for each in run.records}
     for case, answers in before.items():
-        if not all(map(is_finite, answers)):
+        if not all(answer is None or is_finite(answer) for answer in answers):
             raise DataError(
                 f"the model answers case {case} with NaN or infinity",
                 "check the weights, or load it with --dtype float32",

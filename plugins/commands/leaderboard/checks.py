@@ -26,7 +26,7 @@ from edit_harness.run.estimates import values as values_of
 
 from . import baseline, bundle
 from .bundle import NAMES, SUMS, CannotCheck, Finding, Rejected, Unchecked, shown
-from .evidence import LONGEST, Evidence
+from .evidence import Evidence
 
 HIGHEST = 3
 """The level of the last check that needs no model."""
@@ -115,15 +115,11 @@ def documents(evidence: Evidence) -> Iterator[str]:
     """Check that documents are strict JSON, with the fields that they have to have, and their digests."""
     for name in ("manifest.json", "results.json", "submission.json"):
         evidence.document(name)
-    manifest, identity = evidence.manifest, evidence.identity
+    manifest = evidence.manifest
     if evidence.submission.fingerprint != manifest.fingerprint:
         yield "submission.json is of another run: fingerprint"
     if manifest.shard:
         yield "manifest.json is of a shard of a run: merge makes the whole of it"
-    editor, task, judge = identity.editor, identity.task, identity.judge or identity.editor
-    names = [editor.name, editor.version, task.name, task.version, judge.name, judge.version]
-    if any(len(name) > LONGEST for name in (manifest.label, manifest.model.name, *names)):
-        yield f"manifest.json: a name has more than {LONGEST} characters"
     evidence.files.results()
     _ = evidence.cases
 

@@ -112,21 +112,11 @@ def replayed(evidence: Evidence, draw: Draw) -> tuple[list[Finding], dict[str, A
     return findings or [Finding(*REPLAY, "passed")], tally
 
 
-def _bundled(evidence: Evidence) -> str:
-    """Return the name of the bundled model with the weights of the run. Raises `CannotCheck`."""
-    digest, plugins = evidence.identity.model.digest, evidence.plugins
-    for component in plugins.of_kind("model"):
-        files = baseline.shipped(fields.source_of(plugins, component.name))
-        if any(baseline.header_of(file).model == digest for file in files):
-            return component.name
-    raise CannotCheck("which model is it? name the one to replay with: --model NAME")
-
-
 def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
-    name, identity = draw.model or _bundled(evidence), evidence.identity
-    model = assembly.load(evidence.plugins, name, dtype=identity.model.dtype)
-    if model.digest != identity.model.digest:
-        raise CannotCheck(f"{name} has other weights than the run: --model NAME")
+    wanted_model = evidence.identity.model
+    model = assembly.load(evidence.plugins, draw.model, dtype=wanted_model.dtype)
+    if model.digest != wanted_model.digest:
+        raise CannotCheck(f"{draw.model} has other weights than the run: --model NAME")
     editor = made_editor(evidence, model)
     lacking: list[str] = []
     judge, controls = None, []
