@@ -123,7 +123,7 @@ def test_a_package_that_conforms_gets_a_verdict_for_each_check_and_a_run(tmp_pat
     assert (editor, "can be tried without settings") not in checks
     assert checks[run, "ends with every case answered"] == "PASSED"
     assert "ES " in told
-    assert f"{list(checks.values()).count('PASSED')} passed, 0 failed, 0 not tried" in told
+    assert told.splitlines()[-1].endswith(" passed, 0 failed, 0 not tried, 1 skipped")
 
 
 def test_an_editor_that_edits_in_place_is_named_with_what_it_changed(tmp_path):

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,13 +89,16 @@ def run_pytest(outcomes: Outcomes, words: str, *, debug: bool) -> None:
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    with tempfile.TemporaryDirectory(prefix="edit-harness-check-") as folder:
-        module, settings = Path(folder, "checks.py"), Path(folder, "pytest.ini")
-        module.touch()
-        settings.touch()
-        options = ["--import-mode=importlib", "-c", str(settings), f"--rootdir={folder}"]
-        options += [f"--confcutdir={folder}", f"--basetemp={folder}/tmp"]
-        options += ["-p", "xdist", "-p", __name__, "-p", "no:cacheprovider"]
+    for name in (FILES, FOLDERS, "EDIT_HARNESS_CACHE"):
+        if paths := os.environ.get(name):
+            os.environ[name] = os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
+    sys.path[:] = [os.path.abspath(path) for path in sys.path]
+    with tempfile.TemporaryDirectory(prefix="edit-harness-check-") as folder, chdir(folder):
+        Path("checks.py").touch()
+        Path("pytest.ini").touch()
+        options = ["--import-mode=importlib", "-c", "pytest.ini", "--rootdir=."]
+        options += ["--confcutdir=.", "--basetemp=tmp", "-p", "no:cacheprovider"]
+        options += ["-p", "no:warnings", "-p", "xdist", "-p", __name__]
         options += ["-v", "--no-header", "-rfEx", f"--tb={'long' if debug else 'line'}"]
         # Workers get few checks at a time: those that one leaves behind would come last.
         options += ["--numprocesses=1", "--dist=load", "--maxschedchunk=1"]
@@ -102,7 +106,7 @@ def run_pytest(outcomes: Outcomes, words: str, *, debug: bool) -> None:
         options += ["-o", f"faulthandler_timeout={outcomes.flags['seconds']}"]
         options += ["-o", "faulthandler_exit_on_timeout=true"]
         asked = [word for word in words.split() if word not in ("and", "or", "not")]
-        pytest.main([*options, "-k", " and ".join(asked), str(module)], plugins=[outcomes])
+        pytest.main([*options, "-k", " and ".join(asked), "checks.py"], plugins=[outcomes])
     if outcomes.error:
         raise outcomes.error
 
@@ -113,10 +117,6 @@ def pytest_collectstart(collector: Any) -> None:
         return
     from . import conformance
 
-    for name in (FILES, FOLDERS, "EDIT_HARNESS_CACHE"):
-        if paths := os.environ.get(name):
-            os.environ[name] = os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
-    sys.path[:] = [os.path.abspath(path) for path in sys.path]
     # What a check does to its working folder is done to nobody's files.
     empty = collector.path.with_name("work")
     empty.mkdir(exist_ok=True)

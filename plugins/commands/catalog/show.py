@@ -19,7 +19,7 @@ from edit_harness.errors import PluginError, UsageError
 from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Task
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Component, Plugins, suggestion
-from edit_harness.registry.settings import defaults, make_task, source_of
+from edit_harness.registry.settings import check_recordable, defaults, make_task, source_of
 from edit_harness.shell.options import as_json, debug, settings, with_plugins
 from edit_harness.shell.terminal import Terminal, plain
 from edit_harness_plugins.composition import of_cases
@@ -97,7 +97,8 @@ def card(plugins: Plugins, component: Component) -> Content:
                 content |= factory.card()
             # The fields of an adaptor are an edit's contents, not settings.
             fields = {} if kind == "adaptor" else defaults(factory)
-            content["fields"] = {key: _default(value) for key, value in fields.items()}
+        content["fields"] = {key: _default(value) for key, value in fields.items()}
+        check_recordable(component, content["fields"])
     content["example"] = EXAMPLES.get(kind, "").format(name=name)
     return {label: said for label, said in content.items() if said}
 
