@@ -28,21 +28,20 @@ from edit_harness_plugins.commands.run import console, preset_file, running
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
 
 from ..studies import SweepFlags
-from . import grid
-from .grid import Point
-from .scores import Scored, SweepResults, mapped
+from . import points
+from .points import Point, Scored, SweepResults, mapped
 
 BESIDE = 8
 """Points that are in memory at once, with what their editors hold, and share clean passes."""
 
 
 class Sweep:
-    """A grid on a model and a task's last cases, which the flags name; ``asked`` is of `grid.asked`."""
+    """A grid on a model and a task's last cases, which the flags name; ``asked`` is of `points.asked`."""
 
     def __init__(self, plugins: Plugins, flags: SweepFlags, asked: Mapping[str, str]) -> None:
         self.plugins, self.flags = plugins, flags
         self.editor = plugins.find("editor", flags.editor[0])
-        grid.check_fields(self.editor, list(asked))
+        points.check_fields(self.editor, list(asked))
         options, name = flags.model_options, flags.model[0]
         source = assembly.checked_source(
             plugins, name, options.get("revision"), options["trust_remote_code"]
@@ -51,8 +50,8 @@ class Sweep:
         self.benchmark = assembly.make_benchmark(plugins, flags.task, args, source, seed)
         self.cases = last(self.benchmark, flags.dev)
         self.model = assembly.load(plugins, name, **options)
-        self.axes = grid.axes(self.editor, asked, len(self.model.architecture.blocks))
-        self.points = grid.points(self.axes)
+        self.axes = points.axes(self.editor, asked, len(self.model.architecture.blocks))
+        self.points = points.points(self.axes)
         every = [case.id for case in self.benchmark.cases]
         before = every.index(self.cases[0].id)
         self.split = (
@@ -77,7 +76,7 @@ class Sweep:
             chosen = Selection(samples=tuple(case.id for case in self.cases))
             return evaluation.assemble(self.plugins, self.model, self.benchmark, spec, chosen)
         except HarnessError as error:
-            error.cause = f"at {grid.named(point)}: {error.cause}"
+            error.cause = f"at {points.named(point)}: {error.cause}"
             raise
 
     def checked(self) -> Evaluation:
@@ -124,7 +123,7 @@ def check(flags: SweepFlags) -> dict[str, str]:
     if len(flags.model) != 1 or len(flags.editor) != 1:
         raise UsageError("sweep takes one model and one editor")
     _ = flags.tuned  # an error in the preset is told first
-    asked = grid.asked(flags.grid, flags.layers, flags.tokens)
+    asked = points.asked(flags.grid, flags.layers, flags.tokens)
     for flag, file in (("--html", flags.html), ("--png", flags.png)):
         if file and len(asked) > 2:
             raise UsageError(
