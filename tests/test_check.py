@@ -99,7 +99,7 @@ def checked(folder, *args, **env):
     """Return the exit code, what was printed, and what came of the checks by subject and name."""
     done = command(folder, *args, **env)
     said = re.findall(
-        r"^\[gw\d+\] .*?([A-Z]+) checks\.py::Test (.+?)::test_(\w+)", done.stdout, re.MULTILINE
+        r"^\[gw\d+\] .*?([A-Z]+) checks\.py::Test (.+?)::test_(\S+)", done.stdout, re.MULTILINE
     )
     return (
         done.returncode,
