@@ -18,7 +18,6 @@ from edit_harness.folder.manifest import Manifest, as_json, decoded
 from edit_harness.folder.record import INVALID, Record
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics, source_of
-from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.estimates import values
 from edit_harness.run.results import Run
 from edit_harness_plugins.commands.leaderboard import baseline, build, bundle, checks
@@ -111,6 +110,11 @@ def archive_of(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
+def sums(members: dict[str, bytes]) -> bytes:
+    """Return the file of checksums of members."""
+    return bundle.listed({name: digest(data) for name, data in members.items()})
+
+
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -138,10 +142,8 @@ def honest(folder: Path, **changes) -> tuple[Forgery, Path, Run]:
     model = eh.load_model("pocket")
     made = {"task_args": args, "metrics": METRICS, "output": folder / "runs"}
     run = eh.evaluate("rome", "counterfactplus", model, **made, **changes)
-    benchmark = make_benchmark(plugins(), "counterfactplus", args, model.source)
     path = folder / "baseline.jsonl"
-    lines = build.measured(model, benchmark.cases)
-    baseline.write(path, build.header(model, benchmark), lines)
+    baseline.write(path, *build.of_run(run))
     manifest = json.loads(json.dumps(as_json(run.folder.planned())))
     mark = manifest["fingerprint"]
     return (

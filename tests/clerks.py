@@ -17,7 +17,7 @@ from edit_harness_plugins.commands.distributed.worker import (
     Ready,
 )
 
-PLAIN, DIES, IS_STOPPED, FAILS, HAS_A_BUG, IS_SLOW = range(6)
+PLAIN, DIES, FAILS, HAS_A_BUG, IS_SLOW = range(5)
 ROWS = 3
 
 
@@ -55,8 +55,6 @@ class Clerk:
     def _do(self, what: int) -> None:
         if what == DIES:
             os.kill(os.getpid(), signal.SIGKILL)
-        elif what == IS_STOPPED:
-            os.kill(os.getpid(), signal.SIGSTOP)
         elif what == FAILS:
             raise ResourceError("its memory is full", "free some")
         elif what == HAS_A_BUG:

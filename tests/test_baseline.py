@@ -2,36 +2,32 @@
 
 import json
 import math
-from itertools import islice
+from pathlib import Path
 
 import pytest
 from builders import IDENTITY, with_entries
 from bundles import plugins
+from click.testing import CliRunner
 
 import edit_harness as eh
 from edit_harness import DataError, Divergence, Scores, Text
+from edit_harness.cli import main
 from edit_harness.data import Case, Choose, Generate, Probe
 from edit_harness.interfaces import ModelSource
 from edit_harness.registry.settings import source_of
 from edit_harness.run.assembly import make_benchmark
 from edit_harness_plugins.commands.leaderboard import baseline
-from edit_harness_plugins.commands.leaderboard.baseline import PLACE, Baseline, disagreement, line
-from edit_harness_plugins.commands.leaderboard.build import header, measured
+from edit_harness_plugins.commands.leaderboard.baseline import Baseline, disagreement, line
+from edit_harness_plugins.commands.leaderboard.build import of_run
 
 CASE = Case(
     "1", (), (Probe("efficacy", Choose("Rome is in", ("Italy", "Gaul"))), Probe("t", Generate("x")))
 )
 SCORES = Scores(((1, 2), (3,)), ((-0.5, -0.25), (-2.0,)), ((1, 2), (9,)))
 ANSWERS = [SCORES, Text("so it goes")]
-HEADER = {
-    "model": "m",
-    "config": "c",
-    "tokenizer": "t",
-    "dtype": "float32",
-    "task": "x",
-    "version": "1",
-    "data": "d",
-}
+HEADER = baseline.Header(
+    model="m", config="c", tokenizer="t", dtype="float32", task="x", version="1", data="d"
+)
 OF_RUN = with_entries(
     IDENTITY,
     model={"digest": "m", "dtype": "float32"},
@@ -92,9 +88,9 @@ def test_a_file_comes_back(tmp_path):
     lines = [line(CASE, ANSWERS), line(Case("2", (), (), problem="no"), [])]
     baseline.write(path, HEADER, lines)
     found = baseline.read(path)
-    assert found.header == {**HEADER, "name": ""}
+    assert found.header == HEADER
     assert list(found.lines.values()) == lines
-    assert baseline.find([path], tuple(HEADER[name] for name in PLACE)) == found
+    assert baseline.find([path], HEADER.place) == found
     assert baseline.find([path], ("m", "float16", "x", "1", "d")) is None
 
 
@@ -140,21 +136,36 @@ def pocket():
 
 
 @pytest.mark.parametrize("task", ["counterfact", "counterfactplus", "zsre"])
-def test_pockets_baselines_can_be_made_again(task, pocket):
+def test_pockets_baselines_can_be_made_again(task, pocket, tmp_path):
     source = source_of(plugins(), "pocket")
     benchmark = make_benchmark(plugins(), task, {}, source)
-    made = header(pocket, benchmark)
-    found = baseline.find(baseline.shipped(source), tuple(made[name] for name in PLACE))
-    assert found.header == made
+    run = eh.evaluate("none", task, pocket, limit=10, output=tmp_path)
+    header, lines = of_run(run)
+    found = baseline.find(baseline.shipped(source), header.place)
+    assert found.header == header
     assert list(found.lines) == [case.id for case in benchmark.cases]
     assert [each.hash for each in found.lines.values()] == [
         *map(baseline.content_hash, benchmark.cases)
     ]
-    again = list(measured(pocket, list(islice(benchmark.cases, 10))))
-    for new, known in zip(again, found.lines.values(), strict=False):
+    for new, known in zip(lines, found.lines.values(), strict=False):
         assert (new.id, new.tokens, new.likeliest) == (known.id, known.tokens, known.likeliest)
         for one, two in zip(new.answers, known.answers, strict=True):
             assert one == pytest.approx(two, abs=2) if isinstance(one, list) else one == two
+
+
+def test_the_command_writes_what_a_run_answers_before_its_edits(tmp_path):
+    """A task's sample of its own, and one case of it that cannot be asked."""
+    facts = json.loads(Path(source_of(plugins(), "pocket").data["counterfact"]).read_text())[:3]
+    facts[1]["requested_rewrite"]["prompt"] += " x" * 3000
+    (tmp_path / "facts.json").write_text(json.dumps(facts))
+    args = ["-t", "counterfact", "--task-args", f"data={tmp_path / 'facts.json'}"]
+    done = CliRunner().invoke(
+        main, ["leaderboard", "baseline", *args, "--out", str(tmp_path / "b.jsonl")]
+    )
+    assert done.exit_code == 0, done.output
+    found = baseline.read(tmp_path / "b.jsonl")
+    assert found.header.name == "pocket"
+    assert [bool(each.answers) for each in found.lines.values()] == [True, False, True]
 
 
 def test_the_shipped_files_are_small():

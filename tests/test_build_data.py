@@ -113,24 +113,16 @@ def test_what_is_there_is_not_overwritten(tell, tmp_path, make):
     assert tell(*make("-o", "made")).exit_code == 0
     first = tmp_path / "made"
     kept = {p: p.read_bytes() for p in (first.iterdir() if first.is_dir() else [first])}
-    failed(tell(*make("-o", "made", "--seed", 1)), 2, "is there already", "--force")
+    failed(tell(*make("-o", "made", "--seed", 1)), 2, "is there already", "--out PATH")
     assert {p: p.read_bytes() for p in kept} == kept
-    assert tell(*make("-o", "made", "--seed", 1, "--force")).exit_code == 0
-    moved = {p: (tmp_path / "made.old" / p.name if first.is_dir() else tmp_path / "made.old")
-             for p in kept}  # fmt: skip
-    assert {p: moved[p].read_bytes() for p in kept} == kept
-    assert {p: p.read_bytes() for p in kept} != kept
-    failed(tell(*make("-o", "made", "--force")), 2, "made.old are there already")
-    assert names(tmp_path) == GIVEN | {"made", "made.old"}
+    assert names(tmp_path) == GIVEN | {"made"}
 
 
 def test_a_file_and_a_folder_do_not_replace_each_other(tell, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
-    failed(
-        tell(*counterfact("-o", "folder", "--force")), 2, "folder is a folder, and a file is made"
-    )
-    failed(tell(*seesaw("-o", "file", "--force")), 2, "file is a file, and a folder is made")
+    failed(tell(*counterfact("-o", "folder")), 2, "folder is there already")
+    failed(tell(*seesaw("-o", "file")), 2, "file is there already")
     assert names(tmp_path) == GIVEN | {"folder", "file"}
 
 
@@ -182,13 +174,13 @@ def test_a_strangers_builder_enters_by_the_same_door(tell, tmp_path, stranger):
     assert result.exit_code == 0, result.stderr
     assert "seed 7" in result.stderr
     assert (tmp_path / "diary.txt").read_text() == "facts.jsonl.None"
-    result = tell(*args, "--force", "--model", "pocket")
+    (tmp_path / "diary.txt").unlink()
+    result = tell(*args, "--model", "pocket")
     assert result.exit_code == 0, result.stderr
     assert (tmp_path / "diary.txt").read_text() == "facts.jsonl.[False, False]"
-    (tmp_path / "diary.txt.old").unlink()
-    failed(tell(*args, "--force", "--builder-args", "ending=!"), 3, "no more ink", "its author")
-    assert (tmp_path / "diary.txt").read_text() == "facts.jsonl.[False, False]"
-    assert names(tmp_path) == GIVEN | {"diary.txt"}
+    (tmp_path / "diary.txt").unlink()
+    failed(tell(*args, "--builder-args", "ending=!"), 3, "no more ink", "its author")
+    assert names(tmp_path) == GIVEN
 
 
 def test_builders_are_listed_and_have_cards(tell):

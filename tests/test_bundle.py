@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-import stat
 import struct
 import time
 import zipfile
@@ -12,7 +11,7 @@ from io import BytesIO
 
 import pytest
 from builders import MANIFEST
-from bundles import archive_of, digest
+from bundles import archive_of, digest, sums
 
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.manifest import fingerprint
@@ -21,7 +20,7 @@ from edit_harness_plugins.commands.leaderboard.bundle import LIMITS, MEMBERS, Li
 from edit_harness_plugins.commands.leaderboard.evidence import Evidence
 from edit_harness_plugins.commands.leaderboard.sandbox import inspect
 
-SMALL = Limits(compressed=200_000, uncompressed=400_000, ratio=50)
+SMALL = Limits(compressed=200_000, uncompressed=400_000)
 
 
 def members(**changes):
@@ -39,18 +38,6 @@ def archive(path, entries):
 
 def named(*names):
     return lambda path: archive(path, [(name, b"{}") for name in names])
-
-
-def linked(path):
-    info = zipfile.ZipInfo("manifest.json")
-    info.create_system, info.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
-    return archive(path, [(info, "/etc/passwd")])
-
-
-def device(path):
-    info = zipfile.ZipInfo("samples.jsonl")
-    info.create_system, info.external_attr = 3, (stat.S_IFCHR | 0o666) << 16
-    return archive(path, [(info, b"")])
 
 
 def twice(path):
@@ -71,41 +58,17 @@ def encrypted(path):
     return path
 
 
-def lzma(path):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as written:
-        written.writestr("manifest.json", b"{}")
-    return path
-
-
-def bomb(path):
-    return archive(path, [("samples.jsonl", b"0" * 300_000)])
-
-
 def slow_bomb(path):
-    """Each member is within its ratio, all together are not within the size."""
+    """Each member is small, all together are not within the size."""
     noise = os.urandom(4_000)
     return archive(path, [(name, noise + b"0" * 100_000) for name in MEMBERS])
 
 
 def lying_sizes(path):
     """The headers say that there are two bytes."""
-    data = bytearray(bomb(path).read_bytes())
+    data = bytearray(archive(path, [("samples.jsonl", b"0" * 300_000)]).read_bytes())
     for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         struct.pack_into("<I", data, data.find(mark) + at, 2)
-    path.write_bytes(data)
-    return path
-
-
-def zip64_lies(path):
-    """The central directory says that the member has 2^64 - 2 bytes."""
-    data = bytearray(named("manifest.json")(path).read_bytes())
-    at = data.find(b"PK\x01\x02")
-    struct.pack_into("<I", data, at + 24, 0xFFFFFFFF)
-    struct.pack_into("<H", data, at + 30, 12)
-    name = at + 46 + len("manifest.json")
-    data[name:name] = struct.pack("<HHQ", 1, 8, 2**64 - 2)
-    end = data.find(b"PK\x05\x06")
-    struct.pack_into("<I", data, end + 12, struct.unpack_from("<I", data, end + 12)[0] + 12)
     path.write_bytes(data)
     return path
 
@@ -156,14 +119,9 @@ CONTAINERS = {
     "a pickle": (named("edit.pkl"), "a member that no bundle has: edit.pkl"),
     "an archive inside": (nested, "a member that no bundle has: inner.zip"),
     "a name twice": (twice, "two members have the name manifest.json"),
-    "a link": (linked, "manifest.json is no regular file"),
-    "a device": (device, "samples.jsonl is no regular file"),
     "encrypted": (encrypted, "no .zip that can be read: File .* is encrypted"),
-    "another compression": (lzma, "manifest.json is compressed in another way than deflate"),
-    "a bomb": (bomb, r"samples.jsonl unpacks to more than [\d,]+ bytes"),
     "a slow bomb": (slow_bomb, r"unpacks to more than [\d,]+ bytes"),
     "sizes that lie": (lying_sizes, "no .zip that can be read"),
-    "sizes of 2^64": (zip64_lies, "manifest.json has 2 bytes, and not as many as its header says"),
     "too large": (bytes_of(b"PK" * 200_000), "400,000 bytes, more than 200,000"),
     "cut off": (cut_off, "no .zip that can be read"),
     "empty": (bytes_of(b""), "no .zip that can be read"),
@@ -194,7 +152,7 @@ def test_what_is_packed_is_unpacked(tmp_path):
     found = bundle.unpack(tmp_path / "a.zip", into, SMALL)
     assert {name: found[name] for name in content} == {n: digest(d) for n, d in content.items()}
     assert {path.name: path.read_bytes() for path in into.iterdir()} == {
-        **content, "SHA256SUMS": bundle.sums(content),
+        **content, "SHA256SUMS": sums(content),
     }  # fmt: skip
 
 
@@ -288,7 +246,7 @@ def inspected(tmp_path, path, limits=LIMITS):
 
 def test_a_bundle_of_nonsense_is_refused_in_a_process_of_its_own(tmp_path):
     content = members(**{"cases.jsonl": b"", "manifest.json": b'{"cases": [\n'})
-    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": bundle.sums(content)})
+    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": sums(content)})
     found = inspected(tmp_path, path)
     assert [finding.check for finding in found.having("failed")] == ["0.4"]
     assert "manifest.json: no JSON" in found.having("failed")[0].text
@@ -300,8 +258,8 @@ def test_memory_is_bounded(tmp_path):
     content = members(
         **{"cases.jsonl": b"", "manifest.json": b'{"a": [' + b"[[]]," * 4_000_000 + b"[]]}"}
     )
-    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": bundle.sums(content)})
-    limits = Limits(memory=700 << 20, ratio=10**6)
+    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": sums(content)})
+    limits = Limits(memory=700 << 20)
     found = inspected(tmp_path, path, limits)
     assert found.having("failed")[0].text == (
         "reading it ended the process (exit code 1); it may take 120 s of processor time and "
@@ -312,8 +270,8 @@ def test_memory_is_bounded(tmp_path):
 
 def test_time_is_bounded(tmp_path):
     content = members(**{"manifest.json": b'{"a": [' + b"1," * 29_000_000 + b"1]}"})
-    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": bundle.sums(content)})
+    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": sums(content)})
     begun = time.monotonic()
-    found = inspected(tmp_path, path, Limits(seconds=4, ratio=10**6))
+    found = inspected(tmp_path, path, Limits(seconds=4))
     assert "it may take 4 s of processor time" in found.having("failed")[0].text
     assert time.monotonic() - begun < 60

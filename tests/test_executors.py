@@ -38,9 +38,6 @@ class Other(WorkerExecutor):
         MADE.append(Together(order, self.num_workers))
         return MADE[-1]
 
-    def survey(self):
-        return []
-
 
 class Package:
     """A plugin."""

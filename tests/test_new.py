@@ -260,39 +260,6 @@ def test_a_long_name_is_not_repeated_whole(tmp_path, name):
     assert name[: LONGEST + 1] not in result.stderr
 
 
-def test_a_link_that_leads_nowhere_is_in_the_way(tmp_path):
-    (tmp_path / "edit-harness-demo").symlink_to(tmp_path / "gone")
-    refused(tell("new", "editor", "demo", "-o", tmp_path), 2, "leads nowhere", "remove it")
-    assert not (tmp_path / "gone").exists()
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        ("editor", "rome"),
-        ("task", "zsre"),
-        ("metric", "nkl"),
-        ("judge", "match"),
-        ("command", "run"),
-    ],
-)
-def test_a_name_that_is_taken_is_refused(tmp_path, kind, name):
-    result = tell("new", kind, name, "-o", tmp_path)
-    refused(result, 3, f"has the {kind} '{name}' already", "choose another name")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_name_that_flags_give_another_meaning_is_refused(tmp_path):
-    result = tell("new", "judge", "none", "-o", tmp_path)
-    refused(result, 3, "no judge can be called 'none'", "choose another name")
-
-
-@pytest.mark.parametrize(("kind", "name"), [("metric", "my-editor"), ("editor", "plugins")])
-def test_a_package_that_is_taken_is_refused(installed, tmp_path, kind, name):
-    result = tell("new", kind, name, "-o", tmp_path / "out")
-    refused(result, 3, f"there is a package edit_harness_{name.replace('-', '_')} already")
-
-
 def test_nothing_is_overwritten(tmp_path):
     folder = tmp_path / "edit-harness-demo"
     folder.mkdir()

@@ -7,14 +7,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import clerks
 import psutil
 import pytest
-from clerks import DIES, FAILS, HAS_A_BUG, IS_SLOW, IS_STOPPED, PLAIN, Clerk
+from clerks import DIES, FAILS, HAS_A_BUG, IS_SLOW, PLAIN, Clerk
 from kills.workers import differences, rows, workers
 
 import edit_harness as eh
@@ -209,19 +208,6 @@ def test_a_signal_while_ray_waits_is_the_error_that_it_is_elsewhere(cluster):
     assert told.splitlines()[-1] == "edit_harness.errors.Terminated"
 
 
-def test_who_sends_nothing_for_too_long_is_killed(cluster):
-    actors = staff(num_workers=1, cpus_per_worker=0.5)
-    try:
-        (ready,) = started(actors)
-        actors._settings = replace(actors._settings, timeout=3)
-        actors.send(0, batch(IS_STOPPED))
-        (died,) = kinds(heard(actors, lambda events: kinds(events, Died)), Died)
-    finally:
-        actors.close()
-    assert died == Died(0, "it sent nothing for 3 s and was killed")
-    assert _gone({ready.card["pid"]}), "even who is stopped ends"
-
-
 def test_who_cannot_start_says_why(cluster):
     actors = staff(clerks.Broken, num_workers=1, cpus_per_worker=0.5)
     try:
@@ -255,15 +241,6 @@ def test_no_place_in_time_is_an_error(pair):
         staff(num_workers=1, cpus_per_worker=4, placement=1)
     assert "1 worker got no place within 1 s" in caught.value.cause
     assert "num_workers" in caught.value.remedy
-
-
-def test_a_survey_asks_one_on_each_node(pair):
-    found = Ray().survey()
-    assert [row.get("problem") for row in found] == [None, None]
-    assert len({row["pid"] for row in found} - {os.getpid()}) == 2
-    assert found[0]["versions"].keys() >= {"python", "torch", "transformers", "ray"}
-    assert [p["name"] for p in found[0]["packages"]].count("edit-harness") == 1
-    assert found[0]["memory"] > 2**28
 
 
 def kill_at_work(ended: threading.Event, wanted: int, killed: list[int]) -> None:
@@ -342,19 +319,13 @@ def test_no_room_is_said_with_what_there_is(having, settings):
     assert "num_workers" in caught.value.remedy
 
 
-def test_gpus_are_shared_or_whole(having):
-    having(8, 8)
-    with pytest.raises(UsageError, match=r"gpus_per_worker=1\.5 is neither whole nor below 1"):
-        Ray(gpus_per_worker=1.5).resources()
-
-
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
         ("num_worker=2", "ray has no field 'num_worker'"),
         ("num_workers=-1", "num_workers=-1 is not at least 0"),
         ("gpus_per_worker=-1", r"gpus_per_worker=-1\.0 is not at least 0"),
-        ("timeout=0", r"timeout=0\.0 is not above 0"),
+        ("placement=0", r"placement=0\.0 is not above 0"),
     ],
 )
 def test_settings_that_make_no_sense(text, cause):
@@ -363,19 +334,13 @@ def test_settings_that_make_no_sense(text, cause):
 
 
 @pytest.mark.parametrize(
-    ("address", "kind", "cause"),
-    [
-        ("127.0.0.1:1", ResourceError, "no Ray cluster answers at 127.0.0.1:1: "),
-        ("127.0.0.1:99999", ResourceError, "no Ray cluster answers at 127.0.0.1:99999: "),
-        ("somewhere", UsageError, "address=somewhere is neither auto nor HOST:PORT"),
-        ("ray://head:10001", UsageError, "address=ray://head:10001 is neither auto nor HOST:PORT"),
-    ],
+    "address", ["127.0.0.1:1", "127.0.0.1:99999", "somewhere", "ray://nowhere.invalid:10001"]
 )
-def test_addresses_at_which_nothing_is(address, kind, cause):
-    with pytest.raises(kind) as caught:
+def test_addresses_at_which_nothing_is(address):
+    with pytest.raises(ResourceError) as caught:
         on_ray.check_address(address)
-    assert caught.value.cause.startswith(cause)
-    assert caught.value.remedy
+    assert caught.value.cause.startswith(f"no Ray cluster answers at {address}: ")
+    assert "HOST:PORT" in caught.value.remedy
 
 
 def test_without_ray_there_is_a_line_that_installs_it(monkeypatch):

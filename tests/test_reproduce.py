@@ -134,11 +134,11 @@ def test_what_would_let_anything_pass_is_no_pass(tell, ours):
     assert "nothing is told of mine: too few cases to tell" in told
 
 
-def test_few_cases_tell_nothing_and_the_limit_is_said(tell, ours):
+def test_few_cases_tell_nothing(tell, ours):
     said = pack(cell("FT", "NS", round(ours, 2)), *SPREAD)
     told, code = tell(said, "mine", "--limit", "5")
     assert code == 1
-    assert "the first 5 cases only: our intervals are wider than of all" in told
+    assert "too few cases to tell" in told
 
 
 def test_fewer_edits_in_one_model_are_another_experiment(tell):
@@ -205,8 +205,7 @@ def test_the_rest_of_the_table_is_run_without_it(tell, ours):
     ("model", "code", "cause"),
     [
         ("tiny2", 2, "tiny2 is no model of mine"),
-        ("Huge=tiny2", 2, "mine has no model 'Huge'"),
-        ("tiny,Tiny=tiny2", 2, "tiny and tiny2 are both Tiny"),
+        ("Huge=tiny2", 2, "Huge=tiny2 is no model of mine"),
     ],
 )
 def test_a_model_of_no_row(tell, folder, model, code, cause):
@@ -238,7 +237,7 @@ def test_orderings(tell):
     told, code = tell(said)
     assert "as printed they differ by no more than chance (n = 500)" in told
     assert code == 0, told
-    assert "of the orderings that can be told 100% are kept" in told
+    assert ", 0 reversed" in told
     said["cells"][0]["value"], said["cells"][1]["value"] = 0.1, 0.9
     told, code = tell(said)
     assert code == 6
@@ -255,11 +254,6 @@ def test_figures_are_of_the_same_cases(tell, ours):
     told, code = tell(said, "mine", "-q", "--limit", "20")
     assert code == 1
     assert "the figure is of 24 cases, and here are 20" in told
-
-
-def test_a_preview_is_called_one(tell, ours):
-    told, _ = tell(pack(cell("FT", "NS", ours)), "mine", "-q", "--dtype", "bfloat16")
-    assert "ours are in bfloat16, which costs accuracy" in told
 
 
 def test_nothing_is_run_twice(tell, ours):

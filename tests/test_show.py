@@ -12,7 +12,7 @@ from edit_harness import Judge, Measure, Metric, Regime, Task, UsageError, hooki
 from edit_harness.cli import main
 from edit_harness.errors import DataError, PluginError
 from edit_harness.registry.registry import Plugins
-from edit_harness_plugins.commands.catalog.show import card, composed, facts, found
+from edit_harness_plugins.commands.catalog.show import card, facts, found, show_composition
 
 NAMES = sorted({component.name for component in Plugins.installed().components})
 
@@ -81,11 +81,11 @@ def test_a_bundled_task_says_what_it_is(name):
 
 def test_the_card_of_a_metric(tell):
     text = told(tell("nkl"))
-    assert "from 0 on, nats; lower is better" in text
+    assert "0 to any nats; lower is better" in text
     assert "probes: neighborhood-plus" in text
     assert "Eq. 1; the published numbers are NKL-paper" in text
     assert "-100 to 100 %; higher is better" in told(tell("magnitude"))
-    assert "from 0 on, 0.01 bits; higher is better" in told(tell("fluency"))
+    assert "0 to any 0.01 bits; higher is better" in told(tell("fluency"))
     measure = strict(tell("nkl", "--json").stdout)["measures"]["NKL"]
     assert measure["range"] == [0.0, None]
     assert measure["probes"] == ["neighborhood"]
@@ -187,8 +187,8 @@ def test_the_card_of_a_judge(tell, strangers):
 
 def test_what_a_stranger_leaves_out_is_left_out(tell, strangers):
     text = told(tell("unbounded"))
-    assert "any number; neither direction is better" in text
-    assert "up to 3; lower is better" in text
+    assert "any to any; neither direction is better" in text
+    assert "any to 3; lower is better" in text
     assert "source" not in text
     assert "probes" not in text
     task, metric = strict(tell("broken", "--json").stdout)
@@ -201,11 +201,11 @@ def test_what_a_stranger_leaves_out_is_left_out(tell, strangers):
 def test_a_task_that_cannot_be_counted(strangers):
     """The task is meant by a name that a metric has too; its own errors stay what they are."""
     with pytest.raises(PluginError, match="failed to count its data: KeyError"):
-        composed(strangers, "broken", {}, "pocket")
+        show_composition(strangers, "broken", {}, "pocket", False)
     with pytest.raises(DataError, match="where is it"):
-        composed(strangers, "broken", {"oops": "DataError"}, "pocket")
+        show_composition(strangers, "broken", {"oops": "DataError"}, "pocket", False)
     with pytest.raises(UsageError, match="careful is of the kind judge"):
-        composed(strangers, "careful", {}, "pocket")
+        show_composition(strangers, "careful", {}, "pocket", False)
 
 
 # --stats

@@ -53,7 +53,7 @@ def as_before(values):
 
 
 def entry(run, badge="replayed 300/300", **submission):
-    return Entry(run, {**SUBMISSION, **submission}, badge, ["wall times are constant"])
+    return Entry(run, {**SUBMISSION, **submission}, badge)
 
 
 def entries(editors, *badges):
@@ -151,7 +151,7 @@ def test_a_site_without_entries_says_so(tmp_path):
 def test_an_entry_that_cannot_be_shown_does_not_stop_the_others(editors, base, tmp_path):
     odd = altered(base, base.cases, list(base.records), label="odd")
     odd.manifest = None
-    broken = replace(entry(odd), bundle="in/odd.zip")
+    broken = replace(entry(odd), bundle="odd.zip")
     left_out = write([broken, *entries(editors, "recomputed")], [], tmp_path / "site", "x")
     assert [name for name, _ in left_out] == ["odd.zip"]
     assert left_out[0][1].startswith("it cannot be shown: AttributeError")
@@ -285,9 +285,7 @@ CONTRAST = """(() => {
 
 def test_hostile_texts_get_no_further_than_the_page(tab, base, tmp_path):
     parts = [STRINGS[i::4] for i in range(4)]
-    many = [
-        Entry(spoilt(base, part), {text: text for text in part}, part[0], part) for part in parts
-    ]
+    many = [Entry(spoilt(base, part), {text: text for text in part}, part[0]) for part in parts]
     write(many, [(text, text) for text in STRINGS], tmp_path / "site", "\n".join(STRINGS[:40]))
     data = json.loads((tmp_path / "site" / "results.json").read_text())
     told = {entry["page"]: entry["badge"] for entry in data["entries"]}

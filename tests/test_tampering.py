@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, replace
 
 import pytest
-from bundles import CASES, archive_of, honest, line, plugins, report
+from bundles import CASES, archive_of, honest, line, plugins, report, sums
 
 import edit_harness as eh
 from edit_harness.data import Scores
@@ -14,7 +14,7 @@ from edit_harness.files import dumps
 from edit_harness.registry.settings import settings
 from edit_harness.run import measure
 from edit_harness.run.assembly import make_editor
-from edit_harness_plugins.commands.leaderboard import bundle, replay
+from edit_harness_plugins.commands.leaderboard import replay
 from edit_harness_plugins.commands.leaderboard.sandbox import Draw
 
 
@@ -393,11 +393,8 @@ FORM = {
     "a judge without a version": set_in("manifest", "judged_by", {"name": "match"}),
     "a seed below 0": identity("seed", value=-1),
     "a regime that there is not": identity("regime", "mode", value="at leisure"),
-    "a label without end": set_in("manifest", "label", "rome" * 50),
-    "a model's name without end": set_in("manifest", "model", {"name": "x" * 60_000, "path": ""}),
     "a submitted name without end": set_in("submission", "editor", "x" * 101),
     "a contact without end": set_in("submission", "contact", "x" * 1001),
-    "an editor's name without end": identity("editor", "name", value="x" * 101),
 }
 """What has the wrong form; all is found by check 0.4."""
 CAREFUL = {
@@ -487,7 +484,6 @@ def test_an_honest_bundle_passes(bundled, tmp_path):
     found, _ = report(tmp_path, forged.archive(tmp_path / "bundle.zip"), baseline)
     assert found.good, found.findings
     assert found.reached == 3
-    assert not found.having("flag")
 
 
 @pytest.mark.parametrize("name", CARELESS)
@@ -495,7 +491,7 @@ def test_a_careless_cheat(name, bundled, tmp_path):
     cheat, check = CARELESS[name]
     forged, baseline, _ = bundled
     members = forged.members()
-    members["SHA256SUMS"] = bundle.sums(members)
+    members["SHA256SUMS"] = sums(members)
     before = dict(members)
     cheat(members)
     assert members != before
@@ -510,7 +506,7 @@ def test_a_cheat_that_mends_the_checksums(name, bundled, tmp_path):
     members = forged.members()
     cheat(members)
     assert members != forged.members()
-    whole = {**members, "SHA256SUMS": bundle.sums(members)}
+    whole = {**members, "SHA256SUMS": sums(members)}
     found, _ = report(tmp_path, archive_of(tmp_path / "bundle.zip", whole), baseline)
     assert failed(found) == [check]
 
@@ -744,6 +740,8 @@ REPLAYED = {
     "answers under another seed": another_seed,
 }
 """What a replay finds, if it draws one of the cases."""
+FEW = ("one better answer, all that follows", "better tokens called likeliest")
+"""What is of so few probes of a role that the replay tells how many cases agree, and rejects nothing."""
 NEVER = {
     "a faster machine": faster,
     "no time at all": no_time,
@@ -774,13 +772,14 @@ def test_what_only_a_replay_finds_or_nothing(name, bundled, tmp_path):
         findings, tally = replayed(evidence, CASES, "pocket")
         assert tally["cases"] == tally["of"] == CASES
         assert tally["others"]
-        assert {finding.outcome for finding in findings} & {"failed", "flag"}
+        rejected = "failed" in {finding.outcome for finding in findings}
+        assert rejected or name in FEW
 
 
 def test_a_replay_of_an_honest_bundle_agrees(bundled, tmp_path):
     forged, baseline, _ = bundled
     found, evidence = report(tmp_path, forged.archive(tmp_path / "bundle.zip"), baseline)
-    findings, tally = replayed(evidence, 5, "")
+    findings, tally = replayed(evidence, 5)
     assert [finding.outcome for finding in findings] == ["passed"]
     assert (tally["cases"], tally["agree"], tally["of"]) == (5, 5, CASES)
     assert found.good
@@ -877,7 +876,7 @@ def test_controls_are_verified_like_cases(name, controlled, tmp_path):
         # All are drawn: of one edit the text may hardly become less likely, and nothing is forged there.
         findings, tally = replayed(evidence, 3, "pocket")
         assert len(tally["controls"]) == min(len(rows), 3)
-        assert {each.outcome for each in findings} == ({"failed", "flag"} if check else {"passed"})
+        assert {each.outcome for each in findings} == ({"failed"} if check else {"passed"})
     else:
         assert failed(found)[:1] == [check], found.findings
 

@@ -75,11 +75,8 @@ def test_a_card_says_what_the_worker_is(ordered, plugins):
     card = Worker(0, ordered()).start().card
     assert card["host"] == HOST
     assert card["device"] == "cpu"
-    assert card["memory"] > 2**28
     assert card["chunk"] == 2
-    assert card["versions"].keys() >= {"python", "edit-harness", "torch", "transformers"}
-    ours = next(each for each in card["packages"] if each["name"] == "edit-harness")
-    assert ("edit-harness", ours["digest"]) in card["identities"][0].code
+    assert "edit-harness" in dict(card["identities"][0].code)
 
 
 @pytest.mark.parametrize(

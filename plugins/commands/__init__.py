@@ -80,8 +80,6 @@ COMMANDS = {
     "Many machines": {
         "merge": ("distributed.merge:command",
             "Join the shards of one run to the run that one process would have made."),
-        "cluster-check": ("distributed.check:cluster_check",
-            "Say what each worker has: device, memory, versions, plugins; and whether all agree."),
     },
 }
 # fmt: on

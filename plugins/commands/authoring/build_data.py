@@ -13,7 +13,6 @@ import click
 
 from edit_harness.data import Choose, Scores
 from edit_harness.errors import DataError, HarnessError, UsageError
-from edit_harness.files import set_aside
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
@@ -36,7 +35,6 @@ from . import Builder, Knows, Material
 @takes(LoadingFlags)
 @click.option("-o", "--out", required=True, metavar="PATH", help="The file or folder to make.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--force", is_flag=True, help="Move aside what stands at --out, as PATH.old.")
 @debug
 @with_plugins
 def build_data(
@@ -48,7 +46,6 @@ def build_data(
     model: str,
     out: str,
     seed: int,
-    force: bool,
     **loading: Any,
 ) -> None:
     """Make a benchmark's records from facts of one's own: see ls builders.
@@ -59,7 +56,7 @@ def build_data(
     component = plugins.find("builder", name)
     builder: Builder = build_component(component, builder_args, seed)
     target = Path(os.path.abspath(out))
-    check_place(target, builder, force)
+    check_place(target, builder)
     words = readable(templates, "--templates") if templates else None
     facts = readable(triples, "--triples")
     knows = knowledge(plugins, model, taken(LoadingFlags, loading)) if model else None
@@ -78,44 +75,25 @@ def readable(path: str, flag: str) -> Path:
     return Path(path)
 
 
-def check_place(target: Path, builder: Builder, force: bool) -> None:
+def check_place(target: Path, builder: Builder) -> None:
     """Raise `UsageError` if something stands where the data would go, save an empty folder."""
-    folder = builder.makes == "folder"
-    if target.is_dir() != folder and target.exists():
-        raise UsageError(
-            f"{target} is a {'file' if folder else 'folder'}, and a {builder.makes} is made",
-            f"name another: --out {target}.{'data' if folder else 'json'}",
-        )
-    if not target.exists() or (folder and not any(target.iterdir())):
+    if builder.makes == "folder" and target.is_dir() and not any(target.iterdir()):
         return
-    if not force:
-        raise UsageError(
-            f"{target} is there already", "name another, or add --force to move it aside"
-        )
-    if kept_as(target).exists():
-        raise UsageError(f"{target} and {kept_as(target)} are there already", "remove one of them")
+    if target.exists():
+        raise UsageError(f"{target} is there already", "name another: --out PATH; or move it aside")
 
 
 @contextmanager
 def in_place(target: Path) -> Iterator[Path]:
     """Give a path to write to, and move what was written to ``target`` when all is written.
 
-    Nothing is left of what was not finished; what stood at ``target`` is kept beside it.
+    Nothing is left of what was not finished.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         partial = Path(folder) / target.name
         yield partial
-        if target.is_dir() and not any(target.iterdir()):
-            target.rmdir()
-        elif target.exists():
-            set_aside(target, str(kept_as(target)))
         partial.rename(target)
-
-
-def kept_as(target: Path) -> Path:
-    """Return where what stood in the way is moved."""
-    return target.with_name(f"{target.name}.old")
 
 
 def knowledge(plugins: Plugins, name: str, loading: LoadingFlags) -> Knows:

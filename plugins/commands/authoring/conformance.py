@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import Distribution, EntryPoint, distribution
+from importlib.metadata import EntryPoint
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.requirements import Requirement
 
 from edit_harness import evaluate
 from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
-from edit_harness.files import dumps
 from edit_harness.folder.record import INVALID
-from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Task
-from edit_harness.registry.packages import Package, normal
+from edit_harness.registry.packages import Package
 from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import build_component, make_task, source_of
 from edit_harness.run import report
@@ -79,9 +75,7 @@ def classes(name: str, limit: int, width: int) -> dict[str, type]:
 
 
 def _of_package(package: Package, plugins: Plugins) -> Iterator[tuple[str, type]]:
-    """Yield the classes of what the package says of itself, and of its modules."""
-    if not package.named:
-        yield "package", type("Of", (PackageTests,), {"metadata": distribution(package.name)})
+    """Yield the classes of the package's modules."""
     broken = {f.entry: f.reason for f in plugins.failures if f.package is package}
     for entry in package.entries:
         installable = isinstance(entry, EntryPoint)
@@ -123,14 +117,9 @@ def failing(name: str, error: BaseException) -> type:
 
 
 def checked_suite(tests: type) -> type:
-    """Return a suite. Raises `PluginError` if it tries no component, or pytest takes it for no class of tests."""
+    """Return a suite. Raises `PluginError` for a class that pytest takes for no class of tests."""
     if getattr(tests, "__init__") is not object.__init__:  # noqa: B009
         raise PluginError(f"{tests.__name__} has an __init__, and pytest leaves it out")
-    if not any(issubclass(tests, base) and hasattr(tests, kind) for kind, base in SUITES.items()):
-        known = ", ".join(f"{kind} of a {base.__name__}" for kind, base in SUITES.items())
-        raise PluginError(
-            f"{tests.__name__} names no component", f"what it tries is one of: {known}"
-        )
     return tests
 
 
@@ -152,12 +141,12 @@ def default(plugins: Plugins, component: Component) -> dict[str, Any]:
             return {"task": tried}
         if kind == "editor":
             make_editor(plugins, tiny_model(), name, {}, seed=0)
-        made: dict[str, Any] = {kind: build_component(component, {}, seed=0)}
-        task = _task_of(plugins, component) if kind == "metric" else ""
-        found = made | ({"task": _task(plugins, task)} if task else {})
+        found: dict[str, Any] = {kind: build_component(component, {}, seed=0)}
+        if kind == "metric" and (task := _task_of(plugins, component)):
+            return found | {"task": _task(plugins, task)}
     except HarnessError as error:
         pytest.xfail(f"{error}\nor register a suite that sets its fields")
-    if kind == "metric" and not task and not type("Of", (MetricTests,), found)().chosen():
+    if kind == "metric" and not type("Of", (MetricTests,), found)().chosen():
         pytest.xfail(
             "no installed task names it, and it says nothing of made-up cases: register a suite "
             "with the metric and a task"
@@ -208,39 +197,6 @@ class ImportTests:
         self.component.load()
 
 
-class PackageTests:
-    """What the metadata of an installed package must say, so that others can install and cite it."""
-
-    metadata: Distribution
-
-    def said(self, field: str) -> list[str]:
-        """Return what the metadata say under a name."""
-        values = self.metadata.metadata.get_all(field) or []
-        return [value for value in values if value.strip() not in ("", "UNKNOWN")]
-
-    def test_says_what_it_is(self) -> None:
-        """Indexes and lists show the summary."""
-        assert self.said("Summary"), "pyproject.toml has no description"
-
-    def test_says_its_licence(self) -> None:
-        """Nobody may use what has no licence."""
-        fields = ("License-Expression", "License-File", "License")
-        classified = any(c.startswith("License ::") for c in self.said("Classifier"))
-        named = any(self.said(field) for field in fields)
-        assert named or classified, 'pyproject.toml has no licence: license = "Apache-2.0"'
-
-    def test_requires_the_harness(self) -> None:
-        """It is of no use without, and installers know no other way."""
-        required = {normal(Requirement(text).name) for text in self.metadata.requires or ()}
-        assert DISTRIBUTION in required | {normal(self.metadata.name)}, (
-            f'pyproject.toml does not require it: dependencies = ["{DISTRIBUTION}"]'
-        )
-
-    def test_says_which_python_it_needs(self) -> None:
-        """Installers refuse an older one, rather than that it fails at import."""
-        assert self.said("Requires-Python"), 'pyproject.toml has no requires-python: ">=3.11"'
-
-
 class RunTests:
     """A run of an editor on the first cases of a task."""
 
@@ -266,8 +222,6 @@ class RunTests:
         rows = [row for row in run.lines if not row.measure.detail] or run.lines
         table = report.render(report.single(rows, LEVEL), self.width)
         record_property("table", table.rstrip())
-        # As JSON has them: what a worker says to pytest has no numbers of numpy.
-        record_property("results", json.loads(dumps(run.results())))
         failures = [record for record in run.failures if record.status != INVALID]
         assert not failures, (
             f"{len(failures)} of {len(run.records)} cases failed; case {failures[0].case}: "

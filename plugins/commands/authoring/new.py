@@ -9,17 +9,15 @@ import os
 import re
 import shlex
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
 import click
 from packaging.version import Version
 
-from edit_harness.errors import PluginError, UsageError
+from edit_harness.errors import UsageError
 from edit_harness.hookspecs import API, DISTRIBUTION
-from edit_harness.registry.registry import TAKEN, Plugins
-from edit_harness.shell.options import debug, with_plugins
+from edit_harness.shell.options import debug
 from edit_harness.shell.terminal import Terminal
 
 TEMPLATES = Path(__file__).with_name("scaffold")
@@ -47,17 +45,13 @@ RUNS = {
 @click.option("-o", "--out", default=".", show_default=True, metavar="DIR",
               help="Where the package's folder goes.")  # fmt: skip
 @debug
-@with_plugins
-def new(plugins: Plugins, kind: str, name: str, out: str, debug: bool) -> None:
+def new(kind: str, name: str, out: str, debug: bool) -> None:
     """Write a package of an editor, a task, a metric, a judge or a command of one's own.
 
     It is edit-harness-NAME, and works as it is; a comment marks what makes it yours.
     """
     check_name(name)
-    check_free(plugins, kind, name)
     target = Path(out, PREFIX + name)
-    if target.is_symlink() and not target.exists():
-        raise UsageError(f"{target} is a link that leads nowhere", "remove it, or --out DIR")
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(f"{target} is there already", "choose another name, or --out DIR")
     files = contents(kind, name)
@@ -113,16 +107,3 @@ def check_name(name: str) -> None:
         f"{shown} is no name: a-z, 0-9 and single hyphens after a letter, {LONGEST} characters at most",
         f"such as my-editor; the package will be called {PREFIX}NAME",
     )
-
-
-def check_free(plugins: Plugins, kind: str, name: str) -> None:
-    """Raise `PluginError` if something that is installed has the name of the component or package."""
-    if name in TAKEN.get(kind, ()):
-        raise PluginError(f"no {kind} can be called {name!r}", "choose another name")
-    for component in plugins.of_kind(kind):
-        if component.name == name:
-            raise PluginError(
-                f"{component.origin} has the {kind} {name!r} already", "choose another name"
-            )
-    if find_spec(module_of(name)):
-        raise PluginError(f"there is a package {module_of(name)} already", "choose another name")

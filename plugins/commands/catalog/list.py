@@ -16,8 +16,6 @@ from edit_harness.run.controls import is_control
 from edit_harness.shell.options import as_json, debug, with_plugins
 from edit_harness.shell.terminal import Terminal
 
-from . import plugins as packages
-
 USUAL = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
 """What is listed if nothing is named."""
 Row = Mapping[str, Any]
@@ -34,33 +32,29 @@ def ls(
 ) -> None:
     """List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else."""
     out = Terminal()
-    known = [*(f"{kind}s" for kind in plugins.kinds), "plugins", "runs"]
+    known = [*(f"{kind}s" for kind in plugins.kinds), "runs"]
     if wrong := [kind for kind in kinds if kind not in known]:
         raise UsageError(
             f"there is no kind {wrong[0]!r}{suggestion(wrong[0], known)}",
             f"choose from {', '.join(known)}",
         )
-    found = {kind: list(rows(plugins, kind, Path(output_path))) for kind in kinds or USUAL}
+    found = {kind: rows(plugins, kind, Path(output_path)) for kind in kinds or USUAL}
     if as_json:
         out.out(json.dumps(found, indent=1))
         return
     for kind, listed in found.items():
-        out.print(packages.shown(listed) if kind == "plugins" else table(kind, listed))
+        out.print(table(kind, listed))
         out.print()
     for failure in plugins.failures:
         Terminal(stderr=True).print(f"broken   {failure}")
 
 
-def rows(plugins: Plugins, kind: str, results: Path) -> Iterable[Row]:
+def rows(plugins: Plugins, kind: str, results: Path) -> Sequence[Row]:
     """Return what there is of a kind."""
     if kind == "runs":
-        return runs(results)
-    if kind == "plugins":
-        return packages.rows(plugins)
-    return (
-        {"name": c.name, "package": c.origin, "what": c.summary}
-        for c in plugins.of_kind(kind.removesuffix("s"))
-    )
+        return list(runs(results))
+    found = plugins.of_kind(kind.removesuffix("s"))
+    return [{"name": c.name, "package": c.origin, "what": c.summary} for c in found]
 
 
 def runs(results: Path) -> Iterable[Row]:
@@ -80,7 +74,7 @@ def runs(results: Path) -> Iterable[Row]:
         part = f" of shard {shard.number} of {shard.of}" if (shard := manifest.shard) else ""
         there = sum(case in known or is_control(case) for case, _ in visits)
         # Each case may be asked in several states of the model.
-        done = planned if there >= manifest.visits else there * planned // max(manifest.visits, 1)
+        done = min(planned, there * planned // max(manifest.visits, 1))
         yield {"name": str(path.parent), "cases": f"{done}/{planned}{part}"}
 
 

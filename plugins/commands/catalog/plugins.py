@@ -6,22 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import metadata
+from collections.abc import Iterator, Mapping
 from tempfile import TemporaryFile
 from typing import Any
 
 import click
-from packaging.requirements import Requirement
-from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
-from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import selection
-from edit_harness.registry.packages import Package, normal
+from edit_harness.registry.packages import Package
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.sources import FileEntry
 from edit_harness.shell.options import as_json, debug, with_selection
 from edit_harness.shell.terminal import Terminal, plain
 
@@ -29,10 +23,11 @@ LIMIT = 60
 """Seconds that a package may take to load."""
 TRIAL = """
 import json, os
+from edit_harness.registry import selection
 from edit_harness.registry.registry import Plugins
-found = Plugins.installed()
-reasons = [f.reason for f in found.failures] if found.packages else ["it is not found there"]
-print("\\n" + json.dumps(reasons), flush=True)
+loaded = Plugins.commands_alone()
+loaded.take(selection.found()[{number}])
+print("\\n" + json.dumps([failure.reason for failure in loaded.failures]), flush=True)
 os._exit(0)
 """
 Row = Mapping[str, Any]
@@ -48,43 +43,35 @@ out = Terminal()
 def plugins(check: bool, as_json: bool, debug: bool) -> int:
     """Show what is installed, from where, how long it takes to load, and what is broken."""
     if check:
-        found = [checked(package) for package in selection.found()]
+        found = [checked(*each) for each in enumerate(selection.found())]
     else:
         found = list(rows(Plugins.installed()))
     if as_json:
         out.out(json.dumps({"plugins": found}, indent=1))
-    else:
-        out.print(shown(found))
+    for row in () if as_json else found:
+        print_package(row)
     return 3 if check and any(row["state"] == "broken" for row in found) else 0
 
 
-def checked(package: Package) -> dict[str, Any]:
-    """Return what there is to say of a package that is loaded in a process of its own, not here."""
+def checked(number: int, package: Package) -> dict[str, Any]:
+    """Return what there is to say of a package, by its place in `selection.found`, loaded in a child process."""
     if reason := selection.left_out(package):
         return {**identified(package), "state": "left out", "notes": [reason]}
-    reason = trouble(package)
+    reason = trouble(number)
     state = "broken" if reason else "loaded"
     return {**identified(package), "state": state, "alone": reason or "loads", "notes": []}
 
 
-def trouble(package: Package) -> str:
+def trouble(number: int) -> str:
     """Return why a package does not load in a process that has no other; empty if it does."""
-    given = dict.fromkeys((selection.ONLY, selection.BLOCK, selection.FILES, selection.FOLDERS), "")
-    files = [str(entry.path) for entry in package.entries if isinstance(entry, FileEntry)]
-    if not package.named:
-        given[selection.ONLY] = package.name
-    elif files:
-        given[selection.FILES] = os.pathsep.join(files)
-    else:
-        given[selection.FOLDERS] = package.source.rpartition(" (sources")[0]
-    given["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    path = os.pathsep.join(filter(None, sys.path))
     # A file, since a process that the package leaves behind would keep a pipe open.
     with TemporaryFile() as said:
-        command, nowhere = [sys.executable, "-P", "-c", TRIAL], subprocess.DEVNULL
         try:
             code = subprocess.run(
-                command, stdin=nowhere, stdout=said, stderr=nowhere, timeout=LIMIT, check=False,
-                env={**os.environ, **given},
+                [sys.executable, "-P", "-c", TRIAL.format(number=number)],
+                stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.DEVNULL,
+                timeout=LIMIT, check=False, env={**os.environ, "PYTHONPATH": path},
             ).returncode  # fmt: skip
         except subprocess.TimeoutExpired:
             return f"takes longer than {LIMIT} s"
@@ -92,9 +79,8 @@ def trouble(package: Package) -> str:
         try:
             return "; ".join(json.loads(said.read().splitlines()[-1]))
         except (IndexError, ValueError):
-            return (
-                f"kills the interpreter: {f'signal {-code}' if code < 0 else f'exit code {code}'}"
-            )
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            return f"kills the interpreter: {how}"
 
 
 def rows(plugins: Plugins) -> Iterator[dict[str, Any]]:
@@ -117,42 +103,28 @@ def rows(plugins: Plugins) -> Iterator[dict[str, Any]]:
 
 
 def identified(package: Package) -> dict[str, Any]:
-    """Return which package it is, and which harness it requires, if it says so."""
-    known = {
+    """Return which package it is."""
+    return {
         "name": package.name,
         "version": package.version,
         "from": package.source,
         "modules": [entry.value for entry in package.entries],
     }
-    stated = () if package.named else metadata.distribution(package.name).requires or ()
-    for requirement in map(Requirement, stated):
-        if normal(requirement.name) == DISTRIBUTION and not requirement.marker:
-            here = metadata.version(DISTRIBUTION)
-            holds = requirement.specifier.contains(here, prereleases=True)
-            return {**known, "requires": str(requirement), "holds": holds}
-    return known
 
 
-def shown(found: Sequence[Row]) -> Group:
-    """Return packages as they are printed, a heading and a few lines each."""
-    blocks: list[Any] = []
-    for row in found:
-        heading = plain(f"{row['name']} {row['version']}".strip(), "bold")
-        if row["state"] != "loaded":
-            heading.append(f"  {row['state'].upper()}", style="red")
-        grid = Table.grid(padding=(0, 2))
-        for label, said in _lines(row):
-            grid.add_row("", plain(label, "cyan"), said)
-        blocks += [heading, grid, Text()]
-    return Group(*blocks)
+def print_package(row: Row) -> None:
+    """Print what there is to say of a package: a heading and a few lines."""
+    heading = plain(f"{row['name']} {row['version']}".strip(), "bold")
+    if row["state"] != "loaded":
+        heading.append(f"  {row['state'].upper()}", style="red")
+    grid = Table.grid(padding=(0, 2))
+    for label, said in _lines(row):
+        grid.add_row("", plain(label, "cyan"), said)
+    out.print(heading, grid, "", sep="\n")
 
 
 def _lines(row: Row) -> Iterator[tuple[str, str]]:
     yield "from", row["from"]
-    if "requires" in row:
-        holds = "which holds" if row["holds"] else "which does not hold"
-        here = metadata.version(DISTRIBUTION)
-        yield "requires", f"{row['requires']}, {holds}: {here} is installed"
     if "seconds" in row:
         yield "loaded in", f"{row['seconds']:.3f} s"
     if "alone" in row:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any
 
@@ -26,11 +25,10 @@ from edit_harness.shell.terminal import Terminal, plain
 from edit_harness_plugins.composition import of_cases
 
 Content = dict[str, Any]
-Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 EXAMPLES = {
     "editor": "edit-harness --editor {name}",
     "task": "edit-harness --task {name}",
-    "metric": "edit-harness --task {task} --metrics {name}",
+    "metric": "edit-harness --task TASK --metrics {name}",
     "control": "edit-harness --control {name}",
     "builder": "edit-harness build-data {name} --triples FILE --templates FILE --out PATH",
     "model": "edit-harness --model {name}",
@@ -51,19 +49,13 @@ out = Terminal()
 @debug
 @with_plugins
 def show(
-    plugins: Plugins,
-    name: str,
-    stats: bool,
-    task_args: Mapping[str, str],
-    model: str,
-    as_json: bool,
-    debug: bool,
+    plugins: Plugins, name: str, stats: bool, model: str, as_json: bool, debug: bool, **of: Any
 ) -> None:
     """Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack."""
     if stats:
-        show_composition(plugins, name, task_args, model or "pocket", as_json)
+        show_composition(plugins, name, of["task_args"], model or "pocket", as_json)
         return
-    if task_args or model:
+    if of["task_args"] or model:
         raise UsageError("--task-args and --model say which data are counted", "add --stats")
     cards = [(component, card(plugins, component)) for component in found(plugins, name)]
     if as_json:
@@ -79,9 +71,8 @@ def show(
 
 def found(plugins: Plugins, name: str) -> list[Component]:
     """Return every component of a name, by kind. Raises `PluginError` if there is none."""
-    found = [
-        c for kind in plugins.kinds for c in plugins.of_kind(kind) if name in (c.name, c.qualified)
-    ]
+    every = (component for kind in plugins.kinds for component in plugins.of_kind(kind))
+    found = [each for each in every if name in (each.name, each.qualified)]
     if not found:
         known = [c.name for c in plugins.components]
         raise PluginError(
@@ -104,13 +95,11 @@ def card(plugins: Plugins, component: Component) -> Content:
             content |= of_kind(plugins, factory)
             if hasattr(factory, "card"):
                 content |= factory.card()
-            fields = defaults(factory)
-        # The fields of an adaptor are an edit's contents, not settings.
-        if kind != "adaptor":
-            content["fields"] = {key: _default(value) for key, value in fields.items()}
-            check_recordable(component, content["fields"])
-    task = task_of(plugins, name) if kind == "metric" else ""
-    content["example"] = EXAMPLES.get(kind, "").format(name=name, task=task)
+            # The fields of an adaptor are an edit's contents, not settings.
+            fields = {} if kind == "adaptor" else defaults(factory)
+        content["fields"] = {key: _default(value) for key, value in fields.items()}
+        check_recordable(component, content["fields"])
+    content["example"] = EXAMPLES.get(kind, "").format(name=name)
     return {label: said for label, said in content.items() if said}
 
 
@@ -145,15 +134,6 @@ def of_kind(plugins: Plugins, factory: Any) -> Content:
     return {}
 
 
-def task_of(plugins: Plugins, metric: str) -> str:
-    """Return a task that has a metric as its own, or a word in its place; a broken one has none."""
-    for component in plugins.of_kind("task"):
-        with suppress(PluginError):
-            if metric in getattr(component.load(), "metrics", ()):
-                return component.name
-    return "TASK"
-
-
 def facts(measure: Measure) -> Content:
     """Return what a measure says of itself; an end of its range that is open is None."""
     return {
@@ -186,8 +166,13 @@ def print_entry(label: str, content: Any) -> None:
 
 def _measure(facts: Mapping[str, Any]) -> str:
     """Return what a card says of one measure, each thing on its line."""
-    better = f"{facts['better'] or 'neither direction'} is better"
-    lines = [facts["formula"], f"{_range(facts['range'], facts['unit'])}; {better}"]
+    # Here, since it brings numpy along.
+    from edit_harness.run.report import HUNDREDTHS
+
+    factor = 100 if facts["unit"] in HUNDREDTHS else 1
+    low, high = ("any" if limit is None else f"{factor * limit:g}" for limit in facts["range"])
+    limits = f"{low} to {high} {facts['unit']}".rstrip()
+    lines = [facts["formula"], f"{limits}; {facts['better'] or 'neither direction'} is better"]
     if facts["probes"]:
         lines.append(f"probes: {', '.join(facts['probes'])}")
     if facts["source"]:
@@ -195,44 +180,25 @@ def _measure(facts: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _range(limits: Sequence[float | None], unit: str) -> str:
-    """Return a range as tables show the values."""
-    # Here, since it brings numpy along.
-    from edit_harness.run.report import HUNDREDTHS
-
-    factor = 100 if unit in HUNDREDTHS else 1
-    low, high = (None if limit is None else f"{factor * limit:g}" for limit in limits)
-    if low is None:
-        return "any number" if high is None else f"up to {high} {unit}".rstrip()
-    return f"{low} to {high} {unit}".rstrip() if high else f"from {low} on, {unit}".rstrip(", ")
-
-
-def composed(
-    plugins: Plugins, name: str, settings: Mapping[str, str], model: str
-) -> tuple[Task, Tables]:
-    """Return a task as it is put to a model, and the tables of what its data are made of.
+def show_composition(
+    plugins: Plugins, name: str, settings: Mapping[str, str], model: str, as_json: bool
+) -> None:
+    """Print what the data of a task are made of, as they are put to a model.
 
     Raises `UsageError` for the name of something else, and `DataError` for data that are not right.
     """
+    # Here, since it brings numpy along.
+    from ..report.tables import listed
+
     kinds = [component.kind for component in found(plugins, name)]
     if "task" not in kinds:
         raise UsageError(
             f"{name} is of the kind {kinds[0]}, and only the data of a task have statistics",
             "see: edit-harness ls tasks",
         )
-    task = make_task(plugins, name, settings, source_of(plugins, model), seed=0).value
+    task: Task = make_task(plugins, name, settings, source_of(plugins, model), seed=0).value
     with blamed(f"{named('task', name, task)} failed to count its data", task):
-        return task, task.composition() or of_cases(task.cases())
-
-
-def show_composition(
-    plugins: Plugins, name: str, settings: Mapping[str, str], model: str, as_json: bool
-) -> None:
-    """Print what the data of a task are made of, as they are put to a model."""
-    # Here, since it brings numpy along.
-    from ..report.tables import listed
-
-    task, tables = composed(plugins, name, settings, model)
+        tables = task.composition() or of_cases(task.cases())
     if as_json:
         out.out(json.dumps({title: list(rows) for title, rows in tables.items()}, indent=1))
         return

@@ -1,14 +1,13 @@
 """The command ``merge``: the shards of a run joined to the run that one process would have made.
 
 All is checked before anything is written. The rows are those of the shards, in the order of the plan,
-through the ordinary writer: a merge that is interrupted leaves a run that is not finished, and the same
-command goes on with it.
+through the ordinary writer: a merge that is interrupted leaves a run that is not finished.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +18,7 @@ from msgspec import UNSET, structs
 
 from edit_harness.data import Case, Visit
 from edit_harness.errors import RunFolderError, UsageError, counted
-from edit_harness.folder.folder import RunFolder, check_complete, check_writable, folder_name
+from edit_harness.folder.folder import RunFolder, check_writable, folder_name
 from edit_harness.folder.manifest import Manifest, ShardInfo, extended
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable, cases_digest
@@ -33,7 +32,6 @@ from ..results.diff import environment_of, identities, short
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"
 ANEW = "run the shards anew, with --new"
-SIBLING = "join them in a sibling folder: --new"
 
 
 @click.command("merge", context_settings=SETTINGS)
@@ -180,7 +178,8 @@ class Whole:
             shard.rows([visit for _, visit, own in self.order if own == number])
             for number, shard in enumerate(self.shards)
         ]
-        self.judged([shard.run.manifest for shard in self.shards])
+        self.judged = self._judged()
+        """The manifest of a shard whose texts are judged, if there is one."""
         if cases_digest(self.cases) != self.plan.cases_digest:
             raise RunFolderError("the cases of the shards are not those of their plan", ANEW)
 
@@ -209,94 +208,55 @@ class Whole:
                 found[key] = list(dict.fromkeys([*found.get(key, ()), value]))
         return found
 
-    def judged(self, said: Sequence[Manifest]) -> Manifest:
-        """Return a manifest that says who judged, if one does. Raises `RunFolderError` for two judges."""
-        found = [manifest for manifest in said if manifest.judged_by]
+    def _judged(self) -> Manifest:
+        """Return the manifest that says who judged. Raises `RunFolderError` for two judges."""
+        every = [shard.run.manifest for shard in self.shards]
+        found = [manifest for manifest in every if manifest.judged_by]
         if any(manifest.judged_by != found[0].judged_by for manifest in found):
             raise RunFolderError(
-                "the shards, or the run that is there, were judged by different judges",
-                "have all judged by one, edit-harness score SHARD… --judge NAME, or join with --new",
+                "the shards were judged by different judges",
+                "have all judged by one: edit-harness score SHARD… --judge NAME",
             )
-        return found[0] if found else said[0]
+        return found[0] if found else every[0]
 
     def write(self, output: Path, *, new: bool = False) -> Run:
-        """Write the run's folder, or what it lacks, and return the run.
-
-        Raises `RunFolderError`, before anything is written, if the folder has other rows.
-        """
-        folder = self._open(output, new=new)
+        """Write the run's folder, and return the run. Raises `RunFolderError` if it has rows already."""
+        manifest = self.first.run.manifest
+        identity, preview = manifest.identity, manifest.preview
+        precision = preview.precision if preview else ""
+        names = manifest.label, identity.task.name, manifest.model.name, identity.regime.mode
+        folder = RunFolder.open(output, folder_name(*names, precision), identity, new=new)
+        if folder.visits():
+            raise RunFolderError(
+                f"{folder.path} has rows already: it is the run, or what an interrupted merge left",
+                "remove it, or join the shards in a sibling folder: --new",
+            )
         with folder.writing() as write:
-            known = {record.visit: record for record in folder.records()}
-            lacking = {each.visit for each in self.records if _lacks(folder, known, each)}
-            if known:
-                folder.notes.append(
-                    f"{folder.path} has {counted(len(known), 'row')} already, with the same answers: "
-                    f"{len(lacking):,} are added; --new joins the shards beside it"
-                )
-            self._settle(folder, write.seq)
+            self._settle(folder)
             for record in self.records:
-                if record.visit in lacking:
-                    write(record)
-                    known[record.visit] = record
+                write(record)
             for key, values in self.environment.items():
                 if len(values) > 1:
                     told = f"the shards were run with more than one {key}: {'; '.join(values)}"
                     folder.notes.append(told)
             shards = [{"number": s.share.number, "folder": s.path.name} for s in self.shards]
             folder.event("merge", shards=shards)
-            check_complete([visit for _, visit, _ in self.order], folder, known)
         run = Run.read(folder, self.first.run.metrics)
         folder.write_results(run.results())
         return run
 
-    def _open(self, output: Path, *, new: bool) -> RunFolder:
-        manifest = self.first.run.manifest
-        identity, preview = manifest.identity, manifest.preview
-        name = folder_name(
-            manifest.label,
-            identity.task.name,
-            manifest.model.name,
-            identity.regime.mode,
-            preview.precision if preview else "",
-        )
-        return RunFolder.open(output, name, identity, new=new)
-
-    def _settle(self, folder: RunFolder, seq: int) -> None:
-        """Write down what the rows of a folder are of, which may have a part of the run already."""
-        before, own = folder.manifest(), list(self.plan.cases)
-        if before and not {*before.cases} <= {*own}:
-            raise RunFolderError(f"{folder.path} has cases that the shards lack", SIBLING)
-        said = [*(shard.run.manifest for shard in self.shards), *([before] if before else [])]
-        judged = self.judged(said)
-        tuned = next((each for each in said if each.tuned), said[0])
+    def _settle(self, folder: RunFolder) -> None:
+        """Write down what the rows of a folder are of."""
+        environment = {key: ", ".join(values) for key, values in self.environment.items()}
         manifest = structs.replace(
             self.first.run.manifest,
-            preset=tuned.preset,
-            tuned=tuned.tuned,
-            judged_by=judged.judged_by,
-            judge_settings=judged.judge_settings,
-            cases=own,
+            judged_by=self.judged.judged_by,
+            judge_settings=self.judged.judge_settings,
+            cases=list(self.plan.cases),
             cases_sha256="",
             visits=self.plan.planned,
-            segments=extended(
-                before.segments if before else (),
-                seq,
-                {key: ", ".join(values) for key, values in self.environment.items()},
-            ),
+            segments=extended((), 0, environment),
             shard=UNSET,
         )
-        if not folder.has_cases(own):
-            folder.write_cases(self.cases)
+        folder.write_cases(self.cases)
         folder.write_manifest(manifest)
-
-
-def _lacks(folder: RunFolder, known: Mapping[Visit, Record], record: Record) -> bool:
-    """Tell whether a folder has not yet a shard's record, or has it of an earlier try, or unjudged."""
-    old = known.get(record.visit)
-    if old is None or old.attempt != record.attempt:
-        return old is None or old.attempt < record.attempt
-    if not old.same_answers(record):
-        raise RunFolderError(
-            f"{folder.path} has another row of case {record.case} than the shards", SIBLING
-        )
-    return old.verdicts["pending"] > record.verdicts["pending"]

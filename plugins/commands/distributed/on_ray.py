@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,12 +23,11 @@ from typing import Annotated, Any
 
 from edit_harness.errors import HarnessError, ResourceError, UsageError, counted
 from edit_harness.registry.guard import said
-from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import Bounds, Natural, Positive
 from edit_harness.shell import signals
 
 from .pool import WorkerExecutor
-from .worker import Batch, Died, Event, Failed, Order, Worker, surroundings
+from .worker import INSTALL, Batch, Died, Event, Failed, Order, Worker
 
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """What Ray reads when it is imported: no reports to its makers; who takes no GPU sees all."""
@@ -68,8 +67,6 @@ class Ray(WorkerExecutor):
     """What a worker takes of Ray's count of CPUs; how many threads it has is ``OMP_NUM_THREADS``."""
     placement: Positive = 60
     """Seconds to wait for a place for all workers."""
-    timeout: Positive = 86_400
-    """Seconds for which a worker that has work may send nothing before it is killed."""
 
     @contextmanager
     def ready(self) -> Generator[str]:
@@ -81,31 +78,12 @@ class Ray(WorkerExecutor):
         """Return actors, of whom none is started yet."""
         return Actors(self, partial(Worker, order=order))
 
-    def survey(self) -> Sequence[Mapping[str, Any]]:
-        """Ask a process on each node, which takes none of what the node has."""
-        with connected(self.address):
-            nodes = [node for node in ray().nodes() if node["Alive"]]
-            at = ray().util.scheduling_strategies.NodeAffinitySchedulingStrategy
-            made = [actor(at(node["NodeID"], soft=False), {}) for node in nodes]
-            asked = [each.surroundings.remote() for each in made]
-            found: list[dict[str, Any]] = [{"node": node["NodeManagerHostname"]} for node in nodes]
-            for each, answer in zip(found, asked, strict=True):
-                try:
-                    each |= ray().get(answer, timeout=self.placement)
-                except ray().exceptions.RayError as error:
-                    each["problem"] = account(error)
-            return found
-
     def resources(self) -> list[dict[str, float]]:
         """Return what each worker takes. Raises `ResourceError` if Ray has less in all."""
         with signals.held():
             there = ray().cluster_resources()
         cpus, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
         share = float(gpus > 0) if self.gpus_per_worker is None else self.gpus_per_worker
-        if share > 1 and share % 1:
-            raise UsageError(
-                f"gpus_per_worker={share:g} is neither whole nor below 1", "say 0.5, 1, 2"
-            )
         usual = gpus // share if share else cpus // 2
         number = self.num_workers or max(1, int(usual))
         if number * self.cpus_per_worker > cpus or number * share > gpus:
@@ -135,10 +113,6 @@ class WorkerActor:
         """Run a batch; yield its records as they are made, and last what came of it."""
         yield from self.worker.run(batch)
 
-    def surroundings(self) -> dict[str, Any]:
-        """Return what the process has to work with."""
-        return surroundings(Plugins.installed())
-
 
 def actor(where: Any, takes: Mapping[str, float]) -> Any:
     """Start an actor that Ray neither starts again nor asks twice."""
@@ -164,7 +138,6 @@ class Actors:
         self._settings, self._numbers = settings, count()
         self._actors: dict[int, Any] = {}
         self._streams: dict[int, Any] = {}  # of those at work: they yield events
-        self._heard: dict[int, float] = {}  # when each was given work, or sent something last
         with ExitStack() as stack:
             stack.enter_context(connected(settings.address))
             takes = settings.resources()
@@ -203,7 +176,6 @@ class Actors:
 
     def _stream(self, number: int, method: Any, *given: Any) -> None:
         self._streams[number] = method.options(num_returns="streaming").remote(*given)
-        self._heard[number] = time.monotonic()
 
     def events(self, timeout: float) -> Iterator[Event]:
         """Yield what has happened, after so many seconds at the latest; maybe nothing."""
@@ -217,18 +189,12 @@ class Actors:
             time.sleep(timeout)
             return
         ray().wait(list(waited), timeout=timeout)
-        news, silent = ray().wait(list(waited), num_returns=len(waited), timeout=0)
+        news, _ = ray().wait(list(waited), num_returns=len(waited), timeout=0)
         for stream in news:
             yield from self._next(waited[stream], stream)
-        patience = self._settings.timeout
-        for number in (waited[stream] for stream in silent):
-            if time.monotonic() - self._heard[number] > patience:
-                self.kill(number)
-                yield Died(number, f"it sent nothing for {patience:g} s and was killed")
 
     def _next(self, number: int, stream: Any) -> Iterator[Event]:
         """Yield the next event that a worker has made."""
-        self._heard[number] = time.monotonic()
         try:
             yield ray().get(next(stream))
         except StopIteration:
@@ -236,9 +202,7 @@ class Actors:
         except ray().exceptions.RayTaskError as error:  # something else than a worker's own code
             del self._streams[number]
             told = f"internal error in a worker: {account(error)}"
-            yield Failed(
-                number, HarnessError(told, "see what each has: edit-harness cluster-check")
-            )
+            yield Failed(number, HarnessError(told, INSTALL))
         except ray().exceptions.RayError as error:
             self.kill(number)
             yield Died(number, account(error))
@@ -266,8 +230,6 @@ def account(error: Any) -> str:
         return said(cause)
     if "running low on memory" in str(error):
         return "Ray ended it, since its node was running out of memory"
-    if isinstance(error, TimeoutError):
-        return "it does not answer"
     return "its node is gone" if "node has died" in str(error) else "its process ended"
 
 
@@ -284,9 +246,8 @@ def connected(address: str) -> Iterator[None]:
     options: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE}
     if address:
         check_address(address)
-        os.environ.setdefault(
-            "RAY_gcs_server_port_wait_time_s", "1"
-        )  # it tries so often, 40 s each
+        # It tries so often, 40 s each.
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
         options = {}
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -307,18 +268,12 @@ def connected(address: str) -> Iterator[None]:
 
 
 def check_address(address: str) -> None:
-    """Raise an error for an address that nobody answers at, which Ray itself finds out late."""
+    """Raise `ResourceError` for an address that nobody answers at, which Ray itself finds out late."""
     host, _, port = address.rpartition(":")
-    if address == "auto":
-        return
-    if address.startswith("ray://") or not (host and port.isdigit()):
-        raise UsageError(
-            f"address={address} is neither auto nor HOST:PORT",
-            "such as node1:6379; a command on a node of the cluster takes address=auto",
-        )
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except (OSError, OverflowError) as error:
+        if address != "auto":
+            socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError, ValueError) as error:
         raise not_connected(address, error) from None
 
 
@@ -330,6 +285,5 @@ def not_connected(address: str, error: Exception) -> ResourceError:
         return ResourceError(f"Ray does not start on this machine: {line}", "--executor local")
     return ResourceError(
         f"no Ray cluster answers at {address}: {line}",
-        "start one (ray start --head), with the same Ray and Python on every node; or leave "
-        "address out for a Ray of this machine alone",
+        "say HOST:PORT, or auto on a node of it; or leave address out for a Ray of this machine",
     )

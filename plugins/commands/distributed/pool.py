@@ -72,13 +72,6 @@ class WorkerExecutor(Executor):
     def workers(self, order: Order) -> Workers:
         """Return workers of whom none is started yet. Raises what `ready` raises."""
 
-    @abstractmethod
-    def survey(self) -> Sequence[Mapping[str, Any]]:
-        """Return what a process on each ``node`` has, for ``cluster-check``.
-
-        It is as `surroundings` in `worker` returns it; or a ``problem``, a text.
-        """
-
     def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return how the driver itself loads the model, which it only identifies.
 
@@ -268,7 +261,7 @@ class Pool:
             if self.stillborn == MANY:
                 raise ResourceError(
                     f"{MANY} workers in a row died before they were ready, the last of them: {why}",
-                    "see what each has to work with: edit-harness cluster-check",
+                    INSTALL,
                 )
 
     def _again(self, job: Job, why: str) -> Iterator[Turn]:
@@ -306,15 +299,16 @@ def check_identity(wanted: Identity, found: Identity, host: str) -> None:
     `DataError` for another model or other data, `PluginError` for other code, or other settings that
     its code came to.
     """
-    for change in identities(wanted, found)[:1]:
-        part, _, name = change.field.partition(".")
-        if part == "code":
-            raise PluginError(f"the worker on {host} has another {name}", INSTALL)
-        values = f"{short(change.second)}, not {short(change.first)}"
-        said = f"the worker on {host} has another {change.field}: {values}"
-        if part in ("model", "task", "together"):
-            raise DataError(said, "give every worker the same files")
-        raise PluginError(said, INSTALL)
+    if not (changes := identities(wanted, found)):
+        return
+    part, _, name = changes[0].field.partition(".")
+    if part == "code":
+        raise PluginError(f"the worker on {host} has another {name}", INSTALL)
+    values = f"{short(changes[0].second)}, not {short(changes[0].first)}"
+    said = f"the worker on {host} has another {changes[0].field}: {values}"
+    if part in ("model", "task", "together"):
+        raise DataError(said, "give every worker the same files")
+    raise PluginError(said, INSTALL)
 
 
 def check_alike(first: Mapping[str, Any], card: Mapping[str, Any]) -> None:

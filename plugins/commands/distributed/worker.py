@@ -8,13 +8,10 @@ events to the driver, which writes them (`pool`). How they travel is the executo
 from __future__ import annotations
 
 import os
-import platform
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
@@ -23,7 +20,6 @@ from edit_harness import errors
 from edit_harness.data import Visit
 from edit_harness.errors import HarnessError, PluginError
 from edit_harness.folder.record import Record
-from edit_harness.loading.load import pick_device
 from edit_harness.model.model import Model
 from edit_harness.registry.guard import said
 from edit_harness.registry.registry import Plugins
@@ -33,7 +29,7 @@ from edit_harness.run.failures import DeviceLostError
 from edit_harness.run.loop import FailurePolicy, Loop
 from edit_harness.run.spec import RunSpec, Selection
 
-INSTALL = "install the same on every worker; edit-harness cluster-check says what each has"
+INSTALL = "install the same on every worker"
 LOST = "device_error"
 """The status of rows that are made where a device fails; another worker makes them anew."""
 
@@ -150,7 +146,9 @@ class Worker:
         """Return what this worker is and has assembled, for the driver to compare."""
         model = self.evaluations[0].model
         return {
-            **surroundings(self.plugins, model.device),
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "device": assembly.processor(model.device),
             "chunk": plan.chunk_size(model),
             "environment": self.evaluations[0].environment,
             "identities": [each.identity for each in self.evaluations],
@@ -214,30 +212,6 @@ class Buffer:
     def event(self, kind: str, **details: Any) -> None:
         """Keep something that happened for the driver."""
         self.events.append((kind, details))
-
-
-def surroundings(plugins: Plugins, device: torch.device | None = None) -> dict[str, Any]:
-    """Return what a process has to work with, as JSON, on the device that it would choose if none is given.
-
-    ``memory`` is in bytes: the device's, or the machine's for a CPU.
-    """
-    device = device or pick_device("auto")
-    versions = {"python": platform.python_version()}
-    for name in ("edit-harness", "torch", "transformers", "ray"):
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    if device.type == "cuda":
-        memory = int(torch.cuda.get_device_properties(device).total_memory)
-    else:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "device": assembly.processor(device),
-        "memory": memory,
-        "versions": versions,
-        "packages": sorted((p.identity for p in plugins.packages), key=lambda p: p["name"]),
-    }
 
 
 def portable(error: BaseException) -> HarnessError:

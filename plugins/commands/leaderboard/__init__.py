@@ -54,8 +54,8 @@ def submit_command(plugins: Plugins, debug: bool, **flags: Any) -> int:
               help="With --level 4: what nobody knew before the submission.")  # fmt: skip
 @click.option("-k", "number", type=click.IntRange(1), default=300, show_default=True,
               help="With --level 4: cases that are run again.")  # fmt: skip
-@click.option("-m", "--model", default="", metavar="NAME",
-              help="With --level 4: the run's model, if it is not bundled.")  # fmt: skip
+@click.option("-m", "--model", default="pocket", show_default=True, metavar="NAME",
+              help="With --level 4: the run's model.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(0), default=3600.0, show_default=True,
               help="With --level 4: how long that may take for a bundle; 0 for no limit.")  # fmt: skip
 @as_json

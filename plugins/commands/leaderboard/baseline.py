@@ -7,13 +7,14 @@ after an edit. This module needs no torch; `build` makes the files.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct, json
 
 from edit_harness.data import Answer, Case, Scores, Text
 from edit_harness.errors import DataError
@@ -22,24 +23,38 @@ from edit_harness.folder.encoding import encode_case
 from edit_harness.folder.manifest import Identity
 from edit_harness.interfaces import ModelSource
 
-FORMAT = 1
 UNIT = 1e-5
 """What log-probabilities are stored in whole numbers of, in nats: machines differ by more."""
-PRECISION = "float32"
-"""The one dtype of runs that are no previews."""
 TOLERANCE = 1e-4
 """How far two honest measurements of a target's log-probability may be apart, in nats."""
 SHARE = 0.999
 """How many of the values have to be within the tolerance."""
-PLACE = ("model", "dtype", "task", "version", "data")
-HEADER = (*PLACE, "config", "tokenizer")
-"""What a header says; and ``name``, under which the model is published, empty in those that have none."""
-Answered = Iterable[tuple[Case, Sequence[Answer | None]]]
 MAKE = "make one: edit-harness leaderboard baseline -m MODEL -t TASK --out FILE"
+Answered = Iterable[tuple[Case, Sequence[Answer | None]]]
 
 
-@dataclass(frozen=True)
-class Line:
+class Header(Struct, frozen=True, kw_only=True):
+    """What a file is of."""
+
+    baseline: Literal[1] = 1
+    """The format."""
+    name: str = ""
+    """Under which the model is published."""
+    model: str
+    config: str
+    tokenizer: str
+    dtype: str
+    task: str
+    version: str
+    data: str
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What a run's baseline is called."""
+        return self.model, self.dtype, self.task, self.version, self.data
+
+
+class Line(Struct, frozen=True, omit_defaults=True):
     """What is published of one case."""
 
     id: str
@@ -49,7 +64,7 @@ class Line:
     """A digest of the tokens that its candidates consist of."""
     likeliest: str = ""
     """A digest of the tokens that the model found likeliest in their places."""
-    answers: tuple[Any, ...] = ()
+    answers: list[Any] = []
     """By probe: log-probabilities of the candidates in `UNIT`, the digest of a text, or None; empty of a
     case that cannot be asked."""
 
@@ -58,7 +73,7 @@ class Line:
 class Baseline:
     """A file: what it is of, and its cases in their order."""
 
-    header: Mapping[str, str]
+    header: Header
     lines: Mapping[str, Line]
 
 
@@ -81,7 +96,7 @@ def line(case: Case, answers: Sequence[Answer | None]) -> Line:
         content_hash(case),
         _short([answer.tokens for answer in scores]) if scores else "",
         _short([answer.argmax for answer in scores]) if scores else "",
-        tuple(map(_published, answers)),
+        list(map(_published, answers)),
     )
 
 
@@ -145,29 +160,21 @@ def _differences(
             yield 0.0 if known == own else math.inf
 
 
-def write(path: Path, header: Mapping[str, str], lines: Iterable[Line]) -> None:
+def write(path: Path, header: Header, lines: Iterable[Line]) -> None:
     """Write a baseline; its folder is there. Raises `OSError`."""
-    with staged(path) as partial, partial.open("w", encoding="ascii") as file:
-        file.write(_compact({"baseline": FORMAT, **header}))
-        file.writelines(_compact({k: v for k, v in vars(each).items() if v}) for each in lines)
+    with staged(path) as partial, partial.open("wb") as file:
+        for each in (header, *lines):
+            file.write(json.encode(each) + b"\n")
 
 
-def _compact(data: Any) -> str:
-    return json.dumps(data, separators=(",", ":")) + "\n"
-
-
-def header_of(path: Path) -> dict[str, str]:
+def header_of(path: Path) -> Header:
     """Return what a file says that it is of. Raises `DataError` if it is no baseline."""
     try:
-        with path.open(encoding="ascii") as file:
-            header = json.loads(file.readline())
-        if header["baseline"] != FORMAT:
-            raise ValueError(f"format {header['baseline']}, not {FORMAT}")
-        found = {name: str(header[name]) for name in HEADER}
-        return {**found, "name": str(header.get("name", ""))}
+        with path.open("rb") as file:
+            return json.decode(file.readline(), type=Header)
     except OSError as error:
         raise DataError(f"the baseline {path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise DataError(f"{path} is no baseline: {error}", MAKE) from None
 
 
@@ -175,11 +182,9 @@ def read(path: Path) -> Baseline:
     """Return the baseline of a file. Raises `DataError` if it is none."""
     header = header_of(path)
     try:
-        with path.open(encoding="ascii") as file:
-            next(file)
-            found = [json.loads(text) for text in file]
-        lines = [Line(**{**data, "answers": tuple(data.get("answers", ()))}) for data in found]
-    except (ValueError, KeyError, TypeError) as error:
+        _, *rest = path.read_bytes().splitlines()
+        lines = [json.decode(text, type=Line) for text in rest]
+    except ValueError as error:
         raise DataError(f"the baseline {path} is damaged: {error}", MAKE) from None
     return Baseline(header, {each.id: each for each in lines})
 
@@ -191,11 +196,7 @@ def shipped(source: ModelSource) -> list[Path]:
 
 def find(paths: Iterable[Path], place: tuple[str, ...]) -> Baseline | None:
     """Return the baseline of a model, a dtype and a task's data, if one of the files is it."""
-    for path in paths:
-        header = header_of(path)
-        if tuple(header[name] for name in PLACE) == place:
-            return read(path)
-    return None
+    return next((read(path) for path in paths if header_of(path).place == place), None)
 
 
 def mismatch(source: ModelSource, identity: Identity, answered: Answered) -> str:

@@ -25,7 +25,7 @@ NAMES = frozenset({*MEMBERS, SUMS})
 PIECE = 1 << 16
 DATE = (1980, 1, 1, 0, 0, 0)
 """The date of all members, so that the same run gives the same bytes."""
-Outcome = Literal["passed", "failed", "flag", "unchecked"]
+Outcome = Literal["passed", "failed", "unchecked"]
 SHOWN = 160
 """Characters of what a bundle says that are repeated."""
 
@@ -36,10 +36,6 @@ class Rejected(Exception):
 
 class CannotCheck(Exception):
     """Why something of a bundle cannot be checked here."""
-
-
-class Flag(str):
-    """A remark on something odd that honest runs may have too: a human looks at it."""
 
 
 class Unchecked(str):
@@ -59,8 +55,8 @@ class Finding:
     @classmethod
     def of(cls, number: str, name: str, remark: str) -> Finding:
         """Return a check's remark as a finding; a plain text is a reason to reject the bundle."""
-        kinds: dict[type, Outcome] = {Flag: "flag", Unchecked: "unchecked"}
-        return cls(number, name, kinds.get(type(remark), "failed"), str(remark))
+        outcome: Outcome = "unchecked" if isinstance(remark, Unchecked) else "failed"
+        return cls(number, name, outcome, str(remark))
 
 
 @dataclass(frozen=True)
@@ -110,8 +106,6 @@ class Limits:
     compressed: int = 200_000_000
     uncompressed: int = 2_000_000_000
     """Counted while it is read: headers may lie."""
-    ratio: int = 200
-    """Of a member's size to what it takes in the archive."""
     depth: int = 16
     memory: int = 2 << 30
     """Address space of the process that reads it."""
@@ -128,7 +122,7 @@ def pack(members: dict[str, bytes], out: Path) -> None:
     Raises `OSError`.
     """
     partial = out.with_name(f".{out.name}.{os.getpid()}")
-    whole = {**members, SUMS: sums(members)}
+    whole = {**members, SUMS: listed({name: digest(data) for name, data in members.items()})}
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in sorted(whole):
             info = zipfile.ZipInfo(name, DATE)
@@ -136,11 +130,6 @@ def pack(members: dict[str, bytes], out: Path) -> None:
             info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16
             archive.writestr(info, whole[name])
     partial.replace(out)
-
-
-def sums(members: dict[str, bytes]) -> bytes:
-    """Return the file of checksums of members."""
-    return listed({name: digest(data) for name, data in members.items()})
 
 
 def digest(data: bytes) -> str:
@@ -168,27 +157,19 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
             return _from_archive(archive, into, limits)
     except Rejected:
         raise
-    except (
-        Exception
-    ) as error:  # zipfile raises many of an archive that is damaged, or made to do harm
+    # zipfile raises many of an archive that is damaged, or made to do harm.
+    except Exception as error:
         raise Rejected(f"no .zip that can be read: {shown(str(error))}") from None
 
 
 def _from_archive(archive: zipfile.ZipFile, into: Path, limits: Limits) -> dict[str, str]:
+    """Copy the members; whatever a header says of one, it becomes a plain file of so many bytes."""
     infos = archive.infolist()
     _check_names([info.orig_filename for info in infos])
     digests, left = {}, limits.uncompressed
     for info in infos:
-        name = info.filename
-        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
-            raise Rejected(f"{name} is no regular file")
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise Rejected(f"{name} is compressed in another way than deflate")
         with archive.open(info) as member:
-            most = min(left, limits.ratio * max(info.compress_size, 1))
-            digests[name], size = _copied(member.read, into / name, most)
-        if size != info.file_size:
-            raise Rejected(f"{name} has {size:,} bytes, and not as many as its header says")
+            digests[info.filename], size = _copied(member.read, into / info.filename, left)
         left -= size
     return digests
 

@@ -1,8 +1,7 @@
 """The checks of a bundle that need no model, by number, which begins with the level.
 
 Levels are 0, form; 1, data; 2, whether numbers follow from rows; 3, whether rows are what a measurement
-gives. A check is a generator of remarks: a text is a reason to reject the bundle, a `Flag` or an `Unchecked`
-is not.
+gives. A check is a generator of remarks: a text is a reason to reject the bundle, an `Unchecked` is not.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from edit_harness.run import controls
 from edit_harness.run.estimates import values as values_of
 
 from . import baseline, bundle
-from .bundle import NAMES, SUMS, CannotCheck, Finding, Flag, Rejected, Unchecked, shown
-from .evidence import LONGEST, Evidence
+from .bundle import NAMES, SUMS, CannotCheck, Finding, Rejected, Unchecked, shown
+from .evidence import Evidence
 
 HIGHEST = 3
 """The level of the last check that needs no model."""
@@ -116,15 +115,11 @@ def documents(evidence: Evidence) -> Iterator[str]:
     """Check that documents are strict JSON, with the fields that they have to have, and their digests."""
     for name in ("manifest.json", "results.json", "submission.json"):
         evidence.document(name)
-    manifest, identity = evidence.manifest, evidence.identity
+    manifest = evidence.manifest
     if evidence.submission.fingerprint != manifest.fingerprint:
         yield "submission.json is of another run: fingerprint"
     if manifest.shard:
         yield "manifest.json is of a shard of a run: merge makes the whole of it"
-    editor, task, judge = identity.editor, identity.task, identity.judge or identity.editor
-    names = [editor.name, editor.version, task.name, task.version, judge.name, judge.version]
-    if any(len(name) > LONGEST for name in (manifest.label, manifest.model.name, *names)):
-        yield f"manifest.json: a name has more than {LONGEST} characters"
     evidence.files.results()
     _ = evidence.cases
 
@@ -157,7 +152,7 @@ def cases(evidence: Evidence) -> Iterator[str]:
     if len(set(ids)) < len(ids):
         yield f"case {shown(Counter(ids).most_common(1)[0][0])!r} is there twice"
     if cases_digest(evidence.cases) != evidence.identity.task.data:
-        yield "the cases are not those of the task's data: their digest is another one"
+        yield "the cases are not those of the task's data: their digest is another one, or some are left out"
     own = {case.id: baseline.content_hash(case) for case in evidence.cases}
     published = {name: line.hash for name, line in evidence.baseline.lines.items()}
     if odd := [name for name in published | own if own.get(name) != published.get(name)]:
@@ -180,21 +175,17 @@ def coverage(evidence: Evidence) -> Iterator[str]:
 
 def statuses(evidence: Evidence) -> Iterator[str]:
     """Check that statuses are known ones, a case that failed is told as failed, and none is left out as invalid."""
-    doubted = []
     for record in evidence.everything:
         case, name = evidence.case(record), shown(record.case)
         if record.status not in STATUSES:
             yield f"there is no status {shown(record.status)!r} (case {name!r})"
-        elif case and bool(case.problem) != (record.status == INVALID):
-            if case.problem or not any(probe.key for probe in case.probes):
-                yield f"case {name!r} has the status {record.status}, and is not so"
-            else:
-                doubted.append(name)
-    if doubted:
-        yield Flag(
-            f"{len(doubted)} cases are told as invalid for their keys, such as {doubted[0]!r}: a replay "
-            "runs them all again"
-        )
+        elif (
+            case
+            and bool(case.problem) != (record.status == INVALID)
+            # A judge may find a key of no use: a replay runs all these again.
+            and (case.problem or not any(probe.key for probe in case.probes))
+        ):
+            yield f"case {name!r} has the status {record.status}, and is not so"
     final = {record.case: record.status for record in evidence.records}
     failed = {case: status for case, status in final.items() if status != OK}
     if evidence.document("results.json").get("failed") != failed:
@@ -252,7 +243,7 @@ def _same(claimed: Any, computed: Any) -> bool:
 def before(evidence: Evidence) -> Iterator[str]:
     """Check that the unedited model is the published one, by its digests and by what it answered."""
     for name in ("config", "tokenizer"):
-        if getattr(evidence.identity.model, name) != evidence.baseline.header[name]:
+        if getattr(evidence.identity.model, name) != getattr(evidence.baseline.header, name):
             yield f"the model's {name} is not the one that its weights were published with"
     known = [record for record in evidence.records if record.case in evidence.by_id]
     answered = ((evidence.by_id[each.case], _decoded(each)[0]) for each in known)

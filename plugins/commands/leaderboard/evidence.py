@@ -27,13 +27,11 @@ from . import baseline, bundle
 from .baseline import Baseline
 from .bundle import LIMITS, CannotCheck, Limits, Rejected, shown
 
-LONGEST = 100
-"""Characters of what pages show as a name."""
 NO_BASELINE = (
     "no baseline of this model, dtype and task's data is known here: --baseline FILE, which "
     "`edit-harness leaderboard baseline -m MODEL -t TASK --out FILE` makes"
 )
-Name = Annotated[str, Meta(max_length=LONGEST)]
+Name = Annotated[str, Meta(max_length=100)]
 Text = Annotated[str, Meta(max_length=1000)]
 Said = Annotated[str, Meta(min_length=1, max_length=1000)]
 

@@ -36,7 +36,7 @@ from edit_harness.run import assembly, controls, measure, trial
 from edit_harness.run.plan import Step
 
 from . import baseline
-from .bundle import SUMS, CannotCheck, Finding, Flag, Rejected, Unchecked, shown
+from .bundle import SUMS, CannotCheck, Finding, Rejected, Unchecked, shown
 from .evidence import Evidence
 from .sandbox import REPLAY, Draw
 
@@ -87,13 +87,13 @@ class Tally:
             self.others.add(case)
 
     @property
-    def remarks(self) -> Iterator[str]:
-        """What to say of it: a role of which too few agree is a reason to reject."""
-        for name, found in self.groups.items():
-            if sum(found) < SHARE * len(found):
-                yield f"{shown(name)}: {sum(found)} of {len(found)} come out as submitted"
-        if others := sorted(self.others):
-            yield Flag(f"{len(others)} do not come out as submitted, such as {shown(others[0])!r}")
+    def remarks(self) -> list[str]:
+        """The roles of which too few agree, which are reasons to reject."""
+        return [
+            f"{shown(name)}: {sum(found)} of {len(found)} come out as submitted"
+            for name, found in self.groups.items()
+            if sum(found) < SHARE * len(found)
+        ]
 
 
 def replayed(evidence: Evidence, draw: Draw) -> tuple[list[Finding], dict[str, Any]]:
@@ -112,21 +112,11 @@ def replayed(evidence: Evidence, draw: Draw) -> tuple[list[Finding], dict[str, A
     return findings or [Finding(*REPLAY, "passed")], tally
 
 
-def _bundled(evidence: Evidence) -> str:
-    """Return the name of the bundled model with the weights of the run. Raises `CannotCheck`."""
-    digest, plugins = evidence.identity.model.digest, evidence.plugins
-    for component in plugins.of_kind("model"):
-        files = baseline.shipped(fields.source_of(plugins, component.name))
-        if any(baseline.header_of(file)["model"] == digest for file in files):
-            return component.name
-    raise CannotCheck("which model is it? name the one to replay with: --model NAME")
-
-
 def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
-    name, identity = draw.model or _bundled(evidence), evidence.identity
-    model = assembly.load(evidence.plugins, name, dtype=identity.model.dtype)
-    if model.digest != identity.model.digest:
-        raise CannotCheck(f"{name} has other weights than the run: --model NAME")
+    wanted_model = evidence.identity.model
+    model = assembly.load(evidence.plugins, draw.model, dtype=wanted_model.dtype)
+    if model.digest != wanted_model.digest:
+        raise CannotCheck(f"{draw.model} has other weights than the run: --model NAME")
     editor = made_editor(evidence, model)
     lacking: list[str] = []
     judge, controls = None, []
@@ -153,12 +143,7 @@ def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
     claimed = {record.visit: record for record in evidence.everything}
     for record in measure.run(model, editor.value, steps, {}, judge=judge):
         tally.add(claimed[record.visit], record, evidence.case(record))
-    remarks = [*tally.remarks, *lacking]
-    package = editor.package
-    if package and (package.name, package.digest) not in identity.code:
-        other = f"the code of {package.name} is another here than in the run, by its digest"
-        remarks.append(Flag(other))
-    return remarks, {
+    return [*tally.remarks, *lacking], {
         "beacon": draw.beacon,
         "asked": draw.number,
         "drawn": chosen,

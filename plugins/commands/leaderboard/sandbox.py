@@ -39,7 +39,7 @@ class Draw:
 
     beacon: str
     number: int
-    model: str = ""
+    model: str = "pocket"
     seconds: float = 3600.0
     """How long all of it may take; 0 for as long as it takes."""
 

@@ -43,26 +43,21 @@ class Entry:
     """What the submitter declares."""
     badge: str
     """How the numbers were checked: ``recomputed``, ``replayed k/n`` or ``reproduced``."""
-    notes: Sequence[str]
-    """What the checks found odd, a line each."""
     bundle: str = ""
-    """Where it came from, to name it if it cannot be shown."""
-    rival: str = ""
-    """What is said beside its name if other entries claim the same run."""
+    """The name of its file, to name it if it cannot be shown."""
 
     @cached_property
     def href(self) -> str:
         """The name of its page, of a digest and of plain letters; the same entry twice is one page."""
         rows = [(*r.visit, r.status, [*r.before], [*r.after]) for r in self.run.everything]
-        said = [self.submission, self.badge, self.notes]
-        whole = dumps([self.run.manifest.fingerprint, rows, *said])
+        whole = dumps([self.run.manifest.fingerprint, rows, self.submission, self.badge])
         words = re.sub(r"[^a-z0-9]+", "-", self.run.label.lower()).strip("-")[:32].strip("-")
         return f"runs/{words or 'run'}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}.html"
 
     @property
     def entrant(self) -> Entrant:
         """Its place on a board."""
-        return Entrant(self.run, self.href, self.badge, self.rival)
+        return Entrant(self.run, self.href, self.badge)
 
 
 def write(
@@ -78,7 +73,7 @@ def write(
     out = out.resolve()
     _check_ours(out)
     tried = [(entry, _unshowable(entry, title)) for entry in entries]
-    unshown = [(Path(entry.bundle).name, why) for entry, why in tried if why]
+    unshown = [(entry.bundle, why) for entry, why in tried if why]
     entries, rejected = [entry for entry, why in tried if not why], [*rejected, *unshown]
     fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
@@ -142,30 +137,22 @@ def _run_page(entry: Entry, site: str) -> str:
         badge=entry.badge,
         rank=entry.entrant.rank,
         submission=[(str(k), v if isinstance(v, str) else dumps(v)) for k, v in entry.submission.items()],
-        notes=entry.notes,
+        notes=(),
         boards=[],
         **contents([entry.run]),
     )  # fmt: skip
 
 
-def _about(entry: Entry) -> dict[str, Any]:
-    return {
-        **vars(Protocol.of(entry.run)),
-        "model": model_of(entry.run),
-        "editor": entry.run.label,
-        "badge": entry.badge,
-        "fingerprint": entry.run.manifest.fingerprint,
-        "rival": entry.rival,
-        "page": entry.href,
-    }
-
-
 def _json(ordered: Sequence[Entry], rejected: Sequence[Any], title: str) -> str:
     entries = [
         {
-            **_about(entry),
+            **vars(Protocol.of(entry.run)),
+            "model": model_of(entry.run),
+            "editor": entry.run.label,
+            "badge": entry.badge,
+            "fingerprint": entry.run.manifest.fingerprint,
+            "page": entry.href,
             "submission": entry.submission,
-            "notes": list(entry.notes),
             "statuses": {status.name: status.count for status in statuses(entry.run)},
             "results": {name: vars(each) for name, each in entry.run.estimates.items()},
         }

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edit_harness.errors import UsageError, counted, one_line
+from edit_harness.errors import UsageError, one_line
 
 from ..run.console import out
 from . import sandbox
@@ -72,29 +72,18 @@ def _lines(report: Report) -> Iterator[str]:
     for finding in report.findings:
         said = f": {finding.text}" if finding.text else ""
         yield f"  {finding.check:<5}{finding.name:<12}{finding.outcome}{said}"
-    if report.replay:
-        yield from _replayed(report)
+    if tally := report.replay:
+        yield (
+            f"replay   {tally['agree']} of {tally['cases']} cases come out as submitted, of "
+            f"{tally['of']} in all; largest difference {tally['worst']:.2g} nats"
+        )
+        yield (
+            f"         drawn by the beacon {shown(tally['beacon'])!r}, {tally['asked']} asked for; "
+            "--json names the cases"
+        )
     if failed := report.having("failed"):
         yield f"rejected by check {failed[0].check}, {failed[0].name}"
     elif not report.good:
         yield f"not rejected; level {report.reached} of {report.level} could be checked in full"
     else:
-        odd = len(report.having("flag"))
-        flags = f", {counted(odd, 'flag')} to look at" if odd else ""
-        yield f"level {report.level} is passed{flags}"
-
-
-def _replayed(report: Report) -> Iterator[str]:
-    tally = report.replay
-    yield (
-        f"replay   {tally['agree']} of {tally['cases']} cases come out as submitted, of "
-        f"{tally['of']} in all; largest difference {tally['worst']:.2g} nats"
-    )
-    yield (
-        f"         drawn by the beacon {shown(tally['beacon'])!r}, {tally['asked']} asked for; "
-        "--json names the cases"
-    )
-    if tally["more"]:
-        yield f"         and {len(tally['more'])} that the rows call invalid"
-    if tally["controls"]:
-        yield f"         and {counted(len(tally['controls']), 'answer')} of controls"
+        yield f"level {report.level} is passed"

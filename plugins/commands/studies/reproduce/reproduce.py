@@ -7,27 +7,33 @@ goes on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from edit_harness.errors import PluginError, UsageError
+from edit_harness.errors import PluginError, UsageError, counted
 from edit_harness.folder.folder import check_writable
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_executor
+from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Run
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
+from edit_harness.stats import Estimate
 from edit_harness_plugins.commands import results
+from edit_harness_plugins.commands.report.formats import Cell, Grid
+from edit_harness_plugins.commands.report.papers import named
 from edit_harness_plugins.commands.run import console, running
 from edit_harness_plugins.commands.run.flags import Options, RegimeFlags
 
 from ..studies import ReproduceFlags
-from . import packs, show
-from .packs import Contents, Leg, Method
-from .verdicts import APART, OUTSIDE, UNTOLD, WITHIN, Reproduction
+from . import packs
+from .packs import Contents, Expected, Leg, Method
+from .verdicts import APART, OUTSIDE, UNTOLD, WITHIN, Compared, Reproduction
 
 FAILED = 6
 """The exit code if a number did not come out again."""
@@ -54,23 +60,17 @@ def _chosen(contents: Contents, flags: ReproduceFlags) -> dict[str, str]:
     Raises `UsageError` for a model that is not of the table.
     """
     names = {label: wanted.name for label, wanted in contents.models.items()}
-    if not flags.model:
-        return names
-    remedy = (
-        f"its models: {', '.join(names.values())}; of a copy say which it is: "
-        f"-m '{next(iter(names))}=FOLDER'"
-    )
     found: dict[str, str] = {}
-    for given in flags.model:
-        label, _, name = given.rpartition("=")
+    for given in flags.model or names:
+        label, copied, name = given.rpartition("=")
         label = label or next((each for each in names if name in (each, names[each])), "")
-        if not label:
-            raise UsageError(f"{name} is no model of {contents.name}", remedy)
         if label not in names:
-            raise UsageError(f"{contents.name} has no model {label!r}", remedy)
-        if label in found:
-            raise UsageError(f"{found[label]} and {name} are both {label}", "name one of them")
-        found[label] = names.get(name, name)
+            raise UsageError(
+                f"{given} is no model of {contents.name}",
+                f"its models: {', '.join(names.values())}; of a copy say which it is: "
+                f"-m '{next(iter(names))}=FOLDER'",
+            )
+        found[label] = name if copied else names[label]
     return found
 
 
@@ -151,11 +151,11 @@ def _report(report: Reproduction, flags: ReproduceFlags) -> int:
     """Print what came out, and return the exit code that this alone has."""
     found = report.compared()
     tables = [
-        show.table(report.contents, model, [each for each in found if each.cell.model == model])
+        table(report.contents, model, [each for each in found if each.cell.model == model])
         for model in report.contents.models
     ]
-    remarks = show.remarks(report, found)
-    results.show(show.as_data(report, found), *tables, *remarks, as_json=flags.as_json)
+    lines = remarks(report, found)
+    results.show(as_data(report, found), *tables, *lines, as_json=flags.as_json)
     verdicts = {each.verdict for each in found}
     if OUTSIDE in verdicts:
         return FAILED
@@ -164,3 +164,131 @@ def _report(report: Reproduction, flags: ReproduceFlags) -> int:
         console.err.print(f"nothing is told of {report.contents.name}: {why}")
         return running.SOME_FAILED
     return running.DONE
+
+
+SHORT = {WITHIN: "within", OUTSIDE: "OUTSIDE", UNTOLD: "too few", APART: "–"}
+ORDERS = {WITHIN: "kept", OUTSIDE: "REVERSED", UNTOLD: "too few", APART: "–"}
+MEANING = {
+    "values": f"our {LEVEL:.0%} interval and the printed one, as of independent samples, and rounding",
+    "orderings": f"tests of the difference over cases, p < {1 - LEVEL:.2g}, not corrected",
+    "figures": "a fixed tolerance around figures of the same cases",
+}
+
+
+def table(contents: Contents, model: str, found: Sequence[Compared]) -> Grid:
+    """Return what came of a model's numbers: each beside what was printed, or counts of orders."""
+    title = f"{contents.table.name}, {model}"
+    split = contents.table.split
+    heads = [{"task": "Task"}.get(split, "Edited"), "Column"] if split else ["Column"]
+    if contents.compares != "orderings":
+        intervals = contents.compares == "values"
+        rows = [
+            ([each.cell.editor, *_place(contents, each.cell)], _cells(each, intervals))
+            for each in found
+        ]
+        return Grid(title, ["Editor", *heads], ["printed", "ours", "n", ""], rows)
+    counts: dict[tuple[str, ...], Counter[str]] = {}
+    for each in found:
+        counts.setdefault(_place(contents, each.cell), Counter())[each.verdict] += 1
+    orders = [(names, [Cell(str(own[v])) for v in ORDERS]) for names, own in counts.items()]
+    return Grid(f"{title}: which editor is above which", heads, list(ORDERS.values()), orders)
+
+
+def _place(contents: Contents, cell: Expected) -> tuple[str, ...]:
+    row = contents.table.tasks.get(cell.row, named(cell.row))
+    return (row, cell.column) if contents.table.split else (cell.column,)
+
+
+def _cells(each: Compared, intervals: bool) -> list[Cell]:
+    """Return what was printed, ours, how many cases that is of, and the verdict."""
+    cell, ours = each.cell, each.ours
+    printed = Cell(_printed(cell), _ends(cell.low, cell.high, cell.places))
+    verdict = Cell(SHORT[each.verdict])
+    if ours is None:
+        return [printed, Cell("–"), Cell(""), verdict]
+    ends = _ends(ours.low, ours.high, cell.places) if intervals else ""
+    return [printed, Cell(_number(ours.value, cell.places), ends), Cell(f"{ours.n:,}"), verdict]
+
+
+def _printed(cell: Expected) -> str:
+    return f"{cell.value:.2g}" if cell.places > 5 else f"{cell.value:.{cell.places}f}"
+
+
+def _number(value: float | None, places: int) -> str:
+    """Return a number with the digits that were printed and one more; very small ones with three."""
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.3g}" if places > 5 else f"{value:.{places + 1}f}"
+
+
+def _ends(low: float | None, high: float | None, places: int) -> str:
+    if low is None or high is None or math.isnan(low):
+        return ""
+    return f"{_number(low, places)} – {_number(high, places)}"
+
+
+def remarks(report: Reproduction, found: Sequence[Compared]) -> Iterator[tuple[str, str]]:
+    """Yield what came out in words, as labels and lines: what is outside, and what qualifies it all."""
+    contents = report.contents
+    yield from (("outside", _how(each)) for each in found if each.verdict == OUTSIDE)
+    words = ORDERS if contents.compares == "orderings" else SHORT
+    counts = Counter(each.verdict for each in found)
+    text = ", ".join(f"{counts[v]} {words[v].lower()}" for v in (WITHIN, OUTSIDE))
+    yield "in all", f"{text}, {counts[UNTOLD]} {UNTOLD}, {counts[APART]} {APART}"
+    yield "by", MEANING[contents.compares]
+    for reason, many in Counter(e.ruling.why for e in found if e.verdict == APART).items():
+        yield "–", f"{many} not comparable: {reason}"
+    for doubt, many in Counter(doubt for each in found for doubt in each.cell.doubts).items():
+        yield "doubt", f"{counted(many, 'number')}: {doubt}"
+    for i, line in enumerate(contents.differs):
+        yield "" if i else "differs", line
+
+
+def _how(each: Compared) -> str:
+    """Say by how much a number is outside, or which two editors have changed places."""
+    cell = each.cell
+    row = f", {named(cell.row)}" if cell.row else ""
+    place = f"{cell.editor} on {cell.model}{row}, {cell.column}"
+    values = (ours.value if ours else None for ours in (each.ours, each.below_ours))
+    ours, below = (_number(value, cell.places) for value in values)
+    if each.below:
+        over = f"{place}: printed above {each.below.editor}"
+        return (
+            f"{over} ({cell.value:g} and {each.below.value:g}), and is below ({ours} and {below})"
+        )
+    return f"{place}: printed {_printed(cell)}, ours {ours}, and ± {each.ruling.tolerance:.2g} is allowed"
+
+
+def as_data(report: Reproduction, found: Sequence[Compared]) -> dict[str, Any]:
+    """Return what came out, JSON-ready."""
+    contents = report.contents
+    return {
+        "pack": contents.name,
+        "table": contents.table.name,
+        "paper": contents.paper,
+        "compares": contents.compares,
+        "verdicts": dict(Counter(each.verdict for each in found)),
+        "limit": report.limit,
+        "numbers": [_row(each) for each in found],
+        "differs": list(contents.differs),
+        "runs": sorted(str(run.folder.path) for runs in report.runs.values() for run in runs),
+    }
+
+
+def _row(each: Compared) -> dict[str, Any]:
+    cell, below = each.cell, each.below
+    told: dict[str, Any] = {"model": cell.model, "editor": cell.editor, "row": cell.row}
+    told |= {"column": cell.column, "printed": cell.value, "doubts": list(cell.doubts)}
+    if below:
+        theirs = {"editor": below.editor, "printed": below.value, **_ours(each.below_ours)}
+        told |= {**_ours(each.ours), "below": theirs}
+    else:
+        told |= {"printed_low": cell.low, "printed_high": cell.high, "printed_n": cell.n or None}
+        told |= {**_ours(each.ours), "tolerance": each.ruling.tolerance}
+    return told | {"verdict": each.verdict, "why": each.ruling.why}
+
+
+def _ours(ours: Estimate | None) -> dict[str, float | None]:
+    if ours is None:
+        return dict.fromkeys(("ours", "low", "high", "n"))
+    return {"ours": ours.value, "low": ours.low, "high": ours.high, "n": ours.n}

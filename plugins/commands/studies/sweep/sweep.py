@@ -6,7 +6,7 @@ points share is the model and its clean passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from edit_harness.data import Case
@@ -24,26 +24,24 @@ from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
 from edit_harness_plugins.commands.results import out, show
-from edit_harness_plugins.commands.run import console, preset_file
+from edit_harness_plugins.commands.run import console, preset_file, running
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
-from edit_harness_plugins.commands.run.running import DONE, SOME_FAILED
 
 from ..studies import SweepFlags
-from . import grid
-from .grid import Point
-from .scores import USUAL, Scored, SweepResults, mapped
+from . import points
+from .points import Point, Scored, SweepResults, mapped
 
 BESIDE = 8
 """Points that are in memory at once, with what their editors hold, and share clean passes."""
 
 
 class Sweep:
-    """A grid on a model and a task's last cases, which the flags name; ``asked`` is of `grid.asked`."""
+    """A grid on a model and a task's last cases, which the flags name; ``asked`` is of `points.asked`."""
 
     def __init__(self, plugins: Plugins, flags: SweepFlags, asked: Mapping[str, str]) -> None:
         self.plugins, self.flags = plugins, flags
         self.editor = plugins.find("editor", flags.editor[0])
-        grid.check_fields(self.editor, list(asked))
+        points.check_fields(self.editor, list(asked))
         options, name = flags.model_options, flags.model[0]
         source = assembly.checked_source(
             plugins, name, options.get("revision"), options["trust_remote_code"]
@@ -52,14 +50,13 @@ class Sweep:
         self.benchmark = assembly.make_benchmark(plugins, flags.task, args, source, seed)
         self.cases = last(self.benchmark, flags.dev)
         self.model = assembly.load(plugins, name, **options)
-        self.axes = grid.axes(self.editor, asked, len(self.model.architecture.blocks))
-        self.points = grid.points(self.axes)
+        self.axes = points.axes(self.editor, asked, len(self.model.architecture.blocks))
+        self.points = points.points(self.axes)
         every = [case.id for case in self.benchmark.cases]
-        self.before = every.index(self.cases[0].id)
-        """How many cases come before those that the fields are tried on."""
+        before = every.index(self.cases[0].id)
         self.split = (
             f"the last {counted(len(self.cases), 'case')} of {len(every):,}; "
-            f"the first {self.before:,} are left to test: --limit {self.before}"
+            f"the first {before:,} are left to test: --limit {before}"
         )
 
     def assembled(self, point: Point) -> Evaluation:
@@ -79,39 +76,29 @@ class Sweep:
             chosen = Selection(samples=tuple(case.id for case in self.cases))
             return evaluation.assemble(self.plugins, self.model, self.benchmark, spec, chosen)
         except HarnessError as error:
-            error.cause = f"at {grid.named(point)}: {error.cause}"
+            error.cause = f"at {points.named(point)}: {error.cause}"
             raise
 
-    def first(self) -> list[Evaluation]:
-        """Return the runs of the first points, once those of all could be assembled."""
-        ready = [self.assembled(point) for point in self.points[:BESIDE]]
-        for point in self.points[BESIDE:]:
-            self.assembled(point)  # a layer without statistics is told now, not after an hour
-        return ready
+    def checked(self) -> Evaluation:
+        """Return the run of the last point, once those of all could be assembled."""
+        for point in self.points:
+            made = self.assembled(
+                point
+            )  # a layer without statistics is told now, not after an hour
+        return made
 
-    def runs(self, ready: list[Evaluation]) -> Iterator[tuple[Point, Run]]:
-        """Yield every point with its run, `BESIDE` of them side by side; ``ready`` run first."""
+    def runs(self) -> Iterator[tuple[Point, Run]]:
+        """Yield every point with its run, `BESIDE` of them side by side."""
         for start in range(0, len(self.points), BESIDE):
             group = self.points[start : start + BESIDE]
-            if len(self.points) > BESIDE and not self.flags.quiet:
-                say("points", f"{start + 1} to {start + len(group)} of {len(self.points)}")
-            assembled = ready[:] or [self.assembled(point) for point in group]
-            ready.clear()  # what their editors hold is not kept until the end
-            yield from zip(group, self._beside(assembled), strict=True)
-
-    def _beside(self, assembled: Sequence[Evaluation]) -> list[Run]:
-        folders = {each: each.open(Path(self.flags.output_path)) for each in assembled}
-        try:
+            folders = {e: e.open(Path(self.flags.output_path)) for e in map(self.assembled, group)}
             with (
+                running.kept(folders),
                 guard.measuring(),
-                console.progress(assembled, quiet=self.flags.quiet) as advance,
+                console.progress(list(folders), quiet=self.flags.quiet) as advance,
             ):
-                return loop.run_all(folders, advance)
-        except BaseException:
-            console.err.print(
-                f"kept: what there is, in {self.flags.output_path}; continue with the same command"
-            )
-            raise
+                runs = loop.run_all(folders, advance)
+            yield from zip(group, runs, strict=True)
 
 
 def sweep(plugins: Plugins, flags: SweepFlags) -> int:
@@ -119,31 +106,24 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     asked = check(flags)
     with guard.measuring():
         todo = Sweep(plugins, flags, asked)
-        ready = todo.first()
-    known = ready[0].measures
-    names = mapped(flags.measures, known)
+        made = todo.checked()
+    names = mapped(flags.measures, made.measures)
     if not flags.quiet:
-        announce(todo, ready[0], names)
+        announce(todo, made)
     check_writable(Path(flags.output_path))
-    runs = list(todo.runs(ready))
-    found = SweepResults.of(todo.axes, runs, names, known)
-    left_out = {n: "has no value in any case" for n in names if n not in found.measures}
-    for name, why in left_out.items():
-        say("note", f"{name} is left out: it {why}")
-    print_results(todo, found, left_out)
+    found = SweepResults.of(todo.axes, list(todo.runs()), names, made.measures)
+    print_results(todo, found)
     write(todo, found)
-    return DONE if found.best and all(run.sound for _, run in runs) else SOME_FAILED
+    good = found.best and all(point.run.sound for point in found.points)
+    return running.DONE if good else running.SOME_FAILED
 
 
 def check(flags: SweepFlags) -> dict[str, str]:
-    """Return what is asked of each field. Raises `UsageError` for flags that do not go together.
-
-    It also does for files that cannot be read or written, since nobody wants to hear it at the end.
-    """
+    """Return what is asked of each field. Raises `UsageError` for flags that do not go together."""
     if len(flags.model) != 1 or len(flags.editor) != 1:
         raise UsageError("sweep takes one model and one editor")
     _ = flags.tuned  # an error in the preset is told first
-    asked = grid.asked(flags.grid, flags.layers, flags.tokens)
+    asked = points.asked(flags.grid, flags.layers, flags.tokens)
     for flag, file in (("--html", flags.html), ("--png", flags.png)):
         if file and len(asked) > 2:
             raise UsageError(
@@ -154,22 +134,16 @@ def check(flags: SweepFlags) -> dict[str, str]:
         raise UsageError(f"field {min(twice)} is in the grid and in --editor-args", "say it once")
     if flags.png:
         figures.check()
-    files = {"--save-preset": flags.save_preset, "--html": flags.html, "--png": flags.png}
-    for flag, file in files.items():
-        if file and not Path(file).expanduser().absolute().parent.is_dir():
-            raise UsageError(f"{flag} {file} is in a folder that is not there", "make it first")
     return asked
 
 
-def announce(todo: Sweep, first: Evaluation, names: Sequence[str]) -> None:
+def announce(todo: Sweep, made: Evaluation) -> None:
     """Print what is run on stderr."""
     say("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
-    say("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {first.preset}")
+    say("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
     say("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(map(str, todo.axes))}")
-    say("task", f"{first.task.name} {first.task.version}  mode {first.regime}")
+    say("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
     say("split", todo.split)
-    if not todo.flags.measures and not set(names) & set(USUAL):
-        say("note", f"the task has none of {', '.join(USUAL)}: {', '.join(names)}")
 
 
 def say(label: str, text: str) -> None:
@@ -177,7 +151,7 @@ def say(label: str, text: str) -> None:
     console.err.print(formats.labelled(label, text, console.err.width))
 
 
-def print_results(todo: Sweep, found: SweepResults, left_out: Mapping[str, str]) -> None:
+def print_results(todo: Sweep, found: SweepResults) -> None:
     """Print maps, table and what follows from them, or all of it as JSON."""
     data = {
         "editor": todo.editor.name,
@@ -185,7 +159,6 @@ def print_results(todo: Sweep, found: SweepResults, left_out: Mapping[str, str])
         "model": todo.model.name,
         "cases": [case.id for case in todo.cases],
         **found.data(),
-        "left_out": left_out,
     }
     heats = found.maps() if len(found.axes) == 2 else []
     maps = [part for heat in heats for part in (heatmaps.terminal(heat, out.width), "")]

@@ -1,16 +1,112 @@
-"""The best of a sweep's points, its neighbours, and how all of them are shown."""
+"""The points of a sweep: what flags ask for, the best of the points, and how all of them are shown."""
 
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from edit_harness import Measure, UsageError
+from edit_harness.registry.registry import Plugins
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import table
-from edit_harness_plugins.commands.studies.sweep.grid import Axis, points
-from edit_harness_plugins.commands.studies.sweep.scores import SweepResults, mapped
+from edit_harness_plugins.commands.studies.sweep.points import (
+    Axis,
+    SweepResults,
+    asked,
+    axes,
+    check_fields,
+    layers,
+    mapped,
+    named,
+    points,
+)
+
+
+@pytest.fixture(scope="module")
+def plugins():
+    return Plugins.installed()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("all", [0, 1, 2, 3]), ("0,3", [0, 3]), ("1-3", [1, 2, 3]), (" 0 , 2 - 3 ", [0, 2, 3])],
+)
+def test_layers(text, found):
+    assert layers(text, 4) == list(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("4", "--layers has '4', and the model has layers 0 to 3"),
+        ("2-9", "--layers has '2-9', and the model has layers 0 to 3"),
+        ("3-1", "--layers has '3-1', and the model has layers 0 to 3"),
+        ("1-", "--layers has '1-'"),
+        ("-1", "--layers has '-1'"),
+        ("1,", "--layers has ''"),
+        ("first", "--layers has 'first'"),
+    ],
+)
+def test_layers_that_are_none(text, cause):
+    with pytest.raises(UsageError, match=f"^{re.escape(cause)}"):
+        layers(text, 4)
+
+
+def test_what_flags_ask_for():
+    found = asked(["v_lr=0.1,0.5", "clamp = 4"], "all", "last")
+    assert found == {"layer": "all", "fact_token": "last", "v_lr": "0.1,0.5", "clamp": " 4"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "cause"),
+    [
+        (([], None, None), "a sweep without a grid has nothing to try"),
+        ((["lr"], None, None), "--grid 'lr' is not of the form FIELD=V,V,…"),
+        ((["lr="], None, None), "--grid 'lr=' is not of the form FIELD=V,V,…"),
+        ((["layer=1"], "all", None), "the grid has field layer twice"),
+    ],
+)
+def test_flags_that_are_no_grid(flags, cause):
+    with pytest.raises(UsageError) as caught:
+        asked(*flags)
+    assert caught.value.cause == cause
+    assert caught.value.remedy
+
+
+def test_axes_have_values_of_the_fields_types_once(plugins):
+    rome, memit = plugins.find("editor", "rome"), plugins.find("editor", "memit")
+    assert axes(rome, {"layer": "0-1", "lr": "0.5,.5,1", "covariance": "yes,no"}, 2) == [
+        Axis("layer", (0, 1)),
+        Axis("lr", (0.5, 1.0)),
+        Axis("covariance", (True, False)),
+    ]
+    assert axes(memit, {"layers": "0,1; 1"}, 2) == [Axis("layers", ((0, 1), (1,)))]
+    with pytest.raises(UsageError, match="field lr='x' is not of type float"):
+        axes(rome, {"lr": "0.5,x"}, 2)
+    with pytest.raises(UsageError, match="is not one of subject_first, subject_last"):
+        axes(rome, {"fact_token": "first"}, 2)
+
+
+def test_the_last_axis_runs_fastest():
+    grid = [Axis("layer", (0, 1)), Axis("layers", ((1, 2), (3,)))]
+    assert points(grid) == [
+        {"layer": 0, "layers": (1, 2)},
+        {"layer": 0, "layers": (3,)},
+        {"layer": 1, "layers": (1, 2)},
+        {"layer": 1, "layers": (3,)},
+    ]
+    assert named(points(grid)[0]) == "layer=0, layers=1,2"
+    assert str(grid[1]) == "layers 1,2, 3"
+
+
+def test_an_editor_without_the_field_is_told_before_a_model_is_loaded(plugins):
+    check_fields(plugins.find("editor", "rome"), ["layer", "fact_token"])
+    with pytest.raises(UsageError, match="editor ft has no field 'fact_token'") as caught:
+        check_fields(plugins.find("editor", "ft"), ["layer", "fact_token"])
+    assert caught.value.remedy.startswith("its fields: layer, steps")
+
 
 LAYERS, TOKENS = Axis("layer", (0, 1, 2)), Axis("fact_token", ("subject_last", "last"))
 KNOWN = {
@@ -50,11 +146,9 @@ def test_the_best_is_the_first_of_the_highest_mean():
     assert found.best.score.value == pytest.approx(0.8)
     assert (found.best.score.low, found.best.score.high) == pytest.approx((0.7, 0.9))
     assert [found.points.index(each) for each in found.ranked] == [1, 2, 4, 0, 3, 5]
-    assert [found.points.index(each) for each in found.near] == [2, 4]
     assert math.isnan(found.points[5].score.value)
-    best = "layer=0, fact_token=last: mean of ES, PS 80.0 (70.0 – 90.0; limits are means too)"
+    best = "layer=0, fact_token=last: mean of ES, PS 80.0 (70.0 – 90.0)"
     assert found.conclusions[0] == ("best", best)
-    assert ("note", "the next 2 are within the interval of the best") in found.conclusions
 
 
 def test_the_tasks_own_score_goes_before_a_mean():
@@ -62,7 +156,6 @@ def test_the_tasks_own_score_goes_before_a_mean():
     found = results([LAYERS], values, names=("ES",), S=Measure("harmonic mean"))
     assert (found.score, found.averaged) == ("S", [])
     assert found.best.point == {"layer": 1}
-    assert not found.near
     assert found.conclusions[0] == ("best", "layer=1: S 70.0 (60.0 – 80.0)")
     assert found.table("t").columns == ["S ↑", "ES ↑"]
 
@@ -72,7 +165,6 @@ def test_a_points_numbers_are_those_of_its_run():
     values = [{"ES": 1.0, "around": 0.2, "n": 5}, {"ES": 0.8, "around": 0.1, "n": 5}]
     found = results([Axis("layer", (0, 1))], values, names=("ES",))
     assert found.best.numbers["ES"] == found.best.run["ES"]
-    assert [each.point for each in found.near] == [{"layer": 1}]
 
 
 def test_what_is_lower_when_better_is_mapped_and_not_in_the_mean():
@@ -107,7 +199,6 @@ def test_one_field_keeps_its_order_and_more_are_sorted():
     grid = many.table("title")
     assert [names for names, _ in grid.rows][:2] == [["2", "last", "0.5"], ["2", "last", "0.1"]]
     assert len(grid.rows) == 10
-    assert grid.notes == ["2 points more, by score: --json"]
     assert grid.rows[0][1][0].mark == "best", "what they are sorted by is first"
     assert grid.rows[0][1][1].detail == "45.0 – 65.0"
 
@@ -115,7 +206,6 @@ def test_one_field_keeps_its_order_and_more_are_sorted():
 def test_without_any_score_none_is_the_best():
     found = results([LAYERS], [{}, {}, {}])
     assert found.best is None
-    assert found.near == []
     assert found.measures == {}
     assert found.conclusions == [("best", "no point has a score, so that none is the best")]
 
@@ -127,7 +217,6 @@ def test_the_data_have_every_point_and_no_nan():
     assert len(data["points"]) == 6
     assert data["points"][0]["measures"]["ES"] == {"value": 0.5, "low": 0.4, "high": 0.6, "n": 10}
     assert data["points"][5]["score"] is None
-    assert data["near"][0] == {"layer": 1, "fact_token": "subject_last"}
 
 
 def test_what_is_mapped_is_what_runs_have():
@@ -135,10 +224,10 @@ def test_what_is_mapped_is_what_runs_have():
     assert mapped([], own) == ["ET", "PT"], "as the table of a run has them"
     assert mapped([], KNOWN) == ["ES", "PS"]
     assert mapped(["ES", "NKL"], KNOWN) == ["ES", "NKL"]
-    for asked, cause in (
+    for names, cause in (
         (["ES", "XX"], "the task as it is set has no measure 'XX'"),
         (["NKL"], "nothing tells which point is the best: NKL has no share"),
     ):
         with pytest.raises(UsageError, match=cause) as caught:
-            mapped(asked, KNOWN)
+            mapped(names, KNOWN)
         assert "ES, PS, NKL" in caught.value.remedy

@@ -1,4 +1,4 @@
-"""Sweep results: the points of a grid with their scores, the best of them, tables and heat maps."""
+"""The points of a sweep: the grid of values that flags ask for, and the scores, tables and maps of its runs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from statistics import fmean
-from typing import Any
+from typing import Any, get_origin
 
 from edit_harness.errors import UsageError, counted
 from edit_harness.interfaces import Measure
-from edit_harness.registry.registry import suggestion
+from edit_harness.registry import settings
+from edit_harness.registry.registry import Component, suggestion
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import DIRECTION, HUNDREDTHS, MeasureRow
@@ -20,7 +22,106 @@ from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
 
-from .grid import Axis, Point, named, shown
+LAYER, TOKEN = "layer", "fact_token"
+"""The fields that --layers and --tokens stand for."""
+EXAMPLE = "--layers all --tokens subject_first,subject_last,last, or --grid lr=0.1,0.5"
+WRITE = "write all, 0,3 or 2-5"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A field with the values that are tried, in their order."""
+
+    field: str
+    values: tuple[Any, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The values as they are shown."""
+        return [shown(value) for value in self.values]
+
+    def __str__(self) -> str:
+        return f"{self.field} {', '.join(self.names)}"
+
+
+Point = Mapping[str, Any]
+"""A value of every axis, by field."""
+
+
+def asked(grid: Sequence[str], layers: str | None, tokens: str | None) -> dict[str, str]:
+    """Return the text that flags give for each field. Raises `UsageError`."""
+    found: dict[str, str] = {}
+    for field, text in ((LAYER, layers), (TOKEN, tokens), *map(_pair, grid)):
+        if text is None:
+            continue
+        if field in found:
+            raise UsageError(f"the grid has field {field} twice", "name all its values at once")
+        found[field] = text
+    if not found:
+        raise UsageError("a sweep without a grid has nothing to try", f"say what: {EXAMPLE}")
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    field, equals, values = text.partition("=")
+    if not (equals and field.strip().isidentifier() and values.strip()):
+        raise UsageError(f"--grid {text!r} is not of the form FIELD=V,V,…", f"write {EXAMPLE}")
+    return field.strip(), values
+
+
+def check_fields(editor: Component, names: Sequence[str]) -> None:
+    """Raise `UsageError` for a field that the editor does not have."""
+    settings.typed(editor.load(), dict.fromkeys(names), f"editor {editor.name}")
+
+
+def axes(editor: Component, asked: Mapping[str, str], depth: int) -> list[Axis]:
+    """Return the axes of a grid for a model of ``depth`` layers.
+
+    Commas part values, semicolons those that are lists themselves; a value that comes twice counts
+    once. Raises `UsageError` for one that the field cannot have.
+    """
+    factory = editor.load()
+    hints = settings.field_types(factory)
+    found = []
+    for name, text in asked.items():
+        sign = ";" if get_origin(hints[name]) is tuple else ","
+        texts = layers(text, depth) if name == LAYER else text.split(sign)
+        typed = [settings.typed(factory, {name: t.strip()}, f"editor {editor.name}") for t in texts]
+        found.append(Axis(name, tuple(dict.fromkeys(each[name] for each in typed))))
+    return found
+
+
+def layers(text: str, depth: int) -> list[str]:
+    """Return the layers that ``all``, ``0,3`` or ``2-5`` mean. Raises `UsageError`."""
+    if text.strip() == "all":
+        return [str(layer) for layer in range(depth)]
+    found: list[str] = []
+    for piece in text.split(","):
+        ends = [int(end) if end.strip().isdecimal() else depth for end in piece.split("-")]
+        if len(ends) > 2 or not ends[0] <= ends[-1] < depth:
+            known = f"the model has layers 0 to {depth - 1}"
+            raise UsageError(f"--layers has {piece.strip()!r}, and {known}", WRITE)
+        found += map(str, range(ends[0], ends[-1] + 1))
+    return found
+
+
+def points(axes: Sequence[Axis]) -> list[Point]:
+    """Return every combination of the axes' values, the last axis running fastest."""
+    names = [axis.field for axis in axes]
+    return [dict(zip(names, each, strict=True)) for each in product(*(a.values for a in axes))]
+
+
+def shown(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if isinstance(value, tuple | list):
+        return ",".join(map(shown, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def named(point: Point) -> str:
+    """Return a point as a line of text shows it."""
+    return ", ".join(f"{field}={shown(value)}" for field, value in point.items())
+
 
 HARMONIC = "S"
 """The measure that is a task's own score."""
@@ -89,27 +190,15 @@ class SweepResults:
         return first if first.score.n else None
 
     @property
-    def near(self) -> list[Scored]:
-        """The other points whose score is within the interval of the best one's."""
-        best = self.best
-        return [p for p in self.ranked[1:] if best and p.score.value >= best.score.low]
-
-    @property
     def conclusions(self) -> list[tuple[str, str]]:
         """What the numbers say, as labels and lines of text."""
-        best, near = self.best, self.near
-        if best is None:
+        if not (best := self.best):
             return [("best", "no point has a score, so that none is the best")]
         line = _line(self.score, None)
-        limits = _ends(best.score, line) + "; limits are means too" * bool(self.averaged)
         value = report.number(best.score.value, line)
-        found = [("best", f"{named(best.point)}: {self.score} {value} ({limits})")]
-        if near:
-            which = "the next one is" if len(near) == 1 else f"the next {len(near)} are"
-            found.append(("note", f"{which} within the interval of the best"))
-        points = counted(len(self.points), "point")
-        flattered = f"the best of {points} is flattered by the cases that it was chosen by"
-        return [*found, ("note", flattered)]
+        text = f"{named(best.point)}: {self.score} {value} ({_ends(best.score, line)})"
+        flattered = f"the best of {counted(len(self.points), 'point')} is flattered by these cases"
+        return [("best", text), ("note", flattered)]
 
     def maps(self) -> list[HeatMap]:
         """Return a map for each measure; empty for a grid of more than two fields.
@@ -141,8 +230,8 @@ class SweepResults:
     def table(self, title: str) -> Grid:
         """Return the points with their numbers and intervals.
 
-        Along one field they stand in its order, else by score, and no more than `SHOWN` of them. The
-        score is first, so that it stands beside the names however narrow a terminal is.
+        Along one field they stand in its order, else by score, no more than `SHOWN`. The score is first, so that it stands
+        beside the names however narrow a terminal is.
         """
         points = self.points if len(self.axes) == 1 else self.ranked[:SHOWN]
         lines = [_line(n, m) for n, m in self.measures.items() if n != self.score]
@@ -155,9 +244,7 @@ class SweepResults:
             cells += [Cell(report.show(n, line), _ends(n, line)) for n, line in numbers]
             rows.append(([shown(value) for value in each.point.values()], cells))
         heads = [f"{line.name} {DIRECTION[line.measure.better]}" for line in (score, *lines)]
-        left = len(self.points) - len(points)
-        notes = [f"{counted(left, 'point')} more, by score: --json"] if left else []
-        return Grid(title, [axis.field for axis in self.axes], heads, rows, notes)
+        return Grid(title, [axis.field for axis in self.axes], heads, rows)
 
     def data(self) -> dict[str, Any]:
         """Return all of it, JSON-ready."""
@@ -167,7 +254,6 @@ class SweepResults:
             "score": self.score,
             "points": [_point_data(each) for each in self.points],
             "best": dict(self.best.point) if self.best else None,
-            "near": [dict(each.point) for each in self.near],
         }
 
 
