@@ -15,12 +15,12 @@ from sympy import Expr
 from edit_harness import Verdict
 
 from .algebra import Unread
-from .equality import ROUNDED_PI, agree, inexact, number_distance, points, proven, renamings
+from .equality import ROUNDED_PI, agree, inexact, number_distance, points, renamings
 from .reading import Reading, read_formula, read_number
 from .rule import BadKey, Rule, as_square, read_key
 
 MOST_SHOWN = 200
-Match = Literal["equal", "numeric", "renamed", "rounded", ""]
+Match = Literal["equal", "renamed", "rounded", ""]
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -78,8 +78,7 @@ def _match(reading: Reading, key: Expr, rule: Rule) -> Match:
     at = points(rule)
     if reading.value.free_symbols <= rule.symbols:
         if agree(reading.value, key, at):
-            whole = [e.xreplace(dict(rule.derived)) for e in (reading.value, key)]
-            return "equal" if proven(*whole) else "numeric"
+            return "equal"
     elif any(
         agree(reading.value.xreplace(option), key, at)
         for option in renamings(reading.value, rule, reading.letters)
@@ -111,8 +110,7 @@ def _number(right: str, old: str, about: Mapping[str, Any], text: str, prompt: s
     if not near:
         return Verdict("decided", 0.0, note="different", raw=raw)
     distance, nearest = min(near)
-    note = "equal" if distance == 0 else "numeric"
-    return Verdict("decided", 1.0 - nearest, nearest == 1, note, raw)
+    return Verdict("decided", 1.0 - nearest, nearest == 1, "numeric" if distance else "equal", raw)
 
 
 def _same(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
