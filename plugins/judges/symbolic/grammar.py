@@ -14,7 +14,7 @@ from typing import TypeAlias
 import sympy
 from sympy import Add, Expr, Integer, Mul, Rational
 
-from .algebra import CHANGES, OPERATIONS, Many, Unread, Value, divided, each, one, power, scaled
+from .algebra import CHANGES, OPERATIONS, Unread, Value, divided, each, one, power, scaled
 from .nouns import Nouns
 from .quantities import Quantities, symbol
 from .words import FUNCTIONS, MULTIPLES, NUMBERS, PARTS, SIGNS, Token
@@ -150,7 +150,7 @@ class Parser(Nouns):
 
     def _changed(self, left: Value, least: int) -> Value | None:
         """Return "X squared", "X doubled", "X added together", "the squared sides' sum"."""
-        if isinstance(left, Many):
+        if isinstance(left, tuple):
             for word, together, kind in TOGETHER:
                 if (least <= BESIDE and self.take(word)) or self.take(together, "together"):
                     return one(left, kind)
@@ -269,8 +269,8 @@ class Parser(Nouns):
         """
         self._lists += 1
         first = self.expression(least)
-        found = list(first.items) if isinstance(first, Many) else [first]
-        grouped, commas = isinstance(first, Many), False
+        grouped, commas = isinstance(first, tuple), False
+        found = [*first] if isinstance(first, tuple) else [first]
         while True:
             paired = len(found) > 1 and not whole
             inner = self._lists > 1 and not commas and (grouped or paired)
@@ -284,7 +284,7 @@ class Parser(Nouns):
                 self.at = mark
                 break
             following = found[-1] if self.take("itself") else self.expression(least)
-            found.extend(following.items if isinstance(following, Many) else [following])
+            found.extend(following if isinstance(following, tuple) else [following])
         self._lists -= 1
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sympy import Expr, Integer, Rational
 
-from .algebra import CHANGES, Many, Unread, Value, divided
+from .algebra import CHANGES, Unread, Value, divided
 from .quantities import Quantities, symbol
 from .words import CONNECTING, FILLERS, FUNCTIONS, NUMBERS, SHAPES, SIGNS, Cursor, Token
 
@@ -189,8 +189,8 @@ class Nouns(Cursor):
         if len(group) == 1 and not count:
             return group[0]
         if count > len(group) and count % len(group) == 0:
-            return Many(tuple(item for item in group for _ in range(count // len(group))))
-        return Many(tuple(group[: count or len(group)]))
+            return tuple(item for item in group for _ in range(count // len(group)))
+        return tuple(group[: count or len(group)])
 
     def _lettered(self, group: Sequence[Expr]) -> Expr:
         """Return one of a group, the one that a letter or a number tells: "side a", "base 2"."""
