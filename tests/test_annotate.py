@@ -227,10 +227,6 @@ def test_so_many_of_each(tell):
     assert "there are: set" in told
 
 
-def test_fewer_than_wanted_is_said(tell):
-    assert "there are no 100 pairs; all are taken" in tell("export", "run", "--out", "x").stderr
-
-
 def test_guidelines_have_the_definitions_and_the_answers(out):
     text = (out / "sheets" / "guidelines.md").read_text()
     for aspect, definition in ASPECTS.items():
@@ -509,7 +505,6 @@ def test_an_import_replaces_the_one_before(tell, out):
     ann, bob = whole(out)
     asked(tell, ann)
     told = tell("import", "run", bob, "--key", "out/key.json", "--json")
-    assert "an earlier import of this export is replaced" in told.stderr
     assert json.loads(told.stdout)["annotators"] == ["bob"]
 
 

@@ -32,8 +32,6 @@ TIRED = 3
 """After so many questions in a row that no patience got an answer to, the others are not put."""
 REST = 60.0
 """Seconds after which a server that was given up is asked again."""
-BYTES = 3
-"""Bytes of a token, by which a prompt is counted if the server does not say; most have more."""
 MOST_SHOWN = 200
 PASSING = {408, 409, 425, 429}
 """What a server says, besides errors of its own, when it may work later."""
@@ -132,8 +130,7 @@ class Server:
             fault = str(error) or f"no answer in {self.judge.patience:g} seconds"
         else:
             self._unanswered = []
-            most = len(prompt.encode()) // BYTES + 1, self.judge.max_tokens
-            asked, answered = answer["cost"] or most
+            asked, answered = answer["cost"] or (0, 0)
             self._spent = self._spent[0] + asked, self._spent[1] + answered
             return answer
         self._unanswered.append(fault)

@@ -74,8 +74,6 @@ def export(
     sheets.write_export(Export(form, picked, mark, names, seed), to)
     of_each = f", {number:,} for each {each}" if each else ""
     out.print(f"{form:9}{len(picked):,} of {len(items):,} drawn{of_each}")
-    if not each and len(picked) < number:
-        err.print(f"note     there are no {number:,} {form}; all are taken")
     out.print(f"hand out {to / sheets.SHEETS}/", soft_wrap=True)
     out.print(f"keep     {to / sheets.KEY}", soft_wrap=True)
 
@@ -125,8 +123,6 @@ def import_(run: str, files: Sequence[str], key: str, as_json: bool, debug: bool
     made = sheets.read_key(Path(key), exported)
     path = exported.folder.path / "annotations" / f"{made.digest[:8]}.json"
     labels = _read(made, files)
-    if path.exists():
-        err.print("note     an earlier import of this export is replaced")
     said = {
         mark: Opinion(item, {name: found[mark] for name, found in labels.items() if mark in found})
         for mark, item in made.named.items()

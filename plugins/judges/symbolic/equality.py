@@ -26,7 +26,7 @@ SUGGESTS: Mapping[str, frozenset[str]] = {
     }.items()
 }  # fmt: skip
 """What a letter usually stands for in geometry."""
-TOLD = {"d": ("diameter",), "r": ("radius",), "l": ("slant", "height"), "L": ("slant", "height")}
+TOLD = {"d": "diameter", "r": "radius", "l": "slant height", "L": "slant height"}
 """Letters that stand for one thing wherever a rule has it."""
 
 Point = dict[Symbol, float]
@@ -155,7 +155,7 @@ def _fixed(reply: Expr, rule: Rule, letters: Mapping[str, str]) -> dict[Symbol, 
             fixed[s] = angles[0]
         else:
             # A letter in terms of others: d for 2r, r for d/2, l for a slant height.
-            told = rule.quantities.table.get(TOLD.get(s.name, ()), [])
+            told = rule.quantities.table.get(TOLD.get(s.name, ""), [])
             fixed |= {s: told[0]} if len(told) == 1 else {}
     return fixed
 
