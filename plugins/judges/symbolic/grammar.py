@@ -104,7 +104,7 @@ class Parser(Nouns):
         if part and not (self.peek().text == "third" and number > 1):
             self.at += 1
             return self._share(number / part)
-        if self.peek(1).text != "itself" and self.take("times"):
+        if self.take("times"):
             return scaled(number, self.expression(COUNTED))
         if not number.is_Integer and self.peek().text == "of":
             return self._share(number)
@@ -119,8 +119,6 @@ class Parser(Nouns):
 
     def _share(self, share: Expr) -> Value:
         """Return a share of what follows, or the share itself if nothing does."""
-        if self.take_any("times", "*"):
-            return scaled(share, self.expression(COUNTED))
         mark = self.at
         self.skip_fillers()
         if self.at > mark or self._at_operand():
@@ -255,12 +253,6 @@ class Parser(Nouns):
         if word in self.phrases:
             return self.phrases[word](self)
         raise Unread(f"the word {word!r}")
-
-    def _skip_owner(self) -> None:
-        """Step over "given by X and Y" too."""
-        super()._skip_owner()
-        if self.take("given", "by"):
-            self.items()
 
     def items(self, least: int = ITEM, whole: bool = False) -> list[Expr]:
         """Return what stands in a list: "A, B and C".

@@ -166,9 +166,7 @@ class Nouns(Cursor):
         """Step over "of the triangle", "in radians", "between them"."""
         mark = self.at
         if self.take("of"):
-            while (
-                self.peek().text in FILLERS or self.peek().text in ADJECTIVES or self._at_article()
-            ):
+            while self.peek().text in FILLERS | ADJECTIVES or self._at_article():
                 self.at += 1
             if not self.take_any(*SHAPES):
                 self.at = mark
