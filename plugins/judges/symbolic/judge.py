@@ -43,7 +43,7 @@ class Symbolic(Judge):
     citation: ClassVar[str] = "Meurer et al., 2017 (sympy)"
     kinds: ClassVar[Mapping[str, str]] = {
         "formula": FORMULA,
-        "description": f"{FORMULA}; texts (right, old) in words",
+        "description": FORMULA,
         "number": "unit; steps: whether the reply is a worked solution, whose final value counts",
         "same": "of: formula, description or number, and what that needs; right is another reply",
     }

@@ -9,7 +9,7 @@ from typing import Literal
 
 from .algebra import Unread
 
-LONGEST = 2_000
+LONGEST, MOST_TOKENS = 2_000, 600
 MOST_DIGITS = 30
 
 NUMBERS = {
@@ -127,6 +127,8 @@ def tokens(text: str, names: Collection[str], units: bool = False) -> list[Token
             found.extend(_run(match["run"], names, units, spaced))
         else:
             found.append(Token("op", match[0].replace("**", "^"), spaced))
+    if len(found) > MOST_TOKENS:
+        raise Unread(f"more than {MOST_TOKENS} words and signs", hopeless=True)
     return found
 
 
