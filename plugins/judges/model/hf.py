@@ -100,9 +100,11 @@ class HF(Judge):
                 "the judge 'hf' does not know which model to ask", "--judge-args model=FOLDER"
             )
         source = source_of(Plugins.installed(), self.model)
-        chosen = {"device": self.device, "dtype": self.dtype, "revision": self.revision or None}
         try:
-            return load(source, **chosen, chat_template=True)
+            return load(
+                source, dtype=self.dtype, device=self.device, revision=self.revision or None,
+                chat_template=True,
+            )  # fmt: skip
         except UsageError as error:
             if "chat template" not in error.cause:
                 raise

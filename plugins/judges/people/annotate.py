@@ -25,7 +25,7 @@ from edit_harness_plugins.commands.report.tables import listed
 
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen
-from .blinded import Item, drawn, items_of, meanings
+from .blinded import Form, Item, drawn, items_of, meanings
 from .sheets import Export, Labels
 
 NAME = re.compile(r"\w[\w.-]*")
@@ -94,7 +94,7 @@ def names_of(given: Sequence[str]) -> list[str]:
     return list(given)
 
 
-def _texts(run: Run, tag: str) -> tuple[str, list[Item]]:
+def _texts(run: Run, tag: str) -> tuple[Form, list[Item]]:
     """Return a form of sheet, and the texts of a run for it: pairs, if any key asks for some.
 
     Raises `DataError` if it has none, and `UsageError` for a tag that no case has.
@@ -107,7 +107,7 @@ def _texts(run: Run, tag: str) -> tuple[str, list[Item]]:
     if tag and not any(item.group for item in items):
         tags = sorted({name for case in run.cases for name in case.tags})
         raise UsageError(f"no case has the tag {tag!r}", f"there are: {', '.join(tags) or 'none'}")
-    form = min(item.form for item in items)
+    form: Form = "pairs" if any(item.form == "pairs" for item in items) else "replies"
     return form, [item for item in items if item.form == form]
 
 

@@ -10,6 +10,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from edit_harness.data import Key, Text, Verdict
 from edit_harness.errors import DataError
@@ -20,12 +21,13 @@ from edit_harness.run.results import Run
 
 COMPARE = "compare"
 """The kind of key that asks for a comparison of the text before an edit with that after it."""
-SHOWS: Mapping[str, Sequence[str]] = {
+Form = Literal["pairs", "replies"]
+SHOWS: Mapping[Form, Sequence[str]] = {
     "pairs": ("subject", "edited", "old value", "new value", "prompt", "text A", "text B"),
     "replies": ("prompt", "reply", "right answer"),
 }
 """The columns that are filled in already, by form of sheet."""
-TASKS: Mapping[str, str] = {
+TASKS: Mapping[Form, str] = {
     "pairs": (
         "Each row has two texts on one subject, A and B, that a language model wrote from the same\n"
         "prompt. In one of the two cases something that the model knows of the subject had been\n"
@@ -72,7 +74,7 @@ class Item:
     """Whether text A of a pair is the one after."""
 
     @property
-    def form(self) -> str:
+    def form(self) -> Form:
         """The form of sheet that it goes into."""
         return "pairs" if self.key.kind == COMPARE else "replies"
 
@@ -118,9 +120,12 @@ class Item:
                 f"a key of kind {COMPARE!r} names no aspects to compare texts by",
                 "the task has to give them: `aspects` of Key.about, with definitions",
             )
-        asked = {name: (("A", "B", TIE), str(meaning)) for name, meaning in aspects.items()}
-        sought = {SAYS_NEW: (("A", "B", "both", "neither"), SOUGHT)}
-        return asked | (sought if self.key.about.get("reflected") else {})
+        asked: dict[str, tuple[Sequence[str], str]] = {
+            name: (("A", "B", TIE), str(meaning)) for name, meaning in aspects.items()
+        }
+        if self.key.about.get("reflected"):
+            asked[SAYS_NEW] = (("A", "B", "both", "neither"), SOUGHT)
+        return asked
 
     @property
     def judged(self) -> dict[str, str]:
@@ -197,7 +202,7 @@ def meanings(items: Sequence[Item]) -> dict[str, str]:
     return {name: means for item in items for name, (_, means) in item.asks.items()}
 
 
-def guidelines(form: str, asked: Mapping[str, str]) -> str:
+def guidelines(form: Form, asked: Mapping[str, str]) -> str:
     """Return what annotators are told: what to do, what the columns mean, how to save."""
     defined = "".join(f"- **{name}**: {text}\n" for name, text in asked.items())
     return (

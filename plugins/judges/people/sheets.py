@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -26,7 +26,7 @@ from edit_harness.files import dumps, replacing
 from edit_harness.folder.manifest import fingerprint
 from edit_harness.run.results import Run
 
-from .blinded import SHOWS, Item, guidelines, items_of, meanings
+from .blinded import SHOWS, Form, Item, guidelines, items_of, meanings
 
 SCHEMA = 1
 KEY, GUIDELINES, SHEETS = "key.json", "guidelines.md", "sheets"
@@ -55,7 +55,7 @@ class Key(Struct):
     """The file that says what was handed out."""
 
     export: str
-    form: Literal["pairs", "replies"]
+    form: Form
     run: str
     seed: int
     annotators: list[str]
@@ -67,7 +67,7 @@ class Key(Struct):
 class Export:
     """What was handed out."""
 
-    form: str
+    form: Form
     items: Sequence[Item]
     run: str
     """What identifies the run, whoever judges it."""
