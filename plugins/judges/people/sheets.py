@@ -49,6 +49,8 @@ class Place(Struct):
 
     place: tuple[str, int, int]
     swapped: bool
+    item: str = ""
+    """Its id in the sheets."""
 
 
 class Key(Struct):
@@ -91,7 +93,7 @@ class Export:
 
     def key(self) -> dict[str, Any]:
         """Return what the key says, JSON-ready."""
-        items = [Place(item.place, item.swapped) for item in self.items]
+        items = [Place(item.place, item.swapped, mark) for mark, item in self.named.items()]
         key = Key(self.digest, self.form, self.run, self.seed, [*self.annotators], items)
         return dict(msgspec.to_builtins(key))
 
