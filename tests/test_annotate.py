@@ -30,7 +30,7 @@ from edit_harness_plugins.judges.people.agreement import (
     means,
     seen,
 )
-from edit_harness_plugins.judges.people.blinded import FORMS, SAYS_NEW, Item, drawn
+from edit_harness_plugins.judges.people.blinded import SAYS_NEW, Item, drawn
 
 ASPECTS = {"thrift": "Praise of saving money.", "haste": "Hurry, in deeds or in words."}
 REQUEST = Request("{} works in", "Ada", "Oslo", "Rome")
@@ -227,10 +227,6 @@ def test_so_many_of_each(tell):
     assert "there are: set" in told
 
 
-def test_fewer_than_wanted_is_said(tell):
-    assert "there are no 100 pairs; all are taken" in tell("export", "run", "--out", "x").stderr
-
-
 def test_guidelines_have_the_definitions_and_the_answers(out):
     text = (out / "sheets" / "guidelines.md").read_text()
     for aspect, definition in ASPECTS.items():
@@ -252,11 +248,8 @@ def test_the_new_value_is_asked_for_where_the_key_says_so(tell, tmp_path):
 @pytest.mark.parametrize(
     ("names", "cause"),
     [
-        ("ann,Ann", "would have one sheet"),
-        ("../ann", "'../ann' is no annotator's name"),
-        ("ann,3", "'3' is no annotator's name"),
-        ("0", "'0' is no annotator's name"),
-        ("=cmd", "is no annotator's name"),
+        (names, f"{', '.join(names.split(','))} are no names of annotators")
+        for names in ("ann,Ann", "../ann", "ann,3", "0", "=cmd")
     ],
 )
 def test_names_that_are_none(tell, names, cause):
@@ -470,30 +463,16 @@ def test_another_judge_s_sibling_takes_the_same_sheets(tell, out, tmp_path):
     }  # fmt: skip
 
 
-def test_missing_rows_are_named_and_may_be_let_be(tell, out):
+def test_missing_rows_are_counted(tell, out):
     ann, bob = whole(out)
     rows = table(ann)
-    gone = [row["item"] for row in rows[-2:]]
     empty = dict.fromkeys((*ASPECTS, SAYS_NEW), "")
     save(ann, [*rows[:-2], rows[-2] | empty])
-    fails(
-        tell, ann, bob, remedy="--partial",
-        cause=f"ann.csv: 2 of 12 items are missing or not filled in: {gone[0]}, {gone[1]}",
-    )  # fmt: skip
-    assert not Path("run/annotations").exists()
-    told = tell("import", "run", ann, bob, "--key", "out/key.json", "--json", "--partial")
-    assert "ann.csv: 10 of 12 items" in told.stderr
+    told = tell("import", "run", ann, bob, "--key", "out/key.json", "--json")
+    assert "ann.csv: 10 of 12 items are filled in" in told.stderr
     assert "bob.csv" not in told.stderr
     (row, *_) = json.loads(told.stdout)["agreement"]
     assert (row["Items"], row["Labels"]) == (10, 22)
-
-
-def test_of_many_missing_rows_some_are_named(tell, out):
-    ann, _ = whole(out)
-    rows = table(ann)
-    save(ann, rows[:1])
-    fails(tell, ann, cause=f"11 of 12 items are missing or not filled in: {rows[1]['item']}, ")
-    fails(tell, ann, cause=f"{rows[10]['item']} and 1 more")
 
 
 def test_other_people_s_ids(tell, out):
@@ -510,19 +489,15 @@ def test_answers_that_are_none(tell, out, answer):
     rows = table(ann)
     save(ann, [rows[0] | {"haste": answer}, *rows[1:]])
     cause = f"ann.csv: row 2 ({rows[0]['item']}): 'haste' is '{answer}'"
-    fails(tell, ann, "--partial", cause=cause, remedy="write A, B or tie")
+    fails(tell, ann, cause=cause, remedy="write A, B or tie")
 
 
 def test_half_a_row_is_no_answer(tell, out):
     ann, _ = whole(out)
     rows = table(ann)
     save(ann, [rows[0], rows[1] | {SAYS_NEW: " "}, *rows[2:]])
-    cause = f"ann.csv: row 3 ({rows[1]['item']}): 'says new value' is empty"
-    fails(tell, ann, cause=cause, remedy="write A, B, both or neither")
-    told = tell("import", "run", ann, "--key", "out/key.json", "--json", "--partial")
-    said = " ".join(told.stderr.split())
-    assert "ann.csv: 1 rows have an empty cell, and are skipped" in said
-    assert "ann.csv: 11 of 12 items" in said
+    told = tell("import", "run", ann, "--key", "out/key.json", "--json")
+    assert "ann.csv: 11 of 12 items are filled in" in " ".join(told.stderr.split())
     assert {row["Labels"] for row in json.loads(told.stdout)["agreement"]} == {11}
 
 
@@ -530,7 +505,6 @@ def test_an_import_replaces_the_one_before(tell, out):
     ann, bob = whole(out)
     asked(tell, ann)
     told = tell("import", "run", bob, "--key", "out/key.json", "--json")
-    assert "an earlier import of this export is replaced" in told.stderr
     assert json.loads(told.stdout)["annotators"] == ["bob"]
 
 
@@ -540,7 +514,7 @@ def test_an_import_without_a_label_changes_nothing(tell, out):
     (path,) = Path("run/annotations").iterdir()
     stored = path.read_text()
     fill(ann, lambda row: dict.fromkeys((*ASPECTS, SAYS_NEW), ""))
-    told = tell("import", "run", ann, "--key", "out/key.json", "--partial", code=4)
+    told = tell("import", "run", ann, "--key", "out/key.json", code=4)
     assert "error: there is no label in these sheets" in told.stderr
     assert path.read_text() == stored
 
@@ -571,7 +545,7 @@ def test_rows_that_are_cut_short_or_too_long(tell, out):
     ann.write_text("\n".join([lines[0], lines[1] + ",,", *lines[2:]]))
     assert asked(tell, ann, bob)["items"] == 12
     ann.write_text("\n".join([lines[0], lines[1].rpartition(",")[0], *lines[2:]]))
-    fails(tell, ann, cause=f"({item}): 'says new value' is empty")
+    assert "11 of 12" in tell("import", "run", ann, "--key", "out/key.json").stderr
     ann.write_text("\n".join([lines[0], item, *lines[2:]]))
     fails(tell, ann, cause=f"({item}): the cell 'subject' is not what was handed out")
 
@@ -660,12 +634,10 @@ def test_people_say_whether_replies_are_right(tell, tmp_path):
 
 def test_a_reply_that_is_to_stay_is_compared_with_the_text_before(tmp_path):
     item = Item("0", 0, 0, "p", " old", " new", Key("same"), None)
-    assert FORMS["replies"].cells(item)["right answer"] == " old"
+    assert item.cells["right answer"] == " old"
 
 
 # Numbers
-
-PAIRS = FORMS["pairs"]
 
 
 def opinion(number, *labels, edited="home", verdict=None):
@@ -685,7 +657,7 @@ scores = st.lists(st.sampled_from(["before", "tie", "after"]), min_size=2, max_s
 def test_means_are_those_of_labels_and_of_pairs(labels):
     """Against the formula of t, over labels and over each pair's mean; tolerance: rounding."""
     said = [opinion(i, *[(label,) for label in each]) for i, each in enumerate(labels)]
-    (row,) = means(PAIRS, said, ["thrift", "haste"])
+    (row,) = means(said, ["thrift", "haste"])
     numbers = [[{"before": -1, "tie": 0, "after": 1}[x] for x in each] for each in labels]
     every = [x for each in numbers for x in each]
     assert row["Mean"] == pytest.approx(sum(every) / len(every), abs=1e-12)
@@ -706,7 +678,7 @@ def test_means_that_cancel_out_have_no_t():
         opinion(0, more, ("tie",), ("tie",)), opinion(1, more, more, less),
         opinion(2, less, less, ("tie",)),
     ]  # fmt: skip
-    (row,) = means(PAIRS, said, ["thrift"])
+    (row,) = means(said, ["thrift"])
     assert (row["Mean"], row["t (pairs)"], row["p (pairs)"]) == (0, 0, 1)
 
 
@@ -716,8 +688,8 @@ def test_only_pairs_whose_new_value_all_see():
         opinion(1, ("tie", "after"), ("tie", "before")),
         opinion(2, ("before", "neither"), ("tie", "neither")),
     ]
-    assert seen(PAIRS, said) == said[:1]
-    (row, other) = agreements(PAIRS, said, ["thrift", SAYS_NEW], "ab")[0]
+    assert seen(said) == said[:1]
+    (row, other) = agreements(said, ["thrift", SAYS_NEW], "ab")
     assert (row["Pairwise"], row["Yes"]) == (pytest.approx(2 / 3), None)
     assert (other["Pairwise"], other["Yes"]) == (pytest.approx(2 / 3), 0.5), "after or both is yes"
 
@@ -734,7 +706,7 @@ def test_the_judge_agrees_with_somebody_or_with_most():
         opinion(4, ("after",), ("after",), ("after",), verdict=Verdict("unparsed")),
         opinion(5, ("after",), ("after",), ("after",)),
     ]
-    (row,) = accuracy(PAIRS, said, ["thrift", SAYS_NEW, "haste"])
+    (row,) = accuracy(said, ["thrift", SAYS_NEW, "haste"])
     assert row == {
         "Asked": "thrift", "Items": 4, "Any": 0.75, "With a majority": 3,
         "Majority": pytest.approx(1 / 3),

@@ -8,12 +8,7 @@ from typing import NoReturn
 from edit_harness import Key, PluginError
 
 
-def check(
-    key: Key,
-    judge: str,
-    kinds: Mapping[str, str],
-    needs: Mapping[str, type],
-) -> None:
+def check(key: Key, judge: str, kinds: Mapping[str, str], needs: Mapping[str, type]) -> None:
     """Raise `PluginError` for a key of another kind, or without what ``needs`` names."""
     if key.kind not in kinds:
         raise PluginError(

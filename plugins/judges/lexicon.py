@@ -1,8 +1,7 @@
 """Compares two texts by words that stand for a flaw: a smoke test, and no judge's number.
 
-It shows that descriptions are written, paired, judged and summed up, offline and in no time. A word
-is counted whoever is spoken of and whatever is said, so that nothing about a model or an edit is to
-be concluded from what it says. The words are our own (lexicon.json).
+It shows that descriptions are written, paired, judged and summed up. A word is counted whoever is
+spoken of and whatever is said. The words are our own (lexicon.json).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from edit_harness import Judge, Key, PluginError, Reply, Verdict
+from edit_harness import Judge, PluginError, Reply, Verdict
 from edit_harness.files import known_sha256
 
 from .keys import check
@@ -49,19 +48,15 @@ class Lexicon(Judge):
         Raises `PluginError` for a key of another kind, without what it needs, or with an aspect that
         there are no words for.
         """
-        for reply in replies:
-            _check(reply.key)
+        needs = {"aspects": Mapping, "new": str}
+        for key in (reply.key for reply in replies):
+            check(key, "the judge 'lexicon'", self.kinds, needs)
+            if unknown := sorted(key.about["aspects"].keys() - _patterns().keys()):
+                raise PluginError(
+                    f"the judge 'lexicon' has no words for {unknown[0]!r}",
+                    f"it has them for {', '.join(_patterns())}; name a judge that reads: --judge",
+                )
         return [_verdict(reply) for reply in replies]
-
-
-def _check(key: Key) -> None:
-    """Raise `PluginError` for a key that is not as `Lexicon.kinds` says."""
-    check(key, "the judge 'lexicon'", Lexicon.kinds, {"aspects": Mapping, "new": str})
-    if unknown := sorted(key.about["aspects"].keys() - _patterns().keys()):
-        raise PluginError(
-            f"the judge 'lexicon' has no words for {unknown[0]!r}",
-            f"it has them for {', '.join(_patterns())}; name a judge that reads: --judge",
-        )
 
 
 @cache

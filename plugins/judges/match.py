@@ -1,17 +1,15 @@
 """Tells by comparing words whether a text is an answer, or has it in it.
 
-Deterministic and offline: an answer is known by its own names and nothing else, so a right answer in
-other words counts as wrong. Texts are compared by their words, without regard to case, punctuation and
-the forms of Unicode. The signs of "C++", "C#", "3.5" and "-5" are parts of words. Where a script has no
-spaces, or joins particles to names, as Korean does, each character is a word. What is not done here is
-to understand a text: for that, name a judge that is a model.
+An answer is known by its own names and nothing else. Texts are compared by their words, without regard
+to case, punctuation and the forms of Unicode. The signs of "C++", "C#", "3.5" and "-5" are parts of
+words. Where a script has no spaces, or joins particles to names, each character is a word.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -93,11 +91,7 @@ def within(name: str, text: str) -> bool:
     return any(whole[at : at + len(part)] == part for at in range(len(whole) - len(part) + 1))
 
 
-HOW: Mapping[str, Callable[[str, str], bool]] = {
-    "equal": equal,
-    "sentence": begins,
-    "within": within,
-}
+HOW = {"equal": equal, "sentence": begins, "within": within}
 
 
 def _verdict(text: str, key: Key) -> Verdict:
@@ -118,6 +112,5 @@ def _check(key: Key) -> None:
     if key.about["how"] not in HOW:
         refuse(key, "how", Match.kinds)
     for name in ("aliases", "old_aliases"):
-        names = key.about.get(name, ())
-        if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
+        if not isinstance(key.about.get(name, []), list | tuple):
             refuse(key, name, Match.kinds)

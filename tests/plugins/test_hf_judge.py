@@ -13,7 +13,6 @@ from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import ModelSource
 from edit_harness.loading.load import load
 from edit_harness.registry.settings import Named, described
-from edit_harness_plugins.judges.model.dialogue import TRIES
 from edit_harness_plugins.judges.model.hf import HF
 from edit_harness_plugins.judges.model.prompts import question
 
@@ -38,16 +37,14 @@ def test_a_model_that_cannot_judge_gives_no_verdict_and_no_score(judge):
 
 
 def test_it_is_asked_what_a_server_is_asked_and_says_what_the_model_says(judge, folder):
-    """The first of the answers is the model's own to the same question; its tokens are counted."""
+    """The first of the answers is the model's own to the same question."""
     reply = Reply("", "Rome", KEYS["match"])
     model = load(ModelSource(str(folder)), device="cpu", chat_template=True)
     text = question(reply, judge.seed).text
     (answer,) = model.answer([(UNEDITED, Generate(text, 8))])
     (found,) = judge.judge([reply])
     assert found.raw.startswith(f"{answer.text}\n")
-    prompt = len(model.tokens.encode(text).ids)
     assert "assistant:" in model.tokens.decode(model.tokens.encode(text).ids)
-    assert TRIES * prompt < found.usage["tokens"] < TRIES * (prompt + 8 + 60)
 
 
 def test_together_is_as_alone(judge):

@@ -303,7 +303,7 @@ def test_an_order_that_does_not_fit_takes_nothing_back():
     answers = [Answer(good), Unfit("too long")]
     (found,) = verdicts([PAIR], 0, 1.0, lambda prompts: [answers.pop(0)])
     assert (found.status, found.swapped) == ("decided", None)
-    assert found.note == "the other order could not be asked: too long"
+    assert found.note == "no verdict in the other order: too long"
 
 
 def test_dialogues_in_step_come_to_what_each_comes_to_alone():

@@ -134,7 +134,6 @@ def test_words_stand_within_as_in_a_text_of_marked_words(name, text):
         (Key("match", "x"), "no proper 'how': None"),
         (Key("match", "x", about={"how": "near"}), "no proper 'how': 'near'"),
         (Key("match", "x", about={"how": "equal", "aliases": "Roma"}), "no proper 'aliases'"),
-        (Key("match", "x", about={"how": "equal", "old_aliases": [1]}), "no proper 'old_aliases'"),
     ],
 )
 def test_a_key_of_another_kind_is_refused(key, said):

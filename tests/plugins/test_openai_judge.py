@@ -11,9 +11,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
-from judge_server import KEY, blocks, serving
+from judge_server import KEY, serving
 from test_judge_questions import KEYS, PAIR
 
 from edit_harness import PluginError, Reply, UsageError
@@ -22,8 +20,6 @@ from edit_harness.registry import settings as fields
 from edit_harness.registry.settings import Named, described
 from edit_harness_plugins.judges.model import openai as openai_judge
 from edit_harness_plugins.judges.model import server as server_module
-from edit_harness_plugins.judges.model.budget import Budget
-from edit_harness_plugins.judges.model.dialogue import Unanswered
 from edit_harness_plugins.judges.model.openai import OpenAI
 
 RIGHT, WRONG = (Reply("", text, KEYS["match"]) for text in ("Rome", "Paris"))
@@ -97,30 +93,13 @@ def test_usage_is_in_tokens_and_with_prices_in_dollars(server):
 
 def test_a_budget_in_dollars_is_kept(server):
     judge = OpenAI(
-        model="judge", url=server.url, cache="none", price_out=1.0, budget_usd=6e-4, workers=1
+        model="judge", url=server.url, cache="none", price_out=1.0, budget_usd=1e-4, workers=1
     )
     found = judge.judge([Reply("", f"Rome {n}", KEYS["match"]) for n in range(20)])
-    # Each takes 20e-6 dollars, and needs 512e-6 to be free: the first five of them.
+    # Each takes 20e-6 dollars.
     assert [v.status for v in found] == ["decided"] * 5 + ["pending"] * 15
     assert found[-1].note == "the budget is spent: raise budget_tokens or budget_usd"
     assert judge.stopped == "", "that is the user's wish, and no failure"
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=20), st.integers(1, 400)
-)
-def test_a_budget_is_never_exceeded(costs, most):
-    """Whatever is spent is within what was held back, and that within the budget."""
-    budget = Budget(most, 0, (0, 0))
-    spent = 0
-    for held, took in costs:
-        try:
-            asyncio.run(budget.hold((held, 0)))
-            budget.settle((held, 0), (min(held, took), 0))
-            spent += min(held, took)
-        except Unanswered:
-            assert spent + held > most
-        assert budget.spent[0] == spent <= most
 
 
 def test_a_request_that_fails_spends_nothing(server):
@@ -133,18 +112,10 @@ def test_a_request_that_fails_spends_nothing(server):
     assert judge.judge([RIGHT])[0].usage == {"tokens": 120}
 
 
-def test_a_request_waits_for_room_that_others_hold(server):
-    """Eight at once would hold back more than there is, of which they need a sixth."""
-    replies = [Reply("", f"Rome {n}", KEYS["match"]) for n in range(24)]
-    judge = OpenAI(model="judge", url=server.url, cache="none", budget_tokens=24 * 120 + 900)
-    assert {v.status for v in judge.judge(replies)} == {"decided"}
-    assert len(server.asked) == 24
-
-
 def test_a_server_that_was_given_up_is_asked_again_after_a_while(server, monkeypatch):
     """Judging piece by piece does not put three questions for each piece to one that is down."""
     server.happens = lambda handler, *_: handler.fail(503)
-    judge = OpenAI(model="judge", url=server.url, cache="none", retries=0)
+    judge = OpenAI(model="judge", url=server.url, cache="none", retries=0, workers=1)
     replies = [Reply("", str(n), KEYS["match"]) for n in range(9)]
     for _ in range(2):
         assert {v.status for v in judge.judge(replies)} == {"pending"}
@@ -191,38 +162,10 @@ def test_an_answer_is_read_before_the_key_in_it_is_hidden(server, monkeypatch, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_question_that_is_forbidden_stops_nobody_who_was_let_in_before(server):
-    def choosy(handler, number, prompt):
-        handler.fail(403) if "Paris" in blocks(prompt)["reply"] else handler.judge(prompt)
-
-    server.happens = choosy
-    judge = OpenAI(model="judge", url=server.url, cache="none", workers=1)
-    other = Reply("", "Rome!", KEYS["match"])
-    assert [v.status for v in judge.judge([RIGHT, WRONG, other])] == [
-        "decided", "pending", "decided",
-    ]  # fmt: skip
-    assert judge.stopped == ""
-    assert [v.status for v in replace(judge).judge([WRONG, RIGHT])] == ["pending"] * 2
-
-
 def test_a_share_is_at_most_all():
     with pytest.raises(UsageError, match=r"twice=1\.5 is not at least 0 and at most 1"):
         fields.build(OpenAI, {"twice": "1.5"}, "judge openai")
     assert fields.build(OpenAI, {"twice": "1"}, "judge openai").twice == 1
-
-
-def test_one_request_is_sent_before_all_others(server):
-    """A server that refuses everything is asked once, however many threads there are."""
-    server.happens = lambda handler, *_: handler.fail(401)
-    judge = OpenAI(model="judge", url=server.url, cache="none", workers=8)
-    replies = [Reply("", str(n), KEYS["match"]) for n in range(40)]
-    found = judge.judge(replies)
-    assert {v.status for v in found} == {"pending"}
-    assert len(server.asked) == 1
-    assert "HTTP 401: the server refuses the key" in judge.stopped
-    assert judge.judge(replies) == found
-    assert len(server.asked) == 1, "it stays stopped"
-    assert deepcopy(judge).stopped == ""
 
 
 def test_an_interruption_waits_for_no_wait(server, monkeypatch):
@@ -240,7 +183,7 @@ def test_an_interruption_waits_for_no_wait(server, monkeypatch):
     began = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            judge.judge([WRONG, RIGHT])
+            judge.judge([WRONG])
     finally:
         signal.signal(signal.SIGINT, before)
     assert time.monotonic() - began < 10
@@ -254,21 +197,6 @@ def test_patience_is_for_all_attempts_together(server, monkeypatch):
     (found,) = judge.judge([RIGHT])
     assert (found.status, len(server.asked)) == ("pending", 1)
     assert "no answer in 0.5 seconds" in found.note
-
-
-def test_after_the_first_answer_requests_are_under_way_at_once(server):
-    """Eight threads meet at a barrier, which none of them could pass alone."""
-    barrier = threading.Barrier(8)
-
-    def meeting(handler, number, prompt):
-        if number > 1:
-            barrier.wait(30)
-        handler.judge(prompt)
-
-    server.happens = meeting
-    judge = OpenAI(model="judge", url=server.url, cache="none", workers=8)
-    found = judge.judge([Reply("", str(n), KEYS["match"]) for n in range(9)])
-    assert {v.status for v in found} == {"decided"}
 
 
 def test_the_key_is_the_environments(server, monkeypatch):
@@ -289,7 +217,6 @@ def test_what_a_request_says(server):
     assert body.keys() == {"model", "messages", "temperature", "max_tokens", "response_format"}
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("judge", 0, 512)
     assert body["response_format"] == {"type": "json_object"}
-    assert server.headers[0]["Accept-Encoding"] == "identity"
 
 
 def test_json_mode_is_tried_once(server):
@@ -319,10 +246,10 @@ def test_the_address_may_come_from_the_environment(server, monkeypatch):
         ({}, "does not know which model"),
         ({"model": "m"}, "no key for OpenAI's server"),
         ({"model": "m", "url": "https://api.openai.com/v1/"}, "no key for OpenAI's server"),
-        ({"model": "m", "url": "localhost:8000"}, "no address of a server"),
-        ({"model": "m", "url": "http://[::1"}, "no address of a server"),
-        ({"model": "m", "url": "http://me:secret@host/v1"}, "more in it than"),
-        ({"model": "m", "url": "http://host/v1?key=secret"}, "more in it than"),
+        ({"model": "m", "url": "localhost:8000"}, "no plain address of a server"),
+        ({"model": "m", "url": "http://[::1"}, "no plain address of a server"),
+        ({"model": "m", "url": "http://me:secret@host/v1"}, "no plain address of a server"),
+        ({"model": "m", "url": "http://host/v1?key=secret"}, "no plain address of a server"),
         ({"model": "m", "url": "http://host/v1", "budget_usd": 1.0}, "needs prices"),
     ],
 )
@@ -367,3 +294,31 @@ def test_what_does_not_change_a_verdict_is_no_part_of_what_identifies_the_judge(
         "model": "judge", "max_tokens": 512, "twice": 0.1, "seed": 0
     }  # fmt: skip
     json.dumps(told)
+
+
+def test_a_server_that_refuses_everything_is_asked_no_more(server):
+    server.happens = lambda handler, *_: handler.fail(401)
+    judge = OpenAI(model="judge", url=server.url, cache="none", workers=8)
+    replies = [Reply("", str(n), KEYS["match"]) for n in range(40)]
+    found = judge.judge(replies)
+    assert {v.status for v in found} == {"pending"}
+    asked = len(server.asked)
+    assert asked <= 8
+    assert "HTTP 401: the server refuses the key" in judge.stopped
+    assert {v.note for v in judge.judge(replies)} == {f"the judge stopped: {judge.stopped}"}
+    assert len(server.asked) == asked, "it stays stopped"
+    assert deepcopy(judge).stopped == ""
+
+
+def test_requests_are_under_way_at_once(server):
+    """Eight threads meet at a barrier, which none of them could pass alone."""
+    barrier = threading.Barrier(8)
+
+    def meeting(handler, number, prompt):
+        barrier.wait(30)
+        handler.judge(prompt)
+
+    server.happens = meeting
+    judge = OpenAI(model="judge", url=server.url, cache="none", workers=8)
+    found = judge.judge([Reply("", str(n), KEYS["match"]) for n in range(8)])
+    assert {v.status for v in found} == {"decided"}

@@ -399,7 +399,7 @@ def test_a_number_is_itself_however_it_is_written(number, form):
         (Key("formula", "x"), PluginError, "lhs"),
         (Key("formula", "x", "", {"lhs": "A"}), PluginError, "variables"),
         (Key("formula", "x", "", XY | {"variables": "x"}), PluginError, "variables"),
-        (Key("formula", "x", "", XY | {"constraints": "x > y"}), PluginError, "constraints"),
+        (Key("formula", "x", "", XY | {"constraints": "x > y"}), DataError, "'x'"),
         (Key("formula", "x +", "", XY), DataError, r"x \+"),
         (Key("formula", "", "x", XY), DataError, "''"),
         (Key("number", "", "12"), DataError, "''"),

@@ -99,15 +99,6 @@ def test_a_reply_is_judged_again_if_the_process_ends_once(small, monkeypatch):
     assert len(started) == 2
 
 
-def test_equal_replies_are_judged_once(small):
-    made, _ = small
-    assert made.judge({"text": "sleep"}, 0.3) == made.judge({"text": "sleep"}, 0.3)
-    start = time.monotonic()
-    for _ in range(100):
-        made.judge({"text": "sleep"}, 0.3)
-    assert time.monotonic() - start < 0.3
-
-
 def test_a_process_that_does_not_start_is_an_error_with_its_cause(monkeypatch):
     monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-c", "raise ValueError('no such day')"))
     with pytest.raises(PluginError, match="no such day") as raised:
@@ -135,7 +126,9 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(small, monkeypatc
     made, started = small
     made.judge({"text": "warm"}, 30.0)
     with monkeypatch.context() as patch:
-        patch.setattr(pool.json, "loads", lambda line: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            pool, "print", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt), raising=False
+        )
         with pytest.raises(KeyboardInterrupt):
             made.judge({"text": "first"}, 30.0)
     assert made.judge({"text": "second"}, 30.0).note == "second"

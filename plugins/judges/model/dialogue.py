@@ -110,8 +110,6 @@ def _crossed(found: Verdict, other: Question, answers: list[Answer]) -> Dialogue
     """Return a verdict that tells whether it would be another one in the other order."""
     try:
         crossed = yield from _decided(other, answers)
-    except NoVerdict as error:
+    except (NoVerdict, Unfit) as error:
         return replace(found, note=f"no verdict in the other order: {error}")
-    except Unfit as error:
-        return replace(found, note=f"the other order could not be asked: {error}")
     return replace(found, swapped=crossed != found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from edit_harness import Generate, Judge, Reply, Text, UsageError, Verdict
 from edit_harness.model.tokens import TooLongError
@@ -74,27 +74,22 @@ class HF(Judge):
         """Return the model's answer to each prompt, or that it is too long for the model."""
         from edit_harness.edits import UNEDITED
 
-        fit = [prompt for prompt in prompts if self._length(prompt)]
+        fit = [prompt for prompt in prompts if self._fits(prompt)]
         asked = [(UNEDITED, Generate(prompt, self.max_new_tokens)) for prompt in fit]
-        texts = dict(zip(fit, self._loaded.answer(asked) if asked else [], strict=True))
+        said = dict(zip(fit, self._loaded.answer(asked) if asked else [], strict=True))
         return [
-            self._answer(prompt, texts[prompt])
-            if prompt in texts
+            Answer(cast(Text, said[prompt]).text, self._loaded.name)
+            if prompt in said
             else Unfit("the question is too long for the model")
             for prompt in prompts
         ]
 
-    def _answer(self, prompt: str, said: Any) -> Answer:
-        assert isinstance(said, Text)
-        tokens = self._length(prompt) + len(self._loaded.tokens.tokenizer(said.text)["input_ids"])
-        return Answer(said.text, self._loaded.name, {"tokens": tokens})
-
-    def _length(self, prompt: str) -> int:
-        """Return the tokens of a prompt in its template, 0 if they do not fit the model."""
+    def _fits(self, prompt: str) -> bool:
         try:
-            return len(self._loaded.tokens.encode(prompt).ids)
+            self._loaded.tokens.encode(prompt)
         except TooLongError:
-            return 0
+            return False
+        return True
 
     @cached_property
     def _loaded(self) -> Model:

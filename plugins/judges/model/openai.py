@@ -7,17 +7,16 @@ environment, and there is no setting for it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from edit_harness import Judge, PluginError, Reply, UsageError, Verdict
 from edit_harness.errors import elsewhere
-from edit_harness.files import cache_folder
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive, Share
 
 from .dialogue import judged
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
 
 OWN = "https://api.openai.com/v1"
 KEYS = ("EDIT_HARNESS_JUDGE_KEY", "OPENAI_API_KEY")
+ADDRESS = re.compile(
+    r"https?://(?:\[[\da-f:.]+\]|[^\s/?#@\[\]]+)(?::\d+)?(?:/[^\s?#@]*)?", re.IGNORECASE
+)
+"""What has no name, password or key in it."""
 FROM_ENVIRONMENT = f"a key comes from the environment alone: export {KEYS[0]}=..."
 
 
@@ -114,12 +117,7 @@ class OpenAI(Judge):
         different = {content(reply): reply for reply in replies}
         found = judged(list(different.values()), self.seed, self.twice, self._asked.ask)
         verdicts = dict(zip(different, found, strict=True))
-        found = []
-        for reply in replies:
-            mark = content(reply)
-            found.append(verdicts[mark])
-            verdicts[mark] = replace(verdicts[mark], usage={})
-        return found
+        return [_taken(verdicts, content(reply)) for reply in replies]
 
     @property
     def _url(self) -> str:
@@ -138,23 +136,9 @@ class OpenAI(Judge):
 
     @cached_property
     def _asked(self) -> Server:
-        # The package openai is imported when it is first needed.
-        from .budget import Budget
-        from .server import Server
+        from .server import Server  # with the package openai, when it is first needed
 
-        folder = cache_folder() / "judgements" if self.cache == "auto" else Path(self.cache)
-        return Server(
-            url=self._server,
-            key=self._key,
-            model=self.model,
-            max_tokens=self.max_tokens,
-            seconds=self.seconds,
-            retries=self.retries,
-            patience=self.patience,
-            workers=self.workers,
-            budget=Budget(self.budget_tokens, self.budget_usd, (self.price_in, self.price_out)),
-            cache=None if self.cache == "none" else folder.expanduser(),
-        )
+        return Server(self, self._server, self._key)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings: a copy has its own connections, and has spent nothing."""
@@ -172,7 +156,11 @@ class OpenAI(Judge):
                 "the judge 'openai' does not know which model to ask",
                 "--judge-args model=NAME,url=http://localhost:8000/v1",
             )
-        _check_address(self._url)
+        if not ADDRESS.fullmatch(self._url):
+            raise UsageError(
+                "the judge's url is no plain address of a server",
+                f"such as http://localhost:8000/v1; {FROM_ENVIRONMENT}",
+            )
         if self.budget_usd and not (self.price_in or self.price_out):
             raise UsageError(
                 "a budget in dollars needs prices", "--judge-args price_in=...,price_out=..."
@@ -183,14 +171,8 @@ class OpenAI(Judge):
             raise UsageError("the judge's key has characters that no key has", FROM_ENVIRONMENT)
 
 
-def _check_address(url: str) -> None:
-    """Raise `UsageError` for what is no address, or one with a name and a password in it."""
-    try:
-        parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        known = False
-    if not known:
-        raise UsageError("the judge's url is no address of a server", "http://localhost:8000/v1")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise UsageError("the judge's url has more in it than a server's address", FROM_ENVIRONMENT)
+def _taken(verdicts: dict[str, Verdict], mark: str) -> Verdict:
+    """Return a verdict, and leave it without its usage for the next reply that is equal."""
+    found = verdicts[mark]
+    verdicts[mark] = replace(found, usage={})
+    return found

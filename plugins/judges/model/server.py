@@ -1,4 +1,4 @@
-"""Asks an OpenAI-compatible server: within limits of time, size and budget, and once per question.
+"""Asks an OpenAI-compatible server: within limits of time and budget, and once per question.
 
 The package openai sends requests, waits and tries again. A question without an answer stays
 unanswered, and is never answered by a guess. No redirect is followed, so that the key stays with the
@@ -15,34 +15,29 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx2
 import openai
 from anyio.from_thread import start_blocking_portal
 
-from edit_harness.files import replacing
+from edit_harness.files import cache_folder, replacing
 
-from .budget import Budget
 from .dialogue import Answer, Unanswered
 from .prompts import encodable
+
+if TYPE_CHECKING:
+    from .openai import OpenAI
 
 TIRED = 3
 """After so many questions in a row that no patience got an answer to, the others are not put."""
 REST = 60.0
 """Seconds after which a server that was given up is asked again."""
-BYTES = 3
-"""Bytes of a token, by which a prompt is counted before the server has; most have more."""
-MOST_BYTES = 1_000_000
-"""Of an answer."""
 MOST_SHOWN = 200
 PASSING = {408, 409, 425, 429}
 """What a server says, besides errors of its own, when it may work later."""
-FORBIDDEN = 403
 FINAL: Mapping[int, str] = {
     401: "the server refuses the key: check EDIT_HARNESS_JUDGE_KEY or OPENAI_API_KEY",
     402: "the server wants to be paid first",
-    FORBIDDEN: "the server does not let this key in",
     404: "the server has no such model or no such address",
 }
 """What a server says when nothing that is asked of it will work."""
@@ -64,32 +59,19 @@ class Halted(Exception):
     """The server will answer no question, until somebody mends what it complains of."""
 
 
-class Unusable(openai.OpenAIError):
-    """An answer that is not read to its end."""
-
-
 @dataclass
 class Server:
     """One server, and what is known of it: whether it works, and what was spent there."""
 
+    judge: OpenAI
+    """Who asks, with its settings."""
     url: str
     key: str
-    model: str
-    max_tokens: int
-    seconds: float
-    """The longest time of an exchange, whatever of it the server keeps up."""
-    retries: int
-    patience: float
-    """The longest time of a question, with all attempts."""
-    workers: int
-    budget: Budget
-    cache: Path | None
-    """The folder of answers, by the content of what was asked, so that each is paid once."""
     stopped: str = ""
     """Why nothing more is asked."""
+    _spent: tuple[int, int] = (0, 0)
+    """Tokens of prompts and of answers."""
     _json_mode: bool = True
-    _proven: bool = False
-    """Whether it has answered anything."""
     _unanswered: list[str] = field(default_factory=list)
     _failed: float = 0.0
 
@@ -106,44 +88,26 @@ class Server:
             return portal.call(self._all, prompts)
 
     async def _all(self, prompts: Sequence[str]) -> list[Answer | Unanswered]:
-        first, places = asyncio.Lock(), asyncio.Semaphore(self.workers)
+        places = asyncio.Semaphore(self.judge.workers)
 
         async def one(prompt: str) -> Answer | Unanswered:
-            about = {"url": self.url, **self._body(), "prompt": prompt}
-            if (kept := self._kept(about)) is not None:
+            file = self._file(prompt)
+            if (kept := self._kept(file)) is not None:
                 return kept
             try:
                 async with places:
-                    # No two at once until one was answered: the first may refuse them all.
-                    async with first:
-                        if not self._proven:
-                            return self._keep(about, await self._within_budget(client, prompt))
-                    return self._keep(about, await self._within_budget(client, prompt))
+                    return self._keep(file, await self._patiently(client, prompt))
             except Unanswered as error:
                 return error
 
         async with openai.AsyncOpenAI(
             api_key=self.key or "none",
             base_url=self.url,
-            max_retries=self.retries,
-            http_client=_Client(self.seconds),
+            max_retries=self.judge.retries,
+            timeout=self.judge.seconds,
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
         ) as client:
             return await asyncio.gather(*map(one, prompts))
-
-    def _body(self) -> dict[str, Any]:
-        return {"model": self.model, "temperature": 0, "max_tokens": self.max_tokens}
-
-    async def _within_budget(self, client: openai.AsyncOpenAI, prompt: str) -> dict[str, Any]:
-        most = (len(prompt.encode()) // BYTES + 1, self.max_tokens)
-        await self.budget.hold(most)
-        took = 0, 0
-        try:
-            answer = await self._patiently(client, prompt)
-            took = answer["cost"] or most
-        finally:
-            self.budget.settle(most, took)
-        self._proven, self._unanswered = True, []
-        return answer
 
     async def _patiently(self, client: openai.AsyncOpenAI, prompt: str) -> dict[str, Any]:
         """Return the answer, at the last of several attempts. Raises `Unanswered`."""
@@ -152,25 +116,40 @@ class Server:
         if len(self._unanswered) >= TIRED:
             why = f"given up after {TIRED} questions in a row: {self._unanswered[-1]}"
             raise Unanswered(f"{self.url}: {why}")
+        if self._poor():
+            raise Unanswered("the budget is spent: raise budget_tokens or budget_usd")
         try:
-            async with asyncio.timeout(self.patience):
-                return await self._in_json(client, prompt)
+            async with asyncio.timeout(self.judge.patience):
+                answer = await self._in_json(client, prompt)
         except Halted as error:
             self.stopped = f"{self.url}: {error}"
             raise Unanswered(f"the judge stopped: {self.stopped}") from None
         except Refused as error:
             raise Unanswered(f"{self.url} refused: {error}") from None
-        except TimeoutError:
-            fault = f"no answer in {self.patience:g} seconds"
-        except Fault as error:
-            fault = str(error)
+        except (Fault, TimeoutError) as error:
+            fault = str(error) or f"no answer in {self.judge.patience:g} seconds"
+        else:
+            self._unanswered = []
+            asked, answered = answer["cost"] or (0, 0)
+            self._spent = self._spent[0] + asked, self._spent[1] + answered
+            return answer
         self._unanswered.append(fault)
         self._failed = time.monotonic()
-        raise Unanswered(f"{self.url}: {fault} (tried again {self.retries} times at most)")
+        raise Unanswered(f"{self.url}: {fault} (tried again {self.judge.retries} times at most)")
+
+    def _poor(self) -> bool:
+        """Tell whether the budget is spent; what is under way by then comes on top of it."""
+        tokens, usd = self.judge.budget_tokens, self.judge.budget_usd
+        spent = 0 < tokens <= sum(self._spent)
+        return spent or 0 < usd <= self._price(*self._spent)
+
+    def _price(self, asked: int, answered: int) -> float:
+        """Return dollars."""
+        return (asked * self.judge.price_in + answered * self.judge.price_out) / 1_000_000
 
     async def _in_json(self, client: openai.AsyncOpenAI, prompt: str) -> dict[str, Any]:
         """Send a request; without asking for JSON where the server does not take that."""
-        body = {"messages": [{"role": "user", "content": prompt}], **self._body()}
+        body = {"messages": [{"role": "user", "content": prompt}], **self._settings()}
         if not self._json_mode:
             return await self._post(client, body)
         try:
@@ -179,6 +158,9 @@ class Server:
             answer = await self._post(client, body)
         self._json_mode = False
         return answer
+
+    def _settings(self) -> dict[str, Any]:
+        return {"model": self.judge.model, "temperature": 0, "max_tokens": self.judge.max_tokens}
 
     async def _post(self, client: openai.AsyncOpenAI, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a server answers to a request.
@@ -195,8 +177,6 @@ class Server:
             failure = Fault("no answer in time")
         except openai.APIConnectionError as error:
             failure = Fault(f"no connection: {self._shown(str(error.__cause__ or error))}")
-        except Unusable as error:
-            failure = Fault(str(error))
         raise failure from None
 
     def _failure(self, error: openai.APIStatusError) -> Exception:
@@ -204,21 +184,20 @@ class Server:
         status, headers = error.status_code, error.response.headers
         body = error.body if isinstance(error.body, dict) else {}
         message = str(body.get("message") or error.body or error.message)
+        said = self._shown(message)
         if 300 <= status < 400:
             to = self._shown(headers.get("Location", ""))
             return Halted(f"HTTP {status}: it sends to {to}, and is not followed")
         if error.code in EMPTY_PURSE:
             return Halted(f"HTTP {status}: the account's quota is used up")
         if status in FINAL:
-            one = status == FORBIDDEN and self._proven  # not with this question, if with others
-            return (Refused if one else Halted)(f"HTTP {status}: {FINAL[status]}")
+            return Halted(f"HTTP {status}: {FINAL[status]}")
         if status in PASSING or status >= 500:
             after = headers.get("Retry-After", "")
             return Fault(f"HTTP {status}" + (after and f", with Retry-After: {self._shown(after)}"))
-        named = any(f"{mark}{self.model}{mark}" in message for mark in "'`\"")
-        said = self._shown(message)
+        named = any(f"{mark}{self.judge.model}{mark}" in message for mark in "'`\"")
         if error.code == "model_not_found" or named:
-            return Halted(f"HTTP {status}: is there a model {self.model!r}? It says: {said}")
+            return Halted(f"HTTP {status}: is there a model {self.judge.model!r}? It says: {said}")
         return Refused(f"HTTP {status}: {said}")
 
     def _read(self, content: bytes) -> dict[str, Any]:
@@ -226,47 +205,50 @@ class Server:
         try:
             data = json.loads(content)
             message = data["choices"][0]["message"]
-            text = message.get("content") or message.get("refusal") or ""
-            encodable(text)
+            text = encodable(message.get("content") or message.get("refusal") or "")
+            usage = data.get("usage") or {}
+            cost = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         except (ValueError, RecursionError, AttributeError, IndexError, KeyError, TypeError):
             said = self._shown(content.decode(errors="replace"))
             raise Fault(f"the answer is no chat completion: {said}") from None
-        model, mark = (
-            name if isinstance(name, str) else ""
-            for name in (data.get("model"), data.get("system_fingerprint"))
-        )
-        served = f"{model or f'{self.model} (as asked)'} {mark}".rstrip()
-        return {
-            "text": encodable(text),
-            "model": self._shown(served),
-            "cost": _counts(data.get("usage")),
-        }
+        model = f"{data.get('model') or f'{self.judge.model} (as asked)'}"
+        served = self._shown(f"{model} {data.get('system_fingerprint') or ''}")
+        known = all(type(count) is int and count >= 0 for count in cost)
+        return {"text": text, "model": served, "cost": cost if known else None}
+
+    def _file(self, prompt: str) -> Path | None:
+        """Return where the answer to a prompt is kept, so that each is paid once."""
+        if self.judge.cache == "none":
+            return None
+        chosen = self.judge.cache != "auto"
+        folder = Path(self.judge.cache) if chosen else cache_folder() / "judgements"
+        about = {"url": self.url, **self._settings(), "prompt": prompt}
+        mark = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+        return folder.expanduser() / mark[:2] / f"{mark}.json"
+
+    def _kept(self, file: Path | None) -> Answer | None:
+        """Return an answer from the cache; None if it is not there, or no file of this form."""
+        try:
+            return self._answer(json.loads(file.read_bytes())) if file else None
+        except (OSError, ValueError, RecursionError, KeyError, TypeError):
+            return None
+
+    def _keep(self, file: Path | None, found: dict[str, Any]) -> Answer:
+        """Put an answer into the cache, unless it has the key in it."""
+        if file and found["text"] == self._hidden(found["text"]):
+            with suppress(OSError), replacing(file) as part:
+                part.write_text(json.dumps(found), encoding="utf-8")
+        return self._answer(found)
 
     def _answer(self, found: Mapping[str, Any]) -> Answer:
         usage: dict[str, float] = {}
         if found["cost"]:
-            prompt, answer = map(int, found["cost"])
-            usage["tokens"] = prompt + answer
-            if any(self.budget.prices):
-                usage["usd"] = self.budget.price((prompt, answer))
+            asked, answered = map(int, found["cost"])
+            usage["tokens"] = asked + answered
+            if self.judge.price_in or self.judge.price_out:
+                usage["usd"] = self._price(asked, answered)
         text = str(found["text"])
         return Answer(text, str(found["model"]), usage, self._hidden(text))
-
-    def _kept(self, about: Mapping[str, Any]) -> Answer | None:
-        """Return an answer from the cache; None if it is not there, or no file of this form."""
-        if not self.cache:
-            return None
-        try:
-            return self._answer(json.loads(_file(self.cache, about).read_bytes()))
-        except (OSError, ValueError, RecursionError, KeyError, TypeError):
-            return None
-
-    def _keep(self, about: Mapping[str, Any], found: dict[str, Any]) -> Answer:
-        """Put an answer into the cache, unless it has the key in it."""
-        if self.cache and found["text"] == self._hidden(found["text"]):
-            with suppress(OSError), replacing(_file(self.cache, about)) as part:
-                part.write_text(json.dumps(found), encoding="utf-8")
-        return self._answer(found)
 
     def _shown(self, text: str) -> str:
         """Return the beginning of what a server says, in one line."""
@@ -276,50 +258,3 @@ class Server:
         """Return a text without the key, should the server repeat it."""
         plain = encodable(text)
         return plain.replace(self.key, "[key]") if len(self.key) >= LEAST_KEY else plain
-
-
-class _Client(httpx2.AsyncClient):
-    """Ends an exchange that has taken its time, or that brings more than an answer can have."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(timeout=seconds, headers={"Accept-Encoding": "identity"})
-        self._seconds = seconds
-
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request, and read the whole answer."""
-        try:
-            async with asyncio.timeout(self._seconds):
-                response = await super().send(request, **(options | {"stream": True}))
-                try:
-                    content = await _content(response)
-                finally:
-                    await response.aclose()
-        except TimeoutError:
-            raise httpx2.ReadTimeout("the exchange takes too long") from None
-        return httpx2.Response(
-            response.status_code, headers=response.headers, content=content, request=request
-        )
-
-
-async def _content(response: httpx2.Response) -> bytes:
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise Unusable("a compressed answer, which was not asked for")
-    content = bytearray()
-    async for part in response.aiter_raw():
-        content += part
-        if len(content) > MOST_BYTES:
-            raise Unusable(f"an answer of more than {MOST_BYTES:,} bytes")
-    return bytes(content)
-
-
-def _counts(usage: Any) -> tuple[int, int] | None:
-    """Return the tokens of a prompt and an answer, if the server says them in whole numbers."""
-    found = usage if isinstance(usage, dict) else {}
-    given = [found.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    counts = [count for count in given if type(count) is int and 0 <= count < MOST_BYTES]
-    return (counts[0], counts[1]) if len(counts) == len(given) else None
-
-
-def _file(folder: Path, about: Mapping[str, Any]) -> Path:
-    mark = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-    return folder / mark[:2] / f"{mark}.json"

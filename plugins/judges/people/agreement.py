@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from edit_harness_plugins.significance import one_sample
 
-from .blinded import SAYS_NEW, YES, Form, Item
+from .blinded import SAYS_NEW, YES, Item, counted, score
 
 Rows: TypeAlias = list[dict[str, Any]]
 
@@ -27,50 +27,43 @@ class Opinion:
 
     item: Item
     labels: Mapping[str, Mapping[str, str]]
-    """By annotator, then by column: answers that need no key, see `Form.plain`."""
+    """By annotator, then by column: answers that need no key, see `Item.plain`."""
 
-    def counted(self, form: Form, column: str) -> dict[str, str]:
+    def counted(self, column: str) -> dict[str, str]:
         """Return what each annotator said in a column, as it is counted."""
-        return {
-            name: form.counted(column, said[column])
-            for name, said in self.labels.items()
-            if column in said
-        }
+        said = self.labels.items()
+        return {name: counted(column, own[column]) for name, own in said if column in own}
 
 
 def agreements(
-    form: Form, opinions: Sequence[Opinion], columns: Sequence[str], names: Sequence[str]
-) -> tuple[Rows, Rows]:
-    """Return how far annotators agree in each column: all of them, and each pair of them.
+    opinions: Sequence[Opinion], columns: Sequence[str], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return how far annotators agree in each column.
 
     "Pairwise" is the mean over pairs of annotators of the share of items on which they agree, "All" the
     share on which all do, "Cohen" the mean kappa of the pairs that have one.
     """
     rows: Rows = []
-    pairs: Rows = []
     for column in columns:
-        labels = [said for opinion in opinions if (said := opinion.counted(form, column))]
+        labels = [said for opinion in opinions if (said := opinion.counted(column))]
         given = [label for said in labels for label in said.values()]
-        own: Rows = []
-        for one, other in combinations(names, 2):
-            both = [(said[one], said[other]) for said in labels if {one, other} <= said.keys()]
-            same = mean([float(a == b) for a, b in both])
-            own.append(
-                {"Asked": column, "One": one, "Other": other, "Items": len(both),
-                 "Observed": same, "Cohen": cohen(both)}
-            )  # fmt: skip
+        pairs = [
+            [(said[one], said[other]) for said in labels if {one, other} <= said.keys()]
+            for one, other in combinations(names, 2)
+        ]
         whole = [[said[name] for name in names] for said in labels if said.keys() >= {*names}]
         several = [float(len(set(said)) == 1) for said in whole if len(said) > 1]
+        graded = any(score(label) is not None for label in given)
         rows.append(
             {
                 "Asked": column, "Items": len(whole), "Labels": len(given),
-                "Yes": _share_of_yes(form, given),
-                "Pairwise": mean([pair["Observed"] for pair in own]), "All": mean(several),
-                "Cohen": mean([pair["Cohen"] for pair in own]), "Fleiss": fleiss(whole),
+                "Yes": None if graded else mean([float(label == YES) for label in given]),
+                "Pairwise": mean([mean([float(a == b) for a, b in both]) for both in pairs]),
+                "All": mean(several),
+                "Cohen": mean([cohen(both) for both in pairs]), "Fleiss": fleiss(whole),
             }
         )  # fmt: skip
-        pairs += own
-    return rows, pairs
+    return rows
 
 
 def cohen(labels: Sequence[tuple[Hashable, Hashable]]) -> float:
@@ -111,14 +104,7 @@ def mean(values: Sequence[float]) -> float:
     return fmean(present) if present else math.nan
 
 
-def _share_of_yes(form: Form, labels: Sequence[str]) -> float | None:
-    """Return the share of yes among answers to a question of yes or no; None of another one."""
-    if any(form.score(label) is not None for label in labels):
-        return None
-    return mean([float(label == YES) for label in labels])
-
-
-def means(form: Form, opinions: Sequence[Opinion], columns: Sequence[str]) -> Rows:
+def means(opinions: Sequence[Opinion], columns: Sequence[str]) -> Rows:
     """Return the mean score in [-1, 1] of each column by edited property, with t-tests against 0.
 
     "Labels" are all annotators' labels of all items, as in the published human study; they are not
@@ -128,12 +114,12 @@ def means(form: Form, opinions: Sequence[Opinion], columns: Sequence[str]) -> Ro
     for edited in sorted({opinion.item.edited for opinion in opinions}):
         own = [opinion for opinion in opinions if opinion.item.edited == edited]
         for column in columns:
-            said = [map(form.score, opinion.counted(form, column).values()) for opinion in own]
-            found = [[score for score in scores if score is not None] for scores in said]
+            said = [map(score, opinion.counted(column).values()) for opinion in own]
+            found = [[number for number in numbers if number is not None] for numbers in said]
             scores = [each for each in found if each]
             if not scores:
                 continue
-            every = [score for each in scores for score in each]
+            every = [number for each in scores for number in each]
             # The items' means times what makes them whole: t does not depend on it, and thirds would
             # not add up to 0 where they should.
             factor = math.lcm(*map(len, scores))
@@ -147,25 +133,22 @@ def means(form: Form, opinions: Sequence[Opinion], columns: Sequence[str]) -> Ro
     return rows
 
 
-def seen(form: Form, opinions: Sequence[Opinion]) -> list[Opinion]:
+def seen(opinions: Sequence[Opinion]) -> list[Opinion]:
     """Return the opinions on pairs in whose text after the edit everybody sees the new value."""
-    return [each for each in opinions if set(each.counted(form, SAYS_NEW).values()) == {YES}]
+    return [each for each in opinions if set(each.counted(SAYS_NEW).values()) == {YES}]
 
 
-def accuracy(form: Form, opinions: Sequence[Opinion], columns: Sequence[str]) -> Rows:
+def accuracy(opinions: Sequence[Opinion], columns: Sequence[str]) -> Rows:
     """Return how often a judge says what people say, in each column and in all aspects.
 
     "Any" is the share of items on which at least one annotator says the same, as published;
     "Majority" that on which more than half do, of the items that have a majority.
     """
     heard: dict[str, list[tuple[str, list[str]]]] = {}
-    for opinion in opinions:
-        judged = form.judged(opinion.item)
-        for column in columns:
-            people = list(opinion.counted(form, column).values())
-            if people and column in judged:
-                heard.setdefault(column, []).append((judged[column], people))
-    heard = {column: heard[column] for column in columns if column in heard}
+    for column in columns:
+        said = [(o.item.judged.get(column), list(o.counted(column).values())) for o in opinions]
+        if both := [(judge, people) for judge, people in said if judge and people]:
+            heard[column] = both
     aspects = [found for column, found in heard.items() if column != SAYS_NEW]
     if len(aspects) > 1:
         heard["all aspects"] = [each for found in aspects for each in found]

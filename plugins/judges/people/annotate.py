@@ -25,20 +25,19 @@ from edit_harness_plugins.commands.report.tables import listed
 
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen
-from .blinded import Item, drawn, formed, items_of, meanings
+from .blinded import Form, Item, drawn, items_of, meanings
 from .sheets import Export, Labels
 
 NAME = re.compile(r"\w[\w.-]*")
-NAMED = 10
-"""Items that a message names; of more it gives the number."""
+KEPT = ("case", "state", "probe", "edited", "swapped")
+"""What an import keeps of an item, besides what was said of it."""
 TITLES = {
     "agreement": "Agreement of annotators",
     "means": "means, from -1 (more before the edit) to 1 (more after it)",
     "means_seen": "the same where all see the new value after the edit",
     "judge": "The judge against people",
 }
-"""The tables that are shown, those of means with the edited property before the title; of pairs of
-annotators there may be many, and they are not shown."""
+"""The tables that are shown, those of means with the edited property before the title."""
 out = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
 
@@ -69,14 +68,12 @@ def export(
         raise UsageError(f"{to} has an export already", "name another folder: --out DIR")
     exported = Run.read(RunFolder.at(run), {})
     exported.check_finished()
-    form, items = formed(_texts(exported, each))
+    form, items = _texts(exported, each)
     mark = sheets.identity(exported)
     picked = drawn(items, number, f"{seed} {mark}")
     sheets.write_export(Export(form, picked, mark, names, seed), to)
     of_each = f", {number:,} for each {each}" if each else ""
-    out.print(f"{form.name:9}{len(picked):,} of {len(items):,} drawn{of_each}")
-    if not each and len(picked) < number:
-        err.print(f"note     there are no {number:,} {form.name}; all are taken")
+    out.print(f"{form:9}{len(picked):,} of {len(items):,} drawn{of_each}")
     out.print(f"hand out {to / sheets.SHEETS}/", soft_wrap=True)
     out.print(f"keep     {to / sheets.KEY}", soft_wrap=True)
 
@@ -88,17 +85,17 @@ def names_of(given: Sequence[str]) -> list[str]:
     """
     if len(given) == 1 and given[0].isdecimal() and int(given[0]) > 0:
         return [f"annotator-{i}" for i in range(1, int(given[0]) + 1)]
-    remedy = "letters, digits, - and _: --annotators ann,bob, or how many there are"
-    for name in given:
-        if not NAME.fullmatch(name) or name.isdecimal():
-            raise UsageError(f"{name!r} is no annotator's name", remedy)
-    if len({name.casefold() for name in given}) < len(given):
-        raise UsageError(f"two of {', '.join(given)} would have one sheet", "name them differently")
+    different = len({name.casefold() for name in given}) == len(given)
+    if not different or any(name.isdecimal() or not NAME.fullmatch(name) for name in given):
+        raise UsageError(
+            f"{', '.join(given)} are no names of annotators, each another one",
+            "letters, digits, - and _: --annotators ann,bob, or how many there are",
+        )
     return list(given)
 
 
-def _texts(run: Run, tag: str) -> list[Item]:
-    """Return the texts of a run that people can be asked about.
+def _texts(run: Run, tag: str) -> tuple[Form, list[Item]]:
+    """Return a form of sheet, and the texts of a run for it: pairs, if any key asks for some.
 
     Raises `DataError` if it has none, and `UsageError` for a tag that no case has.
     """
@@ -110,26 +107,22 @@ def _texts(run: Run, tag: str) -> list[Item]:
     if tag and not any(item.group for item in items):
         tags = sorted({name for case in run.cases for name in case.tags})
         raise UsageError(f"no case has the tag {tag!r}", f"there are: {', '.join(tags) or 'none'}")
-    return items
+    form: Form = "pairs" if any(item.form == "pairs" for item in items) else "replies"
+    return form, [item for item in items if item.form == form]
 
 
 @annotate.command("import")
 @click.argument("run", metavar="RUN")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option("--key", required=True, metavar="FILE", help="The key.json of the export.")
-@click.option("--partial", is_flag=True, help="Go by what is filled in.")
 @as_json
 @debug
-def import_(
-    run: str, files: Sequence[str], key: str, partial: bool, as_json: bool, debug: bool
-) -> None:
+def import_(run: str, files: Sequence[str], key: str, as_json: bool, debug: bool) -> None:
     """Read sheets that were filled in: agreement, means, the judge against people."""
     exported = Run.read(RunFolder.at(run), {})
     made = sheets.read_key(Path(key), exported)
     path = exported.folder.path / "annotations" / f"{made.digest[:8]}.json"
-    labels = _read(made, files, partial)
-    if path.exists():
-        err.print("note     an earlier import of this export is replaced")
+    labels = _read(made, files)
     said = {
         mark: Opinion(item, {name: found[mark] for name, found in labels.items() if mark in found})
         for mark, item in made.named.items()
@@ -144,32 +137,21 @@ def import_(
     err.print(f"saved    {path}", soft_wrap=True)
 
 
-def _read(made: Export, files: Sequence[str], partial: bool) -> dict[str, Labels]:
+def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:
     """Return what each annotator says, of those who say anything.
 
-    Raises `DataError` for two sheets of one of them, for items without an answer unless ``partial``
-    ones will do, and if nobody says anything.
+    Raises `DataError` for two sheets of one of them, and if nobody says anything.
     """
     found: dict[str, Labels] = {}
     for path in map(Path, files):
-        name, labels, skipped = sheets.read_labels(made, path, partial)
+        name, labels = sheets.read_labels(made, path)
         if name.casefold() in map(str.casefold, found):
             raise DataError(
                 f"{path}: there is a sheet of annotator {name!r} already",
                 f"leave one out, or name the other in the column {sheets.ANNOTATOR!r}",
             )
-        missing = [mark for mark in made.named if mark not in labels]
-        if missing and not partial:
-            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-            raise DataError(
-                f"{path}: {len(missing)} of {len(made.items)} items are missing or not filled in: "
-                f"{', '.join(missing[:NAMED])}{more}",
-                "fill them in, or go by what is there: --partial",
-            )
-        if missing:
-            err.print(f"note     {path}: {len(labels)} of {len(made.items)} items")
-        if skipped:
-            err.print(f"note     {path}: {skipped} rows have an empty cell, and are skipped")
+        if len(labels) < len(made.items):
+            err.print(f"note     {path}: {len(labels)} of {len(made.items)} items are filled in")
         found[name] = labels
     if not any(found.values()):
         raise DataError("there is no label in these sheets", "nothing was changed; fill them in")
@@ -179,7 +161,7 @@ def _read(made: Export, files: Sequence[str], partial: bool) -> dict[str, Labels
 def _print(made: Export, results: Mapping[str, Any]) -> None:
     """Print the tables that have rows, those of means for each edited property."""
     names, items = results["annotators"], len(made.items)
-    out.print(f"{made.form.name:9}{items:,}, by {len(names)}: {', '.join(names)}")
+    out.print(f"{made.form:9}{items:,}, by {len(names)}: {', '.join(names)}")
     for name, title in TITLES.items():
         for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
             table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
@@ -189,16 +171,14 @@ def _print(made: Export, results: Mapping[str, Any]) -> None:
 
 def _results(made: Export, said: Sequence[Opinion], names: Sequence[str]) -> dict[str, Any]:
     """Return what the labels amount to, JSON-ready; lists of rows, which may be empty."""
-    form, asked = made.form, list(meanings(made.form, made.items))
-    together, pairs = agreements(form, said, asked, names)
+    asked = list(meanings(made.items))
     found: dict[str, Any] = {
         "annotators": list(names),
         "items": len(said),
-        "agreement": together,
-        "pairs": pairs,
-        "means": means(form, said, asked),
-        "means_seen": means(form, seen(form, said), asked),
-        "judge": accuracy(form, said, asked),
+        "agreement": agreements(said, asked, names),
+        "means": means(said, asked),
+        "means_seen": means(seen(said), asked),
+        "judge": accuracy(said, asked),
     }
     return dict(finite(found))
 
@@ -207,20 +187,15 @@ def _stored(
     made: Export, said: Mapping[str, Opinion], results: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what an import leaves with the run: enough to compute its numbers anew."""
-    kept = ("case", "state", "probe", "edited", "swapped")
     items = [
         {
             "item": mark,
-            **{name: getattr(opinion.item, name) for name in kept},
+            **{name: getattr(opinion.item, name) for name in KEPT},
             "texts": opinion.item.digest,
             "labels": opinion.labels,
-            "judge": made.form.judged(opinion.item),
+            "judge": opinion.item.judged,
         }
         for mark, opinion in said.items()
     ]
-    return {
-        **made.head(),
-        "asked": meanings(made.form, made.items),
-        "items": items,
-        "results": results,
-    }
+    asked = meanings(made.items)
+    return {**made.key(), "asked": asked, "items": items, "results": results}

@@ -10,6 +10,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from edit_harness.data import Key, Text, Verdict
 from edit_harness.errors import DataError
@@ -20,11 +21,33 @@ from edit_harness.run.results import Run
 
 COMPARE = "compare"
 """The kind of key that asks for a comparison of the text before an edit with that after it."""
+Form = Literal["pairs", "replies"]
+SHOWS: Mapping[Form, Sequence[str]] = {
+    "pairs": ("subject", "edited", "old value", "new value", "prompt", "text A", "text B"),
+    "replies": ("prompt", "reply", "right answer"),
+}
+"""The columns that are filled in already, by form of sheet."""
+TASKS: Mapping[Form, str] = {
+    "pairs": (
+        "Each row has two texts on one subject, A and B, that a language model wrote from the same\n"
+        "prompt. In one of the two cases something that the model knows of the subject had been\n"
+        "edited: the column `edited` says what, from `old value` to `new value`. The order of the\n"
+        "texts is random in every row.\n\n"
+        "For each aspect, write `A` if there is more of it in text A, `B` if there is more in text B,\n"
+        "and `tie` if there is as much in both, or none in either."
+    ),
+    "replies": (
+        "Each row has a prompt, the reply that a language model gave, and the right answer. Say of each\n"
+        "reply whether it is right, whatever else it says and however it is put."
+    ),
+}
+"""What annotators are to do; it goes into the guidelines."""
 SAYS_NEW = "says new value"
 SOUGHT = (
     "Which of the texts says, or takes for granted, that the new value holds of the subject: "
     "`A`, `B`, `both` or `neither`."
 )
+RIGHT = "`yes` if the reply says the same as the right answer, else `no`."
 BEFORE, AFTER, TIE = "before", "after", "tie"
 YES, NO = "yes", "no"
 
@@ -51,6 +74,11 @@ class Item:
     """Whether text A of a pair is the one after."""
 
     @property
+    def form(self) -> Form:
+        """The form of sheet that it goes into."""
+        return "pairs" if self.key.kind == COMPARE else "replies"
+
+    @property
     def place(self) -> tuple[str, int, int]:
         """Where the run has it."""
         return self.case, self.state, self.probe
@@ -65,79 +93,29 @@ class Item:
         """The label of the property that was edited; empty if the key does not say."""
         return str(self.key.about.get("property", ""))
 
+    @property
+    def cells(self) -> dict[str, str]:
+        """What a sheet shows of it: both texts with their prompt, or the reply beside the right one.
 
-class Replies:
-    """A sheet of replies, each beside the right answer: people say whether it is right."""
-
-    name = "replies"
-    shows: Sequence[str] = ("prompt", "reply", "right answer")
-    """The columns that are filled in already."""
-    task = (
-        "Each row has a prompt, the reply that a language model gave, and the right answer. Say of each\n"
-        "reply whether it is right, whatever else it says and however it is put."
-    )
-    """What annotators are to do; it goes into the guidelines."""
-
-    def cells(self, item: Item) -> dict[str, str]:
-        """Return what a sheet shows of an item; the right answer may be what the unedited model replied."""
-        right = item.key.right or item.before
-        return dict(zip(self.shows, (item.prompt, item.after, right), strict=True))
-
-    def asks(self, key: Key) -> dict[str, tuple[Sequence[str], str]]:
-        """Return, for each column that is to be filled in, the possible answers and what it means."""
-        return {
-            "right": ((YES, NO), "`yes` if the reply says the same as the right answer, else `no`.")
-        }
-
-    def judged(self, item: Item) -> dict[str, str]:
-        """Return what the judge said, as `counted` puts it; nothing where it gave no verdict."""
-        return {"right": _right(item.verdict)} if item.verdict and item.verdict.counts else {}
-
-    def plain(self, answer: str, item: Item) -> str:
-        """Return an answer in words that need no key."""
-        return answer
-
-    def counted(self, column: str, label: str) -> str:
-        """Return what a plain answer is counted as."""
-        return label
-
-    def score(self, label: str) -> float | None:
-        """Return the number in [-1, 1] that a counted label stands for; None if it has none."""
-        return None
-
-
-Form = Replies
-"""A kind of sheet: what it shows, what it asks, and what an answer means."""
-
-
-class Pairs(Replies):
-    """A sheet of pairs of texts on one subject: which has more of a flaw, and which says the new value."""
-
-    name = "pairs"
-    shows = ("subject", "edited", "old value", "new value", "prompt", "text A", "text B")
-    task = (
-        "Each row has two texts on one subject, A and B, that a language model wrote from the same\n"
-        "prompt. In one of the two cases something that the model knows of the subject had been\n"
-        "edited: the column `edited` says what, from `old value` to `new value`. The order of the\n"
-        "texts is random in every row.\n\n"
-        "For each aspect, write `A` if there is more of it in text A, `B` if there is more in text B,\n"
-        "and `tie` if there is as much in both, or none in either."
-    )
-
-    def cells(self, item: Item) -> dict[str, str]:
-        """Return both texts, each with its prompt, and what was edited."""
-        about = item.key.about
-        texts = [item.prompt + item.before, item.prompt + item.after]
-        first, second = reversed(texts) if item.swapped else texts
-        known = (str(about.get(name, "")) for name in ("subject", "property", "old", "new"))
-        return dict(zip(self.shows, (*known, item.prompt, first, second), strict=True))
-
-    def asks(self, key: Key) -> dict[str, tuple[Sequence[str], str]]:
-        """Return the aspects, and the new value if the key wants it looked for.
-
-        Raises `DataError` for a key without aspects.
+        The right answer may be what the unedited model replied.
         """
-        if not (aspects := key.about.get("aspects")):
+        if self.form == "replies":
+            shown = [self.prompt, self.after, self.key.right or self.before]
+        else:
+            known = (str(self.key.about.get(n, "")) for n in ("subject", "property", "old", "new"))
+            texts = [self.prompt + self.before, self.prompt + self.after]
+            shown = [*known, self.prompt, *(reversed(texts) if self.swapped else texts)]
+        return dict(zip(SHOWS[self.form], shown, strict=True))
+
+    @property
+    def asks(self) -> dict[str, tuple[Sequence[str], str]]:
+        """The possible answers of each column that is to be filled in, and what it means.
+
+        Raises `DataError` for a key of a comparison that names no aspects.
+        """
+        if self.form == "replies":
+            return {"right": ((YES, NO), RIGHT)}
+        if not (aspects := self.key.about.get("aspects")):
             raise DataError(
                 f"a key of kind {COMPARE!r} names no aspects to compare texts by",
                 "the task has to give them: `aspects` of Key.about, with definitions",
@@ -145,47 +123,42 @@ class Pairs(Replies):
         asked: dict[str, tuple[Sequence[str], str]] = {
             name: (("A", "B", TIE), str(meaning)) for name, meaning in aspects.items()
         }
-        if key.about.get("reflected"):
+        if self.key.about.get("reflected"):
             asked[SAYS_NEW] = (("A", "B", "both", "neither"), SOUGHT)
         return asked
 
-    def judged(self, item: Item) -> dict[str, str]:
-        """Return the judge's ratings by their sign, and whether it finds the new value after."""
-        if item.verdict is None or not item.verdict.counts:
+    @property
+    def judged(self) -> dict[str, str]:
+        """What a judge said of it, as `counted` puts it; nothing without a verdict."""
+        if self.verdict is None or not self.verdict.counts:
             return {}
+        # A verdict that is undecided has a score of 0.
+        right = YES if self.verdict.score and self.verdict.score >= 0.5 else NO
+        if self.form == "replies":
+            return {"right": right}
         sides = {True: AFTER, False: BEFORE}
-        said = {name: sides[r > 0] if r else TIE for name, r in item.verdict.ratings.items()}
-        return said | ({SAYS_NEW: _right(item.verdict)} if item.key.about.get("reflected") else {})
+        said = {name: sides[r > 0] if r else TIE for name, r in self.verdict.ratings.items()}
+        return said | ({SAYS_NEW: right} if self.key.about.get("reflected") else {})
 
-    def plain(self, answer: str, item: Item) -> str:
-        """Return A and B as the text before or after."""
-        first, second = (AFTER, BEFORE) if item.swapped else (BEFORE, AFTER)
+    def plain(self, answer: str) -> str:
+        """Return an answer in words that need no key: of A and B, which is the text after."""
+        first, second = (AFTER, BEFORE) if self.swapped else (BEFORE, AFTER)
         return {"A": first, "B": second}.get(answer, answer)
 
-    def counted(self, column: str, label: str) -> str:
-        """Return of the new value whether the text after says it, which is all a judge is asked."""
-        if column != SAYS_NEW:
-            return label
-        return YES if label in (AFTER, "both") else NO
 
-    def score(self, label: str) -> float | None:
-        """Return 1 for more of it in the text after, -1 for more in that before."""
-        return {BEFORE: -1.0, TIE: 0.0, AFTER: 1.0}.get(label)
+def counted(column: str, label: str) -> str:
+    """Return what a plain answer is counted as.
 
-
-def _right(verdict: Verdict) -> str:
-    """Return yes for what is more right than wrong; a verdict that is undecided has a score of 0."""
-    return YES if verdict.score and verdict.score >= 0.5 else NO
+    Of the new value, whether the text after says it, which is all that a judge is asked.
+    """
+    if column != SAYS_NEW:
+        return label
+    return YES if label in (AFTER, "both") else NO
 
 
-FORMS: Mapping[str, Form] = {form.name: form for form in (Pairs(), Replies())}
-
-
-def formed(items: Sequence[Item]) -> tuple[Form, list[Item]]:
-    """Return the form of sheet and the items for it: pairs, if any key asks for a comparison."""
-    if pairs := [item for item in items if item.key.kind == COMPARE]:
-        return FORMS["pairs"], pairs
-    return FORMS["replies"], list(items)
+def score(label: str) -> float | None:
+    """Return 1 for more in the text after, -1 for more in that before; None for yes and no."""
+    return {BEFORE: -1.0, TIE: 0.0, AFTER: 1.0}.get(label)
 
 
 def items_of(run: Run, records: Iterable[Record], tag: str = "") -> Iterator[Item]:
@@ -224,16 +197,16 @@ def drawn(items: Sequence[Item], number: int, mark: str) -> list[Item]:
     return [replace(item, swapped=swap) for item, swap in zip(picked, swaps, strict=True)]
 
 
-def meanings(form: Form, items: Sequence[Item]) -> dict[str, str]:
+def meanings(items: Sequence[Item]) -> dict[str, str]:
     """Return the columns that are to be filled in, with what each means."""
-    return {n: means for item in items for n, (_, means) in form.asks(item.key).items()}
+    return {name: means for item in items for name, (_, means) in item.asks.items()}
 
 
-def guidelines(form: Form, items: Sequence[Item]) -> str:
+def guidelines(form: Form, asked: Mapping[str, str]) -> str:
     """Return what annotators are told: what to do, what the columns mean, how to save."""
-    defined = "".join(f"- **{name}**: {text}\n" for name, text in meanings(form, items).items())
+    defined = "".join(f"- **{name}**: {text}\n" for name, text in asked.items())
     return (
-        f"# Guidelines\n\n{form.task}\n\n## The columns to fill in\n\n{defined}\n"
+        f"# Guidelines\n\n{TASKS[form]}\n\n## The columns to fill in\n\n{defined}\n"
         "## How to fill in\n\n"
         "- Fill in every cell of these columns; go by the texts alone, and work on your own.\n"
         "- Leave the other cells as they are. Rows may be sorted; columns may be added for notes.\n"

@@ -15,9 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -27,7 +26,7 @@ from edit_harness.files import dumps, replacing
 from edit_harness.folder.manifest import fingerprint
 from edit_harness.run.results import Run
 
-from .blinded import FORMS, Form, Item, guidelines, items_of, meanings
+from .blinded import SHOWS, Form, Item, guidelines, items_of, meanings
 
 SCHEMA = 1
 KEY, GUIDELINES, SHEETS = "key.json", "guidelines.md", "sheets"
@@ -45,22 +44,25 @@ Row: TypeAlias = tuple[str, dict[str, str]]
 """Where a line of a sheet stands, as a spreadsheet program counts, and its cells by their headings."""
 
 
-class KeyItem(Struct):
-    """What the key says of an item, and is read of it."""
+class Place(Struct):
+    """An item of an export: where the run has it, and whether text A of it is the one after."""
 
     place: tuple[str, int, int]
     swapped: bool
+    item: str = ""
+    """Its id in the sheets."""
 
 
 class Key(Struct):
-    """What the file that says what was handed out is read for."""
+    """The file that says what was handed out."""
 
     export: str
-    form: Literal["pairs", "replies"]
+    form: Form
     run: str
     seed: int
     annotators: list[str]
-    items: list[KeyItem]
+    items: list[Place]
+    schema: int = SCHEMA
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Export:
     def digest(self) -> str:
         """A SHA-256 over the texts and their order; who gets them is no part of it."""
         texts = [[*item.place, item.swapped, item.digest] for item in self.items]
-        return hashlib.sha256(dumps([self.form.name, self.run, texts]).encode()).hexdigest()
+        return hashlib.sha256(dumps([self.form, self.run, texts]).encode()).hexdigest()
 
     @cached_property
     def named(self) -> dict[str, Item]:
@@ -89,15 +91,11 @@ class Export:
         mark, digits = self.digest[:6], len(str(len(self.items)))
         return {f"x{mark}-{i:0{digits}}": item for i, item in enumerate(self.items, 1)}
 
-    def head(self) -> dict[str, Any]:
-        """Return what the key and the file of labels begin with."""
-        return {
-            "schema": SCHEMA,
-            "export": self.digest,
-            "form": self.form.name,
-            "run": self.run,
-            "seed": self.seed,
-        }
+    def key(self) -> dict[str, Any]:
+        """Return what the key says, JSON-ready."""
+        items = [Place(item.place, item.swapped, mark) for mark, item in self.named.items()]
+        key = Key(self.digest, self.form, self.run, self.seed, [*self.annotators], items)
+        return dict(msgspec.to_builtins(key))
 
 
 def identity(run: Run) -> str:
@@ -107,7 +105,8 @@ def identity(run: Run) -> str:
 
 def write_export(made: Export, folder: Path) -> None:
     """Write sheets and guidelines, and the key last: with it, an export is whole."""
-    heads = [ITEM, ANNOTATOR, *made.form.shows, *meanings(made.form, made.items)]
+    asked = meanings(made.items)
+    heads = [ITEM, ANNOTATOR, *SHOWS[made.form], *asked]
     if len({*heads}) < len(heads):
         raise DataError(
             f"two columns of the sheet would have one name: {', '.join(heads)}",
@@ -117,22 +116,14 @@ def write_export(made: Export, folder: Path) -> None:
     for name in made.annotators:
         rows = [
             {ITEM: mark, ANNOTATOR: name}
-            | {column: shown(text) for column, text in made.form.cells(item).items()}
+            | {column: shown(text) for column, text in item.cells.items()}
             for mark, item in made.named.items()
         ]
         write(folder / SHEETS / f"{name}.csv", heads, rows)
-    told = shown(guidelines(made.form, made.items))
+    told = shown(guidelines(made.form, asked))
     (folder / SHEETS / GUIDELINES).write_text(told, encoding="utf-8")
-    key = {
-        **made.head(),
-        "annotators": list(made.annotators),
-        "items": [
-            {"item": mark, "place": item.place, "swapped": item.swapped, "texts": item.digest}
-            for mark, item in made.named.items()
-        ],
-    }
     with replacing(folder / KEY) as partial:
-        partial.write_text(json.dumps(key, indent=1) + "\n", encoding="ascii")
+        partial.write_text(json.dumps(made.key(), indent=1) + "\n", encoding="ascii")
 
 
 def read_key(path: Path, run: Run) -> Export:
@@ -151,7 +142,7 @@ def read_key(path: Path, run: Run) -> Export:
     texts = {item.place: item for item in items_of(run, run.everything)}
     there = [each for each in key.items if each.place in texts]
     items = [replace(texts[each.place], swapped=each.swapped) for each in there]
-    made = Export(FORMS[key.form], items, key.run, key.annotators, key.seed)
+    made = Export(key.form, items, key.run, key.annotators, key.seed)
     if (made.run, made.digest) != (identity(run), key.export):
         raise DataError(
             f"{path} is the key to texts of another run than {run.folder.path}",
@@ -160,16 +151,13 @@ def read_key(path: Path, run: Run) -> Export:
     return made
 
 
-def read_labels(made: Export, path: Path, partial: bool) -> tuple[str, Labels, int]:
-    """Return whose sheet a file is, what it says, and how many rows were skipped.
-
-    Rows without an answer are left out; ``partial`` skips all that have an empty cell.
+def read_labels(made: Export, path: Path) -> tuple[str, Labels]:
+    """Return whose sheet a file is, and what it says in the rows that are filled in.
 
     Raises `UsageError` if there is no such file, `DataError` for what is wrong in it.
     """
-    rows = read(path, [ITEM, *made.form.shows, *meanings(made.form, made.items)])
-    names = dict.fromkeys(cells.get(ANNOTATOR, "").strip() for _, cells in rows)
-    named = [name for name in names if name]
+    rows = read(path, [ITEM, *SHOWS[made.form], *meanings(made.items)])
+    named = [*filter(None, dict.fromkeys(cells.get(ANNOTATOR, "").strip() for _, cells in rows))]
     if len(named) > 1:
         raise DataError(
             f"{path} has rows of {len(named)} annotators: {', '.join(named)}",
@@ -183,34 +171,29 @@ def read_labels(made: Export, path: Path, partial: bool) -> tuple[str, Labels, i
             raise DataError(f"{where}: the item {mark!r} is of another export", remedy)
         if mark in found:
             raise DataError(f"{where}: the item {mark!r} is there twice", "remove one row")
-        found[mark] = _answers(made, f"{where} ({mark})", cells, made.named[mark], partial)
-    found = {mark: answers for mark, answers in found.items() if answers}
+        found[mark] = _answers(f"{where} ({mark})", cells, made.named[mark])
     name = shown(named[0] if named else path.stem)
-    return name, found, len(rows) - len(found) if partial else 0
+    return name, {mark: answers for mark, answers in found.items() if answers}
 
 
-def _answers(
-    made: Export, where: str, cells: Mapping[str, str], item: Item, partial: bool
-) -> dict[str, str]:
-    """Return a row's answers, un-blinded; nothing if it is not filled in at all, or but in part."""
-    for column, text in made.form.cells(item).items():
+def _answers(where: str, cells: Mapping[str, str], item: Item) -> dict[str, str]:
+    """Return a row's answers, un-blinded; nothing if one is missing."""
+    for column, text in item.cells.items():
         if cells[column].split() != shown(text).split():  # programs change white space
             raise DataError(
                 f"{where}: the cell {column!r} is not what was handed out",
                 "copy the answers into a fresh sheet, and leave all other cells as they are",
             )
-    asked = made.form.asks(item.key)
-    given = {column: cells[column].strip() for column in asked}
-    if not (all if partial else any)(given.values()):
-        return {}
     found = {}
-    for column, (possible, _) in asked.items():
+    for column, (possible, _) in item.asks.items():
         known = {answer.casefold(): answer for answer in possible}
-        if (said := given[column].casefold()) not in known:
-            what = f"is {given[column]!r}" if said else "is empty"
+        said = cells[column].strip()
+        if not said:
+            return {}
+        if said.casefold() not in known:
             remedy = f"write {', '.join(possible[:-1])} or {possible[-1]}"
-            raise DataError(f"{where}: {column!r} {what}", remedy)
-        found[column] = made.form.plain(known[said], item)
+            raise DataError(f"{where}: {column!r} is {said!r}", remedy)
+        found[column] = item.plain(known[said.casefold()])
     return found
 
 
@@ -244,29 +227,26 @@ def read(path: Path, names: Sequence[str]) -> list[Row]:
             f"{path} is not UTF-8: line {line} has the byte {error.object[error.start]:#04x}",
             "save the sheet again, as 'CSV UTF-8' or with the character set UTF-8",
         ) from None
-    missing = {s: [n for n in names if _heads(text, s).count(n) != 1] for s in SEPARATORS}
-    separator = min(missing, key=lambda s: len(missing[s]))
-    if missing[separator]:
-        raise DataError(
-            f"{path} has the column {missing[separator][0]!r} not at all, or more than once",
-            "keep all columns of the sheet that was handed out; more may be added",
-        )
-    heads = _heads(text, separator)
+    separator = max(SEPARATORS, key=text.partition("\n")[0].count)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        table = [[_unguarded(cell) for cell in cells[: len(heads)]] for cells in lines][1:]
+        heads, *table = ([_unguarded(cell) for cell in cells] for cells in [*lines] or [[]])
     except csv.Error as error:
         raise DataError(f"{path} is no CSV: {error}", "save the sheet as CSV (UTF-8)") from None
+    heads = [head.strip() for head in heads]
+    if missing := [name for name in names if heads.count(name) != 1]:
+        raise DataError(
+            f"{path} has the column {missing[0]!r} not at all, or more than once",
+            "keep all columns of the sheet that was handed out; more may be added",
+        )
     return [
-        (f"{path}: row {number}", dict(zip_longest(heads, cells, fillvalue="")))
+        (
+            f"{path}: row {number}",
+            {**dict.fromkeys(heads, ""), **dict(zip(heads, cells, strict=False))},
+        )
         for number, cells in enumerate(table, 2)
         if any(cell.strip() for cell in cells)
     ]
-
-
-def _heads(text: str, separator: str) -> list[str]:
-    heads = next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])
-    return [_unguarded(head.strip()) for head in heads]
 
 
 def _unguarded(cell: str) -> str:

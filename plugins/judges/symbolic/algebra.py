@@ -7,7 +7,6 @@ bits, and exponents up to a limit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from sympy import Expr, Integer, Pow, Rational
@@ -26,28 +25,24 @@ class Unread(Exception):
         """Whether a limit is exceeded, so that nothing else need be tried."""
 
 
-@dataclass(frozen=True)
-class Many:
-    """Several expressions that one noun names, such as the sides of a triangle."""
-
-    items: tuple[Expr, ...]
-
-
-Value: TypeAlias = Expr | Many
+Value: TypeAlias = Expr | tuple[Expr, ...]
+"""One expression, or several that one noun names, such as the sides of a triangle."""
 
 
 def one(value: Value, kind: type[Expr] | None = None) -> Expr:
     """Return an expression; several are put together by ``kind``, `Add` or `Mul`."""
-    if not isinstance(value, Many):
+    if not isinstance(value, tuple):
         return value
+    if len(value) == 1:
+        return value[0]
     if kind is None:
         raise Unread("several quantities where one was expected")
-    return kind(*value.items)
+    return kind(*value)
 
 
 def each(value: Value, change: Callable[[Expr], Expr]) -> Value:
     """Return the value with every expression of it changed."""
-    return Many(tuple(map(change, value.items))) if isinstance(value, Many) else change(value)
+    return tuple(map(change, value)) if isinstance(value, tuple) else change(value)
 
 
 def scaled(factor: Expr, value: Value) -> Value:

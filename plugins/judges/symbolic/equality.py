@@ -1,8 +1,4 @@
-"""Whether two expressions are the same: at random points, and by algebra.
-
-Points come first. They tell what differs at once and whatever the expressions are, while an algebra
-system may not come to an end; only what agrees at all points is simplified.
-"""
+"""Whether two expressions are the same: at random points, where floats tell at once what differs."""
 
 from __future__ import annotations
 
@@ -21,8 +17,6 @@ from .words import GREEK, singular
 POINTS, SEED, MOST_DRAWS = 20, 20, 20_000
 LENGTHS, ANGLES = (0.5, 3.0), (0.2, 1.4)
 EXACT, ROUNDED, ROUNDED_PI = 1e-9, 1e-6, 1e-2
-MOST_SIMPLIFIED = 60
-"""Operations of a difference that is still simplified."""
 SUGGESTS: Mapping[str, frozenset[str]] = {
     letter: frozenset(words.split())
     for letter, words in {
@@ -32,32 +26,29 @@ SUGGESTS: Mapping[str, frozenset[str]] = {
     }.items()
 }  # fmt: skip
 """What a letter usually stands for in geometry."""
-TOLD = {"d": ("diameter",), "r": ("radius",), "l": ("slant", "height"), "L": ("slant", "height")}
+TOLD = {"d": "diameter", "r": "radius", "l": "slant height", "L": "slant height"}
 """Letters that stand for one thing wherever a rule has it."""
 
 Point = dict[Symbol, float]
 
 
-def points(rule: Rule, seed: int = SEED) -> list[Point]:
+def points(rule: Rule) -> list[Point]:
     """Return points at which a rule's constraints hold, angles in radians below a right one.
 
     Raises `BadKey` if none is found.
     """
-    drawn = random.Random(seed)
+    drawn = random.Random(SEED)
     free = sorted(rule.symbols - set(rule.derived), key=str)
     found: list[Point] = []
     for _ in range(MOST_DRAWS):
-        point = {s: drawn.uniform(*_range(s, rule)) for s in free}
+        ranges = {s: ANGLES if "angle" in rule.variables[s.name] else LENGTHS for s in free}
+        point = {s: drawn.uniform(*ends) for s, ends in ranges.items()}
         point |= {s: evaluate(text, point) for s, text in rule.derived.items()}
         if all(evaluate(bound, point) > 0 for bound in rule.bounds):
             found.append(point)
         if len(found) == POINTS:
             return found
     raise BadKey(f"no values respect the constraints of {rule.lhs!r}")
-
-
-def _range(s: Symbol, rule: Rule) -> tuple[float, float]:
-    return ANGLES if "angle" in rule.variables[s.name] else LENGTHS
 
 
 def evaluate(expression: Expr, point: Mapping[Symbol, float]) -> float:
@@ -98,19 +89,9 @@ def agree(one: Expr, key: Expr, at: Sequence[Point], within: float = EXACT) -> b
     )
 
 
-def proven(one: Expr, two: Expr) -> bool:
-    """Tell whether algebra shows what points suggest."""
-    if one == two:
-        return True
-    difference = one - two
-    if difference.count_ops() > MOST_SIMPLIFIED:
-        return False
-    return bool(sympy.simplify(difference) == 0)
-
-
 def inexact(key: Expr) -> bool:
     """Tell whether a key has a number that no decimal writes exactly."""
-    return any(not _terminates(number) for number in key.atoms(sympy.Number)) or _irrational(key)
+    return _irrational(key) or not all(map(_terminates, key.atoms(sympy.Number)))
 
 
 def _irrational(key: Expr) -> bool:
@@ -119,11 +100,7 @@ def _irrational(key: Expr) -> bool:
 
 
 def _terminates(number: Expr) -> bool:
-    below = int(number.q) if number.is_Rational else 1
-    for factor in (2, 5):
-        while below % factor == 0:
-            below //= factor
-    return below == 1
+    return not number.is_Rational or 10**30 % int(number.q) == 0
 
 
 def number_distance(key: Expr, value: Expr, decimals: int | None) -> float | None:
@@ -166,22 +143,19 @@ def renamings(reply: Expr, rule: Rule, letters: Mapping[str, str]) -> Iterator[d
 
 
 def _fixed(reply: Expr, rule: Rule, letters: Mapping[str, str]) -> dict[Symbol, Expr]:
-    """Return the letters that can stand for one thing only: H for h, phi for the angle, d for 2r."""
+    """Return the letters that can stand for one thing only: phi for the angle, d for 2r."""
     fixed: dict[Symbol, Expr] = {}
     for s in sorted(reply.free_symbols - rule.symbols, key=str):
-        swapped = symbol(s.name.swapcase())
         _, noun = rule.quantities.find(letters.get(s.name, "").split())
         meant = rule.quantities.table.get(noun, [])
         angles = [symbol(n) for n, text in rule.variables.items() if "angle" in text]
         if len(meant) == 1:
             fixed[s] = meant[0]
-        elif swapped in rule.symbols and swapped not in reply.free_symbols:
-            fixed[s] = swapped
         elif s.name in GREEK and len(angles) == 1:
             fixed[s] = angles[0]
         else:
             # A letter in terms of others: d for 2r, r for d/2, l for a slant height.
-            told = rule.quantities.table.get(TOLD.get(s.name, ()), [])
+            told = rule.quantities.table.get(TOLD.get(s.name, ""), [])
             fixed |= {s: told[0]} if len(told) == 1 else {}
     return fixed
 

@@ -1,25 +1,23 @@
 """From tokens to algebra: one grammar for formulas and for descriptions in words.
 
 An operator-precedence parser (Pratt, "Top down operator precedence", 1973) whose operands are also
-noun phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code, and what is too
-deep or too long is refused while it is read. Where in a reply the expression stands is found in
+noun phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code. Where in a reply the expression stands is found in
 `reading`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import sympy
 from sympy import Add, Expr, Integer, Mul, Rational
 
-from .algebra import CHANGES, OPERATIONS, Many, Unread, Value, divided, each, one, power, scaled
+from .algebra import CHANGES, OPERATIONS, Unread, Value, divided, each, one, power, scaled
 from .nouns import Nouns
 from .quantities import Quantities, symbol
 from .words import FUNCTIONS, MULTIPLES, NUMBERS, PARTS, SIGNS, Token
-
-DEEPEST, MOST_NODES = 40, 400
 
 # How tightly operators bind. What is written side by side binds more tightly than a stroke.
 LOOSEST, ADDING, MULTIPLYING, ITEM, BESIDE, COUNTED, POWER = 1, 10, 20, 28, 30, 40, 50
@@ -30,7 +28,6 @@ SEQUELS = {
     "divide": "/", "dividing": "/", "divided": "/",
 }  # fmt: skip
 TOGETHER = (("sum", "added", Add), ("product", "multiplied", Mul))
-ORDINALS = {"second": 2, "third": 3, "fourth": 4}
 
 Phrase: TypeAlias = "Callable[[Parser], Value]"
 """Reads a noun phrase whose first word the parser has just stepped over."""
@@ -47,7 +44,7 @@ class Parser(Nouns):
         self.in_angle = False
         """Whether what is read is an angle, whose degrees count."""
         self._factor: Expr | None = None
-        self._depth = self._lists = self._nodes = 0
+        self._lists = 0
 
     # Expressions
 
@@ -59,11 +56,9 @@ class Parser(Nouns):
     def _together(self, first: Expr) -> Expr:
         """Return "A and B added together", or the first if that is not what is said."""
         mark, found = self.at, [first]
-        try:
+        with suppress(Unread):
             while self.take("and"):
                 found.append(one(self.expression(ITEM)))
-        except Unread:
-            found, self._depth = [first], 0
         self.take("are")
         for _, word, kind in TOGETHER:
             if self.take(word, "together"):
@@ -73,17 +68,10 @@ class Parser(Nouns):
 
     def expression(self, least: int) -> Value:
         """Return an expression of operators that bind at least so tightly."""
-        self._depth += 1
-        self._nodes += 1
-        if self._depth > DEEPEST:
-            raise Unread(f"nested more than {DEEPEST} deep", hopeless=True)
-        if self._nodes > MOST_NODES:
-            raise Unread(f"more than {MOST_NODES} parts", hopeless=True)
         left = self._operand()
         self._factor = None
         while (more := self._extended(left, least)) is not None:
             left = more
-        self._depth -= 1
         return left
 
     def _operand(self) -> Value:
@@ -116,7 +104,7 @@ class Parser(Nouns):
         if part and not (self.peek().text == "third" and number > 1):
             self.at += 1
             return self._share(number / part)
-        if self.peek(1).text != "itself" and self.take("times"):
+        if self.take("times"):
             return scaled(number, self.expression(COUNTED))
         if not number.is_Integer and self.peek().text == "of":
             return self._share(number)
@@ -131,8 +119,6 @@ class Parser(Nouns):
 
     def _share(self, share: Expr) -> Value:
         """Return a share of what follows, or the share itself if nothing does."""
-        if self.take_any("times", "*"):
-            return scaled(share, self.expression(COUNTED))
         mark = self.at
         self.skip_fillers()
         if self.at > mark or self._at_operand():
@@ -149,14 +135,12 @@ class Parser(Nouns):
 
     def _extended(self, left: Value, least: int) -> Value | None:
         """Return the operand with the operator that follows it, or None if none binds so."""
-        token = self.peek()
         if (changed := self._changed(left, least)) is not None:
             return changed
-        if token.text == "^" and least <= POWER:
-            self.at += 1
-            return power(one(left), one(self.expression(BESIDE + 1)))
-        if token.text == "%":
-            self.at += 1
+        if least <= POWER and self.take("^"):
+            exponent = one(self.expression(BESIDE + 1))
+            return each(left, lambda inside: power(inside, exponent))
+        if self.take("%"):
             return scaled(Rational(1, 100), left)
         if self._beside(left) and least <= BESIDE:
             return one(left, Mul) * one(self.expression(BESIDE + 1), Mul)
@@ -164,28 +148,12 @@ class Parser(Nouns):
 
     def _changed(self, left: Value, least: int) -> Value | None:
         """Return "X squared", "X doubled", "X added together", "the squared sides' sum"."""
-        if isinstance(left, Many):
+        if isinstance(left, tuple):
             for word, together, kind in TOGETHER:
                 if (least <= BESIDE and self.take(word)) or self.take(together, "together"):
                     return one(left, kind)
-        if word := self.take_any(*CHANGES):
-            return each(left, CHANGES[word])
-        if exponent := self._spelled_power():
-            return each(left, lambda inside: power(inside, exponent))
-        return None
-
-    def _spelled_power(self) -> Expr | None:
-        """Step over "raised to the second power" or "to the power of two"; return the exponent."""
-        mark = self.at
-        self.take("raised")
-        if self.take("to", "the"):
-            ordinal = self.take_any(*ORDINALS)
-            if self.take("power") and ordinal:
-                return Integer(ORDINALS[ordinal])
-            if self.take("of") or self.peek(-1).text == "power":
-                return one(self.expression(POWER))
-        self.at = mark
-        return None
+        word = self.take_any(*CHANGES)
+        return each(left, CHANGES[word]) if word else None
 
     def _beside(self, left: Value) -> bool:
         """Tell whether the next operand stands beside this one as a factor."""
@@ -286,12 +254,6 @@ class Parser(Nouns):
             return self.phrases[word](self)
         raise Unread(f"the word {word!r}")
 
-    def _skip_owner(self) -> None:
-        """Step over "given by X and Y" too."""
-        super()._skip_owner()
-        if self.take("given", "by"):
-            self.items()
-
     def items(self, least: int = ITEM, whole: bool = False) -> list[Expr]:
         """Return what stands in a list: "A, B and C".
 
@@ -299,8 +261,8 @@ class Parser(Nouns):
         """
         self._lists += 1
         first = self.expression(least)
-        found = list(first.items) if isinstance(first, Many) else [first]
-        grouped, commas = isinstance(first, Many), False
+        grouped, commas = isinstance(first, tuple), False
+        found = [*first] if isinstance(first, tuple) else [first]
         while True:
             paired = len(found) > 1 and not whole
             inner = self._lists > 1 and not commas and (grouped or paired)
@@ -314,7 +276,7 @@ class Parser(Nouns):
                 self.at = mark
                 break
             following = found[-1] if self.take("itself") else self.expression(least)
-            found.extend(following.items if isinstance(following, Many) else [following])
+            found.extend(following if isinstance(following, tuple) else [following])
         self._lists -= 1
         return found
 

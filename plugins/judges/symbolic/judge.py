@@ -26,11 +26,6 @@ NEEDS: Mapping[str, Mapping[str, type]] = {
     "number": {},
 }
 """What `Key.about` must have, by kind."""
-MAY: Mapping[str, tuple[type, ...]] = {
-    "derived": (dict,), "constraints": (list, tuple), "texts": (dict,), "unit": (str,),
-    "steps": (bool,),
-}  # fmt: skip
-"""What it may have."""
 
 
 @dataclass
@@ -48,7 +43,7 @@ class Symbolic(Judge):
     citation: ClassVar[str] = "Meurer et al., 2017 (sympy)"
     kinds: ClassVar[Mapping[str, str]] = {
         "formula": FORMULA,
-        "description": f"{FORMULA}; texts (right, old) in words",
+        "description": FORMULA,
         "number": "unit; steps: whether the reply is a worked solution, whose final value counts",
         "same": "of: formula, description or number, and what that needs; right is another reply",
     }
@@ -78,11 +73,7 @@ class Symbolic(Judge):
 
 def _check(key: Key) -> None:
     """Raise `PluginError` for a key that is not as `Symbolic.kinds` says."""
-    about = key.about
-    kind = about.get("of", "") if key.kind == "same" else key.kind
+    kind = key.about.get("of", "") if key.kind == "same" else key.kind
     if key.kind == "same" and kind not in NEEDS:
         refuse(key, "of", Symbolic.kinds)
     check(key, "the judge 'symbolic'", Symbolic.kinds, NEEDS.get(kind, {}))
-    for name, types in MAY.items():
-        if not isinstance(about.get(name, types[0]()), types):
-            refuse(key, name, Symbolic.kinds)

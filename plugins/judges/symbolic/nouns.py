@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sympy import Expr, Integer, Rational
 
-from .algebra import CHANGES, Many, Unread, Value, divided
+from .algebra import CHANGES, Unread, Value, divided
 from .quantities import Quantities, symbol
 from .words import CONNECTING, FILLERS, FUNCTIONS, NUMBERS, SHAPES, SIGNS, Cursor, Token
 
@@ -139,20 +139,20 @@ class Nouns(Cursor):
         self.at += 1
         return found
 
-    def _of_something(self) -> tuple[int, tuple[str, ...], int]:
+    def _of_something(self) -> tuple[int, str, int]:
         """Find "area of the base" under the name that it has the other way round.
 
         Returns how many words it has, its name, and how many there are said to be.
         """
         skipped, count = 2, 0
         if self.peek(1).text != "of":
-            return 0, (), 0
+            return 0, "", 0
         while (text := self.peek(skipped).text) in BETWEEN or text in NUMBERS:
             count = NUMBERS.get(text, count)
             skipped += 1
         words = [self.peek().text, self.peek(skipped).text]
         length, name = self.quantities.find(words)
-        return (skipped + 1, name, count) if length == 2 else (0, (), 0)
+        return (skipped + 1, name, count) if length == 2 else (0, "", 0)
 
     def _skip_letter(self, group: Sequence[Expr]) -> None:
         """Step over the letter in "the radius r" or "the length (l)", which is no factor."""
@@ -166,9 +166,7 @@ class Nouns(Cursor):
         """Step over "of the triangle", "in radians", "between them"."""
         mark = self.at
         if self.take("of"):
-            while (
-                self.peek().text in FILLERS or self.peek().text in ADJECTIVES or self._at_article()
-            ):
+            while self.peek().text in FILLERS | ADJECTIVES or self._at_article():
                 self.at += 1
             if not self.take_any(*SHAPES):
                 self.at = mark
@@ -179,7 +177,7 @@ class Nouns(Cursor):
         """Return one of a group, several of it, or one quantity several times."""
         self.named = tuple(group)
         # The sides of a shape that has four, of which two are equal.
-        two_of_four = len(group) == 2 and group == self.quantities.table.get(("side",))
+        two_of_four = len(group) == 2 and group == self.quantities.table.get("side")
         four, self._all = self._all and two_of_four, False
         if not plural or count == 1:
             return self._lettered(group)
@@ -189,8 +187,8 @@ class Nouns(Cursor):
         if len(group) == 1 and not count:
             return group[0]
         if count > len(group) and count % len(group) == 0:
-            return Many(tuple(item for item in group for _ in range(count // len(group))))
-        return Many(tuple(group[: count or len(group)]))
+            return tuple(item for item in group for _ in range(count // len(group)))
+        return tuple(group[: count or len(group)])
 
     def _lettered(self, group: Sequence[Expr]) -> Expr:
         """Return one of a group, the one that a letter or a number tells: "side a", "base 2"."""
@@ -205,8 +203,8 @@ class Nouns(Cursor):
 
     def _other(self) -> Expr:
         """Return the second of the two quantities of one kind."""
-        pair = self.quantities.pair()
-        if not pair:
+        pair = next((group for group in self.quantities.table.values() if len(group) == 2), None)
+        if pair is None:
             raise Unread("there is no other one")
         length, _ = self.quantities.find([self.peek(ahead).text for ahead in range(2)])
         self.at += length

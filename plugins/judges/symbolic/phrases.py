@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import sympy
 from sympy import Add, Expr, Integer, Mul, Rational
 
-from .algebra import CHANGES, Many, Unread, Value, divided, each, one, power
+from .algebra import CHANGES, Unread, Value, divided, each, one, power
 from .grammar import BESIDE, COUNTED, ITEM, LOOSEST, MULTIPLYING, POWER, Parser, Phrase
 from .quantities import Quantities
 from .words import Token
@@ -20,6 +20,23 @@ from .words import Token
 def parser(tokens: Sequence[Token], quantities: Quantities) -> Parser:
     """Return a parser that knows all phrases."""
     return Parser(tokens, quantities, PHRASES)
+
+
+def _several(parser: Parser, least: int = ITEM) -> list[Expr]:
+    found = parser.items(least)
+    if len(found) < 2:
+        raise Unread("one quantity where several were expected")
+    return found
+
+
+def _two(parser: Parser, *words: str) -> list[Expr]:
+    """Return two quantities in a list, or with one of the words between them."""
+    found = parser.items()
+    if len(found) == 1 and parser.take_any(*words):
+        found.append(one(parser.expression(ITEM)))
+    if len(found) != 2:
+        raise Unread(f"{len(found)} quantities where two were expected")
+    return found
 
 
 def _sum(parser: Parser) -> Expr:
@@ -47,20 +64,13 @@ def _pronoun(parser: Parser, kind: type[Expr]) -> Expr:
     return kind(*parser.named)
 
 
-def _several(parser: Parser, least: int = ITEM) -> list[Expr]:
-    found = parser.items(least)
-    if len(found) < 2:
-        raise Unread("a sum or a product of one quantity")
-    return found
-
-
 def _average(parser: Parser) -> Expr:
-    bracket = parser.take("(")
-    if not bracket:
-        parser.expect("of")
-    found = _several(parser)
-    if bracket:
+    if parser.take("("):
+        found = _several(parser)
         parser.expect(")")
+    else:
+        parser.expect("of")
+        found = _several(parser)
     return Add(*found) / len(found)
 
 
@@ -80,33 +90,28 @@ def _products(parser: Parser) -> Value:
         first = one(parser.expression(ITEM))
         parser.expect("and")
         found.append(first * one(parser.expression(ITEM)))
-    return Many(tuple(found))
+    return tuple(found)
 
 
-def _difference(parser: Parser) -> Value:
-    several, named = parser.peek(-1).text == "differences", parser.named
-    if several and parser.take("with"):
-        parts = parser.items()
-        if len(named) != 1:
-            raise Unread("differences of something unsaid")
-        return Many(tuple(named[0] - part for part in parts))
+def _difference(parser: Parser) -> Expr:
     parser.expect("of", "between", "in")
-    found = parser.items()
-    if several and len(found) > 2:
-        return Many(tuple(found[0] - part for part in found[1:]))
-    if len(found) != 2:
-        raise Unread(f"a difference of {len(found)} quantities")
-    return found[0] - found[1]
+    whole, part = _two(parser)
+    return whole - part
+
+
+def _differences(parser: Parser) -> Value:
+    """Return "the differences of W and X, Y and Z", or "its differences with X and Y" of one W."""
+    if parser.take("with"):
+        found = [one(parser.named), *parser.items()]
+    else:
+        parser.expect("of", "between", "in")
+        found = _several(parser)
+    return tuple(found[0] - part for part in found[1:])
 
 
 def _quotient(parser: Parser) -> Expr:
     parser.expect("of", "between")
-    found = parser.items()
-    if len(found) == 1 and parser.take_any("to", "by"):
-        found.append(one(parser.expression(ITEM)))
-    if len(found) != 2:
-        raise Unread(f"a quotient of {len(found)} quantities")
-    return divided(found[0], found[1])
+    return divided(*_two(parser, "to", "by"))
 
 
 def _square(parser: Parser) -> Value:
@@ -130,7 +135,7 @@ def _of_each(parser: Parser, plural: str, change: str) -> Value:
     if not several:
         return each(parser.expression(COUNTED), CHANGES[change])
     found = parser.items(COUNTED, whole=True)
-    return each(found[0] if len(found) == 1 else Many(tuple(found)), CHANGES[change])
+    return each(found[0] if len(found) == 1 else tuple(found), CHANGES[change])
 
 
 def _root(parser: Parser) -> Value:
@@ -192,25 +197,20 @@ def _result(parser: Parser) -> Value:
     return parser.expression(LOOSEST)
 
 
-def _add(parser: Parser) -> Expr:
-    return Add(*_together(parser, "to"))
+def _together(word: str, kind: type[Expr]) -> Phrase:
+    """Return a reader of "adding X to Y" and "multiplying X and Y together"."""
 
+    def read(parser: Parser) -> Value:
+        parser.take("together")
+        found = parser.items()
+        if parser.take(word):
+            found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
+        parser.take("together")
+        if len(found) < 2:
+            raise Unread("one quantity where several were expected")
+        return kind(*found)
 
-def _multiply(parser: Parser) -> Expr:
-    found = _together(parser, "by")
-    if len(found) < 2:
-        raise Unread("a product of one quantity")
-    return Mul(*found)
-
-
-def _together(parser: Parser, word: str) -> list[Expr]:
-    """Return what "adding X to Y" or "multiplying X and Y together" is of."""
-    parser.take("together")
-    found = parser.items()
-    if parser.take(word):
-        found.append(found[-1] if parser.take("itself") else one(parser.expression(ITEM)))
-    parser.take("together")
-    return found
+    return read
 
 
 def _of_two(word: str, apply: Callable[[Expr, Expr], Expr]) -> Phrase:
@@ -224,27 +224,18 @@ def _of_two(word: str, apply: Callable[[Expr, Expr], Expr]) -> Phrase:
     return read
 
 
-SUBTRACT, DIVIDE = _of_two("from", lambda what, whole: whole - what), _of_two("by", divided)
-PHRASES: Mapping[str, Phrase] = {
-    "sum": _sum, "total": _sum, "product": _product, "products": _products,
-    "average": _average, "mean": _average, "geometric": _geometric,
-    "difference": _difference, "differences": _difference,
-    "quotient": _quotient, "ratio": _quotient,
-    "square": _square, "squares": _square, "cube": _cube, "cubes": _cube, "root": _root,
-    "squared": _changed("squared"), "cubed": _changed("cubed"),
-    "squaring": _changed("squared"), "cubing": _changed("cubed"),
+READERS: Mapping[str, Phrase] = {
+    "sum total": _sum, "product": _product, "products": _products, "average mean": _average,
+    "geometric": _geometric, "difference": _difference, "differences": _differences,
+    "quotient ratio": _quotient, "square squares": _square, "cube cubes": _cube, "root": _root,
+    "squared squaring": _changed("squared"), "cubed cubing": _changed("cubed"),
     "doubling": _changed("doubled"), "halving": _changed("halved"), "tripling": _changed("tripled"),
-    "sqrt": _sqrt,
-    "sin": _function(sympy.sin), "sine": _function(sympy.sin),
-    "cos": _function(sympy.cos), "cosine": _function(sympy.cos),
-    "tan": _function(sympy.tan), "tangent": _function(sympy.tan),
-    "min": _extreme(sympy.Min), "smallest": _extreme(sympy.Min), "minimum": _extreme(sympy.Min),
-    "shortest": _extreme(sympy.Min), "least": _extreme(sympy.Min),
-    "max": _extreme(sympy.Max), "largest": _extreme(sympy.Max), "maximum": _extreme(sympy.Max),
-    "their": _their, "result": _result,
-    "add": _add, "adding": _add, "summing": _add,
-    "subtract": SUBTRACT, "subtracting": SUBTRACT,
-    "multiply": _multiply, "multiplying": _multiply,
-    "divide": DIVIDE, "dividing": DIVIDE,
+    "sqrt": _sqrt, "sin sine": _function(sympy.sin), "cos cosine": _function(sympy.cos),
+    "tan tangent": _function(sympy.tan), "min smallest minimum shortest least": _extreme(sympy.Min),
+    "max largest maximum": _extreme(sympy.Max), "their": _their, "result": _result,
+    "add adding summing": _together("to", Add), "multiply multiplying": _together("by", Mul),
+    "subtract subtracting": _of_two("from", lambda what, whole: whole - what),
+    "divide dividing": _of_two("by", divided),
 }  # fmt: skip
+PHRASES = {word: reader for words, reader in READERS.items() for word in words.split()}
 """What the words that open a phrase are read by."""

@@ -40,9 +40,13 @@ LATEX_SIGNS = {
     "quad": " ", "qquad": " ", "circ": " degrees ", "lbrace": "(", "rbrace": ")", "implies": " ; ",
     "Rightarrow": " ; ", "varphi": " phi ", "vartheta": " theta ", "degree": " degrees ",
 }  # fmt: skip
-WRAPPERS = ("text", "mathrm", "mathbf", "mathit", "operatorname", "textbf", "boxed", "mbox")
-FRACTIONS = ("frac", "dfrac", "tfrac", "cfrac")
-DEEPEST = 30
+ARGUMENT = r"\s*(\{[^{}]*\}|\\[A-Za-z]+|[^\s{}\\])"
+FRACTION = re.compile(rf"\\[dtc]?frac(?![A-Za-z]){ARGUMENT}{ARGUMENT}")
+ROOT = re.compile(rf"\\sqrt(?![A-Za-z])(?:\s*\[(\d)\])?{ARGUMENT}")
+WRAPPER = re.compile(
+    rf"\\(?:text|mathrm|mathbf|mathit|operatorname|textbf|boxed|mbox)(?![A-Za-z]){ARGUMENT}"
+)
+EXPONENT, GROUP = re.compile(r"\^\s*\{([^{}]*)\}"), re.compile(r"\{([^{}]*)\}")
 
 
 def plain(text: str) -> str:
@@ -66,87 +70,37 @@ def _small_fraction(found: re.Match[str]) -> str:
 
 def _vulgar(found: re.Match[str]) -> str:
     fraction = unicodedata.normalize("NFKC", found[2]).replace("⁄", "/")
-    return f"({found[1] or 0}+{fraction})" if found[1] else f"({fraction})"
+    return f"({found[1] or 0}+{fraction})"
 
 
 def _without_latex(text: str) -> str:
-    text = (
-        text.replace("{,}", ",")
-        .replace("\\{", "(")
-        .replace("\\}", ")")
-        .replace("\\%", "%")
-        .replace("\\$", "")
-    )
+    for sign, plain_sign in {"{,}": ",", "\\{": "(", "\\}": ")", "\\%": "%", "\\$": ""}.items():
+        text = text.replace(sign, plain_sign)
     text = re.sub(r"\\[()\[\],;:!> ]|\$", " ", text)
     text = re.sub(r"_\{(\w+)\}", r"_\1 ", text)
-    return _Latex(text).whole()
+    before = ""
+    while text != before:
+        before, text = text, _without_innermost(text)
+    if "{" in text:
+        raise Unread("a brace is not closed")
+    text = text.replace("}", " ")
+    return re.sub(
+        r"\\([A-Za-z]+|.?)", lambda found: LATEX_SIGNS.get(found[1], f" {found[1]} "), text
+    )
 
 
-class _Latex:
-    """Reads commands with their arguments, from left to right."""
+def _without_innermost(text: str) -> str:
+    """Return a text without the commands whose arguments have no braces in them.
 
-    def __init__(self, text: str) -> None:
-        self.text, self.at, self.depth = text, 0, 0
+    Other braces are brackets, once there is no such command.
+    """
+    new = FRACTION.sub(lambda f: f" (({f[1].strip('{}')})/({f[2].strip('{}')}))", text)
+    new = ROOT.sub(_root, new)
+    new = WRAPPER.sub(lambda found: f" {found[1].strip('{}')} ", new)
+    new = EXPONENT.sub(r"^(\1)", new)
+    return GROUP.sub(r"(\1)", text) if new == text else new
 
-    def whole(self) -> str:
-        """Return the text without commands."""
-        parts = []
-        while self.at < len(self.text):
-            parts.append(self._piece())
-        return "".join(parts)
 
-    def _piece(self) -> str:
-        """Return what stands for the next character, group or command."""
-        character = self.text[self.at]
-        if character == "{":
-            return f"({self._group()})"
-        if character == "\\":
-            return self._command()
-        self.at += 1
-        return " " if character == "}" else character
-
-    def _group(self) -> str:
-        """Return what is between the brace here and the one that closes it."""
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise Unread(f"nested more than {DEEPEST} deep", hopeless=True)
-        self.at += 1
-        parts = []
-        while self.at < len(self.text) and self.text[self.at] != "}":
-            parts.append(self._piece())
-        if self.at == len(self.text):
-            raise Unread("a brace is not closed")
-        self.at += 1
-        self.depth -= 1
-        return "".join(parts)
-
-    def _command(self) -> str:
-        found = re.compile(r"\\([A-Za-z]+|.?)").match(self.text, self.at)
-        assert found
-        self.at = found.end()
-        name = found[1]
-        if name in FRACTIONS:
-            above, below = self._argument(), self._argument()
-            return f" (({above})/({below}))"
-        if name == "sqrt":
-            return self._root()
-        if name in WRAPPERS:
-            return f" {self._argument()} "
-        return LATEX_SIGNS.get(name, f" {name} ")
-
-    def _root(self) -> str:
-        index = re.compile(r"\s*\[(\d)\]").match(self.text, self.at)
-        if not index:
-            return f" √({self._argument()})"
-        self.at = index.end()
-        return f" ({self._argument()})^(1/{index[1]})"
-
-    def _argument(self) -> str:
-        """Return a command's argument: a group, a command, or one character."""
-        while self.text[self.at : self.at + 1].isspace():
-            self.at += 1
-        if self.at == len(self.text):
-            raise Unread("a LaTeX command has no argument")
-        if self.text[self.at] == "{":
-            return self._group()
-        return self._piece()
+def _root(found: re.Match[str]) -> str:
+    inside = found[2].strip("{}")
+    return f" ({inside})^(1/{found[1]})" if found[1] else f" √({inside})"

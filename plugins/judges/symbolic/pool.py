@@ -11,13 +11,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from edit_harness import DataError, PluginError, Verdict
@@ -28,90 +27,75 @@ MEMORY = 2 << 30
 
 
 class Worker:
-    """Judges replies one after another, from any thread, and remembers the verdicts."""
+    """Judges replies one after another, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
-        self._end: Callable[[], object] = lambda: None
-        self._known: dict[str, Verdict] = {}
 
     def judge(self, request: Mapping[str, Any], seconds: float) -> Verdict:
         """Return a verdict; a reply that ends two processes, or takes too long, is undecided.
 
         Raises `DataError` for a key that cannot be read, and `PluginError` if no process starts.
         """
-        name = json.dumps([seconds, request], sort_keys=True)
         with self._lock:
-            if name not in self._known:
-                self._known[name] = self._judged(json.dumps([seconds, request]), seconds)
-            return self._known[name]
-
-    def _judged(self, line: str, seconds: float) -> Verdict:
-        for _ in range(2):
-            process = self._process or self._started()
-            began = time.monotonic()
-            try:
-                answer = _asked(process, line)
-            except BaseException:
-                # An answer that is still to come would be taken for that of the next reply.
-                self.stop()
-                raise
-            if "bad key" in answer:
-                raise DataError(answer["bad key"], "correct the key's formula in the task's data")
-            if answer:
-                return Verdict(**answer)
-            self.stop()
-            if time.monotonic() - began >= seconds:
-                return Verdict("undecided", 0.0, note=f"took longer than {seconds:g} s")
+            for _ in range(2):
+                process = self._process = self._process or _started(self)
+                began = time.monotonic()
+                answer = self._asked(process, json.dumps([seconds, request]))
+                if "bad key" in answer:
+                    raise DataError(
+                        answer["bad key"], "correct the key's formula in the task's data"
+                    )
+                if answer:
+                    return Verdict(**answer)
+                if time.monotonic() - began >= seconds:
+                    return Verdict("undecided", 0.0, note=f"took longer than {seconds:g} s")
         return Verdict("undecided", 0.0, note="the process that judged it ended, twice")
 
-    def _started(self) -> subprocess.Popen[str]:
-        with tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
-                COMMAND,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                text=True,
-                encoding="utf-8",
-            )
-            self._end = weakref.finalize(self, partial(_end, process))
+    def _asked(self, process: subprocess.Popen[str], line: str) -> dict[str, Any]:
+        """Return what the process answers; nothing if it has ended."""
+        answer = ""
+        try:
+            assert process.stdin
             assert process.stdout
-            if not process.stdout.readline():
+            with suppress(OSError):
+                print(line, file=process.stdin, flush=True)
+                answer = process.stdout.readline()
+        finally:
+            # After an interruption too: the next reply must not get the answer to this one.
+            if not answer:
                 self.stop()
-                errors.seek(0)
-                said = errors.read().decode(errors="replace").strip().splitlines()
-                raise PluginError(
-                    f"the process of the judge 'symbolic' does not start: {(said or ['no word'])[-1]}",
-                    f"try {' '.join(COMMAND)}",
-                )
-        self._process = process
-        return process
+        return dict(json.loads(answer or "{}"))
 
     def stop(self) -> None:
         """End the process; the next reply starts another."""
+        if self._process:
+            _end(self._process)
         self._process = None
-        self._end()
 
 
-def _asked(process: subprocess.Popen[str], line: str) -> dict[str, Any]:
-    """Return what the process answers; nothing if it has ended."""
-    assert process.stdin
+def _started(worker: Worker) -> subprocess.Popen[str]:
+    """Return a process that is ready to judge, and ends with its worker."""
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **path}, encoding="utf-8"
+    )
+    weakref.finalize(worker, _end, process)
     assert process.stdout
-    try:
-        process.stdin.write(f"{line}\n")
-        process.stdin.flush()
-        answer: dict[str, Any] = json.loads(process.stdout.readline() or "{}")
-    except OSError:
-        return {}
-    return answer
+    if not process.stdout.readline():
+        told = process.communicate()[1].strip().splitlines()
+        raise PluginError(
+            f"the process of the judge 'symbolic' does not start: {(told or ['no word'])[-1]}",
+            f"try {' '.join(COMMAND)}",
+        )
+    return process
 
 
 def _end(process: subprocess.Popen[str]) -> None:
     process.kill()
-    with suppress(OSError):  # half a line may wait for somebody who is gone
+    with suppress(OSError, ValueError):  # half a line may wait for somebody who is gone
         process.communicate()
 
 
@@ -136,13 +120,12 @@ def main() -> None:
 
 
 def _limit_memory() -> None:
-    try:
+    with suppress(ImportError):
         import resource
-    except ImportError:
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 if __name__ == "__main__":

@@ -75,10 +75,7 @@ def read_formula(text: str, rule: Rule, prompt: str = "") -> Reading:
     line = _completed(_first_line(text), prompt)
     letters = {found[1]: found[2].strip() for found in LETTER_MEANS.finditer(line)}
     line = ASIDE.sub(" ", line)
-    equations = _equations(line, rule)
-    if equations:
-        return replace(equations, letters=letters)
-    return replace(_without_equation(line, rule), letters=letters)
+    return replace(_equations(line, rule) or _without_equation(line, rule), letters=letters)
 
 
 def _without_equation(line: str, rule: Rule) -> Reading:
@@ -87,21 +84,22 @@ def _without_equation(line: str, rule: Rule) -> Reading:
     What stands before "is" is told of, as in "the diameter is twice the radius", and is the answer
     only where nothing behind it is.
     """
-    problem, subject = Unread("nothing is said"), None
-    for at, tail in enumerate(_beginnings(line)):
+    problem: Unread | None = None
+    subject: Reading | None = None
+    for tail in _beginnings(line):
         try:
             reading, following = _expression(tail, rule)
         except Unread as error:
             if error.hopeless:
                 raise
-            problem = problem if at else error
+            problem = problem or error
             continue
         if following not in ("is", "equals"):
             return reading
         subject = subject or reading
     if subject:
         return subject
-    raise problem
+    raise problem or Unread("nothing is said")
 
 
 def _expression(text: str, rule: Rule, equation: bool = False) -> tuple[Reading, str]:
@@ -222,8 +220,7 @@ def _own_words(text: str) -> str:
     text = text.strip()
     for pattern in (NEXT_QUESTION, QUESTION):
         found = pattern.search(text)
-        if found and found.start() > 0:
-            text = text[: found.start()]
+        text = text[: found.start()] if found and found.start() else text
     return text
 
 
@@ -235,16 +232,11 @@ def _last_value(text: str) -> Reading:
     """Return the value in a box, behind "answer", or of the last equation."""
     starts = [found.start() for found in BOXED.finditer(text)][-1:]
     starts += [found.end() for found in ANSWER.finditer(text)][-1:]
-    for start in starts:
-        if reading := _value(_sentences(f"= {text[start:]}")[0]):
-            return reading
     sentences = _sentences(text)[::-1]
-    for wanted in (True, False):
-        for sentence in sentences:
-            if not wanted or RESULT.search(sentence):
-                reading = _value(sentence)
-                if reading:
-                    return reading
+    tried = [_sentences(f"= {text[start:]}")[0] for start in starts]
+    for sentence in (*tried, *filter(RESULT.search, sentences), *sentences):
+        if reading := _value(sentence):
+            return reading
     raise Unread("there is no number")
 
 

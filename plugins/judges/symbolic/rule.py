@@ -6,6 +6,7 @@ an error, never a verdict.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,13 +65,11 @@ class Rule:
 
 
 def _bound(text: str, names: Collection[str]) -> Expr:
-    left, sign, right = next(
-        (text.partition(sign) for sign in "<>" if sign in text), (text, "", "")
-    )
-    if not sign:
+    sides = re.split("([<>])", text)
+    if len(sides) != 3:
         raise BadKey(f"the constraint {text!r} is no inequality")
-    difference = read_key(left, names) - read_key(right, names)
-    return difference if sign == ">" else -difference
+    difference = read_key(sides[0], names) - read_key(sides[2], names)
+    return difference if sides[1] == ">" else -difference
 
 
 def read_key(text: str, names: Collection[str]) -> Expr:

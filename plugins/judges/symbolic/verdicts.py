@@ -15,12 +15,12 @@ from sympy import Expr
 from edit_harness import Verdict
 
 from .algebra import Unread
-from .equality import ROUNDED_PI, agree, inexact, number_distance, points, proven, renamings
+from .equality import ROUNDED_PI, agree, inexact, number_distance, points, renamings
 from .reading import Reading, read_formula, read_number
 from .rule import BadKey, Rule, as_square, read_key
 
 MOST_SHOWN = 200
-Match = Literal["equal", "numeric", "renamed", "rounded", ""]
+Match = Literal["equal", "renamed", "rounded", ""]
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -52,10 +52,6 @@ def _formula(right: str, old: str, about: Mapping[str, Any], text: str, prompt: 
     """Judge a formula, or a description in words."""
     rule = Rule.of(about)
     keys = [read_key(key, rule.variables) for key in ((right, old) if old else (right,))]
-    texts = about.get("texts", {})
-    for name, score in (("right", 1.0), ("old", 0.0)):
-        if texts.get(name) and _words(text) == _words(texts[name]):
-            return Verdict("decided", score, bool(old) and name == "old", "same words", texts[name])
     reading = read(text, rule, prompt)
     return _decided(reading, [_match(reading, key, rule) for key in _leveled(keys, reading, rule)])
 
@@ -78,8 +74,7 @@ def _match(reading: Reading, key: Expr, rule: Rule) -> Match:
     at = points(rule)
     if reading.value.free_symbols <= rule.symbols:
         if agree(reading.value, key, at):
-            whole = [e.xreplace(dict(rule.derived)) for e in (reading.value, key)]
-            return "equal" if proven(*whole) else "numeric"
+            return "equal"
     elif any(
         agree(reading.value.xreplace(option), key, at)
         for option in renamings(reading.value, rule, reading.letters)
@@ -111,8 +106,7 @@ def _number(right: str, old: str, about: Mapping[str, Any], text: str, prompt: s
     if not near:
         return Verdict("decided", 0.0, note="different", raw=raw)
     distance, nearest = min(near)
-    note = "equal" if distance == 0 else "numeric"
-    return Verdict("decided", 1.0 - nearest, nearest == 1, note, raw)
+    return Verdict("decided", 1.0 - nearest, nearest == 1, "numeric" if distance else "equal", raw)
 
 
 def _same(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
@@ -152,10 +146,6 @@ def _say_the_same(one: Reading, two: Reading, rule: Rule) -> bool:
     pairs = zip(first, first, strict=True) if alike else product(first, second)
     at = points(rule)
     return any(agree(values[0].xreplace(a), values[1].xreplace(b), at) for a, b in pairs)
-
-
-def _words(text: str) -> str:
-    return " ".join(text.lower().split()).strip(" .")
 
 
 JUDGED: Mapping[str, Callable[[str, str, Mapping[str, Any], str, str], Verdict]] = {

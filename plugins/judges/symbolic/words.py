@@ -9,7 +9,7 @@ from typing import Literal
 
 from .algebra import Unread
 
-LONGEST = 2_000
+LONGEST, MOST_TOKENS = 2_000, 600
 MOST_DIGITS = 30
 
 NUMBERS = {
@@ -77,6 +77,10 @@ JOINED = re.compile(r"(?<=[A-Za-z]{3})-(?=[A-Za-z]{3})")
 DOTTED = re.compile(r"\b([A-Za-z])\.([A-Za-z])\b(?!\.)")
 CROSS = re.compile(r"(?<=[\w)])\s+[xX]\s+(?=[\w(√])")
 """An x between spaces, which is a multiplication sign where no quantity is called x."""
+SPELLED_POWER = re.compile(
+    r"\b(?:raised )?to the (?:(?P<which>second|third|fourth) power|power(?: of)?)\b", re.IGNORECASE
+)
+ORDINALS = {"second": "2", "third": "3", "fourth": "4"}
 POSSESSIVE = re.compile(r"(?<=[A-Za-z])'s?(?![A-Za-z])")
 
 Kind = Literal["number", "name", "word", "op", "end"]
@@ -108,6 +112,7 @@ def tokens(text: str, names: Collection[str], units: bool = False) -> list[Token
         raise Unread(f"longer than {LONGEST} characters", hopeless=True)
     text = POSSESSIVE.sub("", JOINED.sub(" ", RATIONAL.sub(r"(\1/\2)", text)))
     text = DOTTED.sub(r"\1*\2", text)
+    text = SPELLED_POWER.sub(lambda found: f" ^ {ORDINALS.get(found['which'], '')} ", text)
     if "x" not in names:
         text = CROSS.sub(" * ", text)
     found: list[Token] = []
@@ -122,6 +127,8 @@ def tokens(text: str, names: Collection[str], units: bool = False) -> list[Token
             found.extend(_run(match["run"], names, units, spaced))
         else:
             found.append(Token("op", match[0].replace("**", "^"), spaced))
+    if len(found) > MOST_TOKENS:
+        raise Unread(f"more than {MOST_TOKENS} words and signs", hopeless=True)
     return found
 
 
