@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from builders import distribution
@@ -266,3 +267,17 @@ def test_a_folder_from_which_it_is_started_shadows_nothing(site, tmp_path, monke
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')")
     monkeypatch.chdir(tmp_path)
     assert trouble("quiz-good") == ""
+
+
+@pytest.mark.parametrize(("wanted", "holds"), [(">=0.1", True), ("<0.1,>0.0.1", False)])
+def test_a_package_says_which_harness_it_requires(site, capsys, wanted, holds):
+    """Item 19 of issue I: `Requires-Dist`, and whether it holds."""
+    distribution(site, "quiz-good", GOOD)
+    with open(site / "quiz_good-1.0.dist-info" / "METADATA", "a", encoding="utf-8") as file:
+        file.write(f"Requires-Dist: rich\nRequires-Dist: Edit_Harness{wanted}\n")
+    row = said(capsys)["quiz-good"]
+    assert row["requires"].startswith("Edit_Harness")
+    assert row["holds"] is holds
+    told = " ".join(tell(capsys, "plugins")[1].split())
+    verdict = "which holds" if holds else "which does not hold"
+    assert f"requires {row['requires']}, {verdict}: {version('edit-harness')} is installed" in told

@@ -116,23 +116,22 @@ def test_what_a_board_rejects_is_told(made, tmp_path):
 
 
 def test_a_shard_is_no_submission(made, tmp_path):
-    run, baseline = made
-    flags = (*SAID, "--out", tmp_path / "b.zip", "--baseline", baseline)
-    code, printed = edit_harness("submit", changed(run, tmp_path, shard=SHARD), *flags)
-    assert code == 6
-    assert "is of a shard of a run: merge makes the whole of it" in printed
+    run, _ = made
+    code, printed = edit_harness("submit", changed(run, tmp_path, shard=SHARD), *SAID)
+    assert code == 2
+    assert "is shard 1 of 2 of a run, and a submission is a whole one" in printed
+    assert "edit-harness merge" in printed
 
 
 def test_some_cases_only(made, tmp_path):
-    run, baseline = made
+    run, _ = made
     folder = RunFolder(changed(run, tmp_path))
     folder.write_cases(run.cases[:5])
     some = {"cases": [case.id for case in run.cases[:5]], "visits": 5}
     folder.write_manifest(with_entries(folder.manifest(), **some))
-    flags = (*SAID, "--out", tmp_path / "b.zip", "--baseline", baseline)
-    code, printed = edit_harness("submit", folder.path, *flags)
-    assert code == 6
-    assert "failed: check 1.4, cases: the cases are not those of the task's data" in printed
+    code, printed = edit_harness("submit", folder.path, *SAID)
+    assert code == 2
+    assert "has 5 of the cases, and a submission has all\n       run it without --limit" in printed
 
 
 def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
@@ -159,3 +158,20 @@ def test_nothing_said(made):
         2,
         "error: --contact is empty\n       none, if there is nothing to say\n",
     )
+
+
+def test_a_key_is_never_packed(made, tmp_path):
+    run, _ = made
+    path = changed(run, tmp_path, label="sk-" + "a1" * 20)
+    code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    assert code == 2
+    assert printed.startswith("error: manifest.json has what looks like a key (sk-a1a...)\n")
+    assert not (tmp_path / "b.zip").exists()
+
+
+@pytest.mark.parametrize(
+    "text", [b"sk-" + b"x" * 30, b"hf_" + b"y" * 34, b"ghp_" + b"z" * 36, b"AKIA" + b"A" * 16]
+)
+def test_keys_are_recognised(text):
+    assert submit.KEYS.search(b'{"a": "' + text + b'"}')
+    assert not submit.KEYS.search(text[:12])

@@ -7,14 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from tempfile import TemporaryFile
 from typing import Any
 
 import click
+from packaging.requirements import Requirement
 from rich.table import Table
 
+from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import selection
-from edit_harness.registry.packages import Package
+from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import Plugins
 from edit_harness.shell.options import as_json, debug, with_selection
 from edit_harness.shell.terminal import Terminal, plain
@@ -103,13 +106,19 @@ def rows(plugins: Plugins) -> Iterator[dict[str, Any]]:
 
 
 def identified(package: Package) -> dict[str, Any]:
-    """Return which package it is."""
-    return {
+    """Return which package it is, and which harness it requires, if it says so."""
+    known = {
         "name": package.name,
         "version": package.version,
         "from": package.source,
         "modules": [entry.value for entry in package.entries],
     }
+    stated = () if package.named else metadata.distribution(package.name).requires or ()
+    for requirement in map(Requirement, stated):
+        if normal(requirement.name) == DISTRIBUTION and not requirement.marker:
+            holds = requirement.specifier.contains(metadata.version(DISTRIBUTION), prereleases=True)
+            return {**known, "requires": str(requirement), "holds": holds}
+    return known
 
 
 def print_package(row: Row) -> None:
@@ -125,6 +134,10 @@ def print_package(row: Row) -> None:
 
 def _lines(row: Row) -> Iterator[tuple[str, str]]:
     yield "from", row["from"]
+    if "requires" in row:
+        holds = "which holds" if row["holds"] else "which does not hold"
+        here = metadata.version(DISTRIBUTION)
+        yield "requires", f"{row['requires']}, {holds}: {here} is installed"
     if "seconds" in row:
         yield "loaded in", f"{row['seconds']:.3f} s"
     if "alone" in row:

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from msgspec import structs
 from edit_harness import Regime, evaluate
 from edit_harness.data import is_finite
 from edit_harness.errors import DataError, ResourceError, UsageError, one_line
+from edit_harness.files import digest
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.manifest import Manifest, TaskInfo, as_json
+from edit_harness.folder.manifest import Identity, Manifest, TaskInfo, as_json
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import selection, settings
 from edit_harness.registry.registry import Plugins
@@ -58,9 +60,10 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
                 continue
             evidence = Evidence(bundle, place / "members", plugins, known)
             entries.append(_entry(evidence, badge(replays.get(report.digest))))
+        entries, told = side_by_side(entries)
         rejected += site.write(entries, rejected, Path(out), title)
-    for name, reason in rejected:
-        err.print(one_line(f"left out {name}: {reason}"), soft_wrap=True)
+    for line in [*told, *(f"left out {name}: {reason}" for name, reason in rejected)]:
+        err.print(one_line(line), soft_wrap=True)
     shown = len(bundles) - len(rejected)
     err.print(f"saved    {out}  ({shown} runs, {len(rejected)} left out)")
     return verify.REJECTED if rejected else verify.GOOD
@@ -135,6 +138,36 @@ def _vouched(evidence: Evidence) -> Manifest:
         model=structs.replace(said.model, name=model, note="", revision=""),
         task=TaskInfo(),
     )
+
+
+def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
+    """Return the entries, those that claim the same run marked, and lines that say so.
+
+    None takes the place of another: which is right shows in a replay, and nobody knows whose was first.
+    """
+    claims: dict[str, list[Entry]] = {}
+    for entry in entries:
+        claims.setdefault(claim(entry.run.manifest.identity), []).append(entry)
+    shown, lines = [], []
+    for same in claims.values():
+        if len(same) > 1:
+            names = ", ".join(entry.bundle for entry in same)
+            lines.append(f"rivals   {names}: the same run, all are shown")
+            same = [replace(each, rival=f"one of {len(same)} of the same run") for each in same]
+        shown += same
+    return shown, lines
+
+
+def claim(identity: Identity) -> str:
+    """Return a digest of what a run says that it is, but for digests that are its submitter's word alone.
+
+    Of several with one claim, at most one set of answers is right but for what machines differ by.
+    """
+    said = as_json(identity)
+    for part in (said["editor"], said["judge"] or {}, *said.get("controls", ())):
+        part |= {"version": "", "provenance": {}}
+    said["model"] |= {"config": "", "tokenizer": ""}
+    return digest({**said, "metrics": sorted(identity.metrics), "together": "", "code": []})
 
 
 def measure(

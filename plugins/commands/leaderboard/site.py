@@ -45,6 +45,8 @@ class Entry:
     """How the numbers were checked: ``recomputed``, ``replayed k/n`` or ``reproduced``."""
     bundle: str = ""
     """The name of its file, to name it if it cannot be shown."""
+    rival: str = ""
+    """What is said beside its name if other entries claim the same run."""
 
     @cached_property
     def href(self) -> str:
@@ -57,7 +59,7 @@ class Entry:
     @property
     def entrant(self) -> Entrant:
         """Its place on a board."""
-        return Entrant(self.run, self.href, self.badge)
+        return Entrant(self.run, self.href, self.badge, self.rival)
 
 
 def write(
@@ -150,6 +152,7 @@ def _json(ordered: Sequence[Entry], rejected: Sequence[Any], title: str) -> str:
             "model": model_of(entry.run),
             "editor": entry.run.label,
             "badge": entry.badge,
+            "rival": entry.rival,
             "fingerprint": entry.run.manifest.fingerprint,
             "page": entry.href,
             "submission": entry.submission,

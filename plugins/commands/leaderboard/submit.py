@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from edit_harness.errors import ResourceError, RunFolderError, UsageError
 from edit_harness.files import dumps
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import Manifest, as_json, decoded
+from edit_harness.folder.table import cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.sources import UNVERSIONED
 from edit_harness.run.estimates import own_metrics
@@ -25,6 +27,11 @@ from .sandbox import inspect
 
 LEVEL = 2
 """What a bundle has to pass before it is worth sending."""
+KEYS = re.compile(
+    rb"\bsk-[A-Za-z0-9_-]{20,}|\bhf_[A-Za-z0-9]{30,}|\bgh[pousr]_[A-Za-z0-9]{36}"
+    rb"|\bAKIA[0-9A-Z]{16}\b|\bxox[abps]-[A-Za-z0-9-]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+"""What keys of common services look like."""
 
 
 def submit(
@@ -48,6 +55,12 @@ def submit(
             "say on which data they were chosen: --tuned-on TEXT",
         )
     content = members(made, said)
+    for member, data in content.items():
+        if key := KEYS.search(data):
+            raise UsageError(
+                f"{member} has what looks like a key ({key.group()[:6].decode()}...)",
+                "take it back where it was issued, remove it from the run, and submit again",
+            )
     path = Path(out or f"{folder.path.resolve().name}.zip")
     try:
         bundle.pack(content, path)
@@ -63,13 +76,23 @@ def submit(
 
 
 def check(run: Run) -> None:
-    """Raise `RunFolderError` for a run that is not finished, `UsageError` for one that nobody can run again."""
+    """Raise `RunFolderError` for a run that is not finished, `UsageError` for one that is no submission."""
     run.check_finished()
     path = run.folder.path
     if run.pending:
         raise RunFolderError(
             f"{path} is not finished: {run.pending} texts wait for a judge",
             f"edit-harness score {path}",
+        )
+    if run.shard:
+        raise UsageError(
+            f"{path} is shard {run.shard} of a run, and a submission is a whole one",
+            "join the shards first: edit-harness merge SHARD…",
+        )
+    if cases_digest(run.cases) != run.manifest.identity.task.data:
+        raise UsageError(
+            f"{path} has {len(run.cases)} of the cases, and a submission has all",
+            "run it without --limit and --samples",
         )
     if some := [name for name, digest in run.manifest.identity.code if UNVERSIONED in digest]:
         raise UsageError(
