@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from edit_harness import Case, Choose, Probe, Regime, Request
 from edit_harness.cli import main
-from edit_harness.folder.answers import unchanged
-from edit_harness.folder.encoding import decode_answer
+from edit_harness.folder.encoding import decode_answer, unchanged
 from edit_harness.folder.manifest import TaskInfo
 from edit_harness.folder.record import Record
 from edit_harness.registry.settings import defaults

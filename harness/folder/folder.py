@@ -11,24 +11,21 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from .. import files
 from ..data import Case, Visit
-from ..errors import HarnessError, ResourceError, RunFolderError, UsageError, counted
+from ..errors import HarnessError, ResourceError, RunFolderError, UsageError
 from ..files import dumps
-from ..folder.encoding import encode_case
 from . import log
+from .encoding import encode_case
 from .log import Log
-from .manifest import AGAIN, Identity, Manifest, as_json, decoded, fingerprint, model_changes
+from .manifest import AGAIN, Identity, Manifest, as_json, decoded, fingerprint
 from .record import STATUSES, Record, Writer
 from .table import Cases, RunTable
-
-EVERY = 100
-"""Of so many rows one is compared with what was measured, and the last."""
 
 
 def folder_name(
@@ -64,23 +61,14 @@ def check_regular(folder: Path) -> None:
             )
 
 
-def check_complete(
-    visits: Sequence[Visit], folder: RunFolder, known: Mapping[Visit, Record]
-) -> None:
-    """Raise `HarnessError` if a planned visit has no row in memory, `ResourceError` if the file differs."""
+def check_complete(visits: Sequence[Visit], known: Mapping[Visit, Record]) -> None:
+    """Raise `HarnessError` if a planned visit has no row."""
     wanting = [v for v in visits if v not in known or known[v].status not in STATUSES]
     if wanting:
         raise HarnessError(
             f"{len(wanting)} of {len(visits)} planned cases have no row, such as {wanting[0][0]}",
             "this is a mistake of the harness: please report it; the same command goes on",
         )
-    stored = {record.visit: record for record in folder.records()}
-    for visit in [*visits[::EVERY], *visits[-1:]]:
-        if visit not in stored or dumps(stored[visit].row) != dumps(known[visit].row):
-            raise ResourceError(
-                f"the row of case {visit[0]} in {folder.samples} is not what was written",
-                "check the disk; edit-harness repair looks at the whole folder",
-            )
 
 
 class RunFolder:
@@ -110,36 +98,22 @@ class RunFolder:
         return cls(path)
 
     @classmethod
-    def open(
-        cls, parent: Path, name: str, identity: Identity, *, new: bool, model: str = ""
-    ) -> RunFolder:
+    def open(cls, parent: Path, name: str, identity: Identity, *, new: bool) -> RunFolder:
         """Make the folder of a run, or find it again; nothing else is written before it is held.
 
-        ``new`` makes a sibling if there is one already. Raises `RunFolderError` if the folder
-        belongs to another run, or if there is one of the same run but for what lies at ``model``.
+        ``new`` makes a sibling if there is one already.
         """
         mark = fingerprint(identity)
         path = parent / f"{name}-{mark[:8]}"
         if new:
             siblings = (path.with_name(f"{path.name}-{number}") for number in count(2))
             path = next(each for each in chain([path], siblings) if not each.exists())
-        elif model and not (path / "manifest.json").exists():
-            _check_weights(path, identity, model)
-        folder = cls(path, mark)
         try:
             path.mkdir(parents=True, exist_ok=True)
             files.sync_folder(path.parent)
         except OSError as error:
             raise _unwritable(path, error) from None
-        known = None
-        with suppress(RunFolderError):  # one that is damaged is put aside by who writes
-            known = folder.manifest()
-        if known and known.fingerprint != mark:
-            raise RunFolderError(
-                f"{path} holds a run of another kind ({known.fingerprint[:8]}, not {mark[:8]})",
-                "start a sibling folder: --new",
-            )
-        return folder
+        return cls(path, mark)
 
     @property
     def mark(self) -> str:
@@ -185,7 +159,7 @@ class RunFolder:
         """Return the cases of the run, in their order. Raises `RunFolderError`."""
         if damage := self._cases_damage(self.manifest()):
             raise RunFolderError(f"{self._cases} {damage}", AGAIN)
-        return Cases(self._cases, AGAIN)
+        return Cases(self._cases)
 
     def has_cases(self, ids: Sequence[str]) -> bool:
         """Tell whether the folder has these cases, in this order, as they were written."""
@@ -200,27 +174,17 @@ class RunFolder:
         same = known == files.sha256_of(self._cases)
         return "" if same else "was changed after it was written"
 
-    def records(self, *, whole: bool = False) -> RunTable:
+    def records(self) -> RunTable:
         """Return the records so far: of each visit the last that was not withdrawn.
 
         A last row that is not whole is not looked at: another process may be writing it. Raises
-        `RunFolderError` for damage, for two rows of one try that differ, and, if they are to be
-        ``whole``, for rows that are gone since the results were written.
+        `RunFolderError` for damage, and for two rows of one try that differ.
         """
-        there = self._size_of_results  # read first: another process may be adding rows
-        end = log.End()
-        table = RunTable.read(self.samples, log.scan(self.samples, self.mark, end))
-        if whole and end.size < there:
-            raise RunFolderError(
-                f"rows that results.json counts are gone from {self.samples}: the last "
-                f"{counted(there - end.size, 'byte')} of {there:,}",
-                "the command that made the run makes them again",
-            )
-        return table
+        return RunTable.read(self.samples, log.scan(self.samples, self.mark))
 
-    def visits(self, *, whole: bool = False) -> dict[Visit, str]:
+    def visits(self) -> dict[Visit, str]:
         """Return the statuses of the same records by their visits: what a run that goes on needs."""
-        found = self.records(whole=whole)
+        found = self.records()
         visits = zip(found.cases, found.states.tolist(), strict=True)
         return dict(zip(visits, found.statuses, strict=True))
 
@@ -252,10 +216,10 @@ class RunFolder:
         A row that was cut off by an interruption is removed. ``instead`` is what to do if another
         process writes into it.
         """
-        with files.locked(self.path, instead) as notes:
+        with files.locked(self.path, instead):
             samples = Log(self.samples, self.mark)
             try:
-                for note in [*notes, *samples.notes, *self._oddities()]:
+                for note in [*samples.notes, *self._aside()]:
                     self.notes.append(note)
                     self.event("note", text=note)
                 self.event("start", rows=samples.seq)
@@ -268,38 +232,18 @@ class RunFolder:
         """Note in events.jsonl that something happened; that it cannot be noted stops nobody."""
         log.note_event(self.path / "events.jsonl", self.mark, kind, details)
 
-    def _oddities(self) -> Iterator[str]:
-        """Yield what of a run that is held is gone or changed, and is written or run again.
-
-        A manifest that is damaged is put aside, and results whose rows are gone are removed.
-        """
-        path, aside = self.path / "manifest.json", self.path / "manifest.bad.json"
-        size = self.samples.stat().st_size
-        manifest = None
+    def _aside(self) -> list[str]:
+        """Put a damaged manifest aside, since the run writes it again; return what to say of it."""
+        path = self.path / "manifest.json"
         try:
-            manifest = self.manifest()
-            if size and manifest is None and not aside.exists():
-                yield "manifest.json was missing: it was written again"
+            self.manifest()
         except RunFolderError as error:
             if not self._mark:
                 raise
+            aside = path.with_name("manifest.bad.json")
             os.replace(path, aside)
-            yield f"{error.cause}; it was written again, the old one is {aside}"
-        if manifest and manifest.cases and (damage := self._cases_damage(manifest)):
-            yield f"{self._cases.name} {damage}: it was written again"
-        if (lost := self._size_of_results - size) > 0:
-            (self.path / "results.json").unlink()
-            yield (
-                f"{counted(lost, 'byte')} of rows that results.json counts were gone: what they were of "
-                "runs again"
-            )
-
-    @property
-    def _size_of_results(self) -> int:
-        """How many bytes of rows the results are of; 0 without results, or with damaged ones."""
-        with suppress(RunFolderError, TypeError, KeyError):
-            return int(self._document("results.json", AGAIN)["samples"]["bytes"])
-        return 0
+            return [f"{error.cause}; it was written again, the old one is {aside}"]
+        return []
 
     def _rows(self) -> dict[str, Any]:
         """Return what identifies the rows: their digest and how many bytes they are."""
@@ -332,19 +276,3 @@ def _unwritable(path: Path, error: OSError) -> ResourceError:
         f"the run folder {path} cannot be written: {error.strerror}",
         "make room, or name another place: --output-path DIR",
     )
-
-
-def _check_weights(path: Path, identity: Identity, model: str) -> None:
-    """Raise `RunFolderError` if a folder beside a path has the run of what lay at ``model`` before."""
-    for other in sorted(path.parent.glob(f"{path.name[:-8]}????????*/manifest.json")):
-        changed: list[str] = []
-        with suppress(RunFolderError):  # its damage is no matter of this run
-            there = RunFolder(other.parent).planned()
-            if there.model.path == model:
-                changed = model_changes(there.identity, identity)
-        if changed:
-            raise RunFolderError(
-                f"{other.parent} is this run of {model} as it was before: "
-                f"{' and '.join(changed)} changed since",
-                "run the model as it is now in a folder of its own: --new",
-            )

@@ -15,8 +15,6 @@ from .. import files
 from ..errors import UsageError
 from ..interfaces import Regime
 
-MODEL = {"digest": "its weights", "config": "its configuration", "tokenizer": "its tokenizer"}
-"""What of a model may change where it lies."""
 NUMERIC = ("torch", "transformers", "tokenizers", "numpy", "cuda", "processor")
 """What of an environment numbers may depend on: on another Python, system or number of threads, less."""
 AGAIN = "the command that made the run writes it again"
@@ -94,14 +92,6 @@ class Identity(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return [each.id for each in self.controls]
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """Finished cases that were asked again in another environment."""
-
-    cases: int
-    apart: float
-    """By how many nats the answers differ at most."""
-
-
 class Segment(Struct, frozen=True, kw_only=True, rename={"first": "from", "last": "to"}):
     """Rows that were made in one environment."""
 
@@ -109,7 +99,6 @@ class Segment(Struct, frozen=True, kw_only=True, rename={"first": "from", "last"
     last: int | None
     """None up to the end."""
     environment: Mapping[str, str]
-    asked: Asked | UnsetType = UNSET
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
@@ -253,19 +242,3 @@ def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
         for name in NUMERIC
         if name in one and name in other and one[name] != other[name]
     ]
-
-
-def model_changes(one: Identity, two: Identity) -> list[str]:
-    """Return what of the model changed between two runs that are the same otherwise.
-
-    What editors find for a model is another for other weights, and is not compared.
-    """
-
-    def rest(identity: Identity) -> str:
-        editor = structs.replace(identity.editor, provenance={})
-        its = structs.replace(identity.model, digest="", config="", tokenizer="")
-        return fingerprint(structs.replace(identity, editor=editor, model=its))
-
-    if rest(one) != rest(two):
-        return []
-    return [MODEL[key] for key in MODEL if getattr(one.model, key) != getattr(two.model, key)]

@@ -289,8 +289,7 @@ class Evaluation:
             self.preview.precision if self.preview else "",
             self.share.slug if self.share else "",
         )
-        path = self.model.source.path
-        return RunFolder.open(output, name, self.identity, new=new, model=path)
+        return RunFolder.open(output, name, self.identity, new=new)
 
 
 def assemble(

@@ -244,7 +244,7 @@ class Whole:
                     folder.notes.append(told)
             shards = [{"number": s.share.number, "folder": s.path.name} for s in self.shards]
             folder.event("merge", shards=shards)
-            check_complete([visit for _, visit, _ in self.order], folder, known)
+            check_complete([visit for _, visit, _ in self.order], known)
         run = Run.read(folder, self.first.run.metrics)
         folder.write_results(run.results())
         return run

@@ -17,11 +17,13 @@ from edit_harness.data import Visit
 from edit_harness.errors import ResourceError, RunFolderError, UsageError, counted
 from edit_harness.folder import log
 from edit_harness.folder.folder import RunFolder, check_regular
-from edit_harness.folder.log import BOM, HEAD
+from edit_harness.folder.log import HEAD
 from edit_harness.folder.record import FRAME, Record
 from edit_harness.shell.options import debug
 
 IN_USE = "wait until it has ended"
+BOM = b"\xef\xbb\xbf"
+"""What some editors put before a text."""
 
 
 @click.command()
