@@ -10,9 +10,7 @@ from click.testing import CliRunner
 
 from edit_harness import ModelSource, ResourceError, UsageError
 from edit_harness.cli import main
-from edit_harness.files import locked
 from edit_harness.loading.load import load
-from edit_harness.loading.placement import remove_left
 from edit_harness.testing import tiny_model
 
 MAP = {
@@ -100,19 +98,7 @@ def test_a_folder_goes_if_nothing_was_loaded(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(type(tiny_model().module), "from_pretrained", full)
     said = refusal(folder, ResourceError, device_map="auto")
     assert said.endswith("leave more room: --model-args max_memory=0:20GiB;1:20GiB;cpu:60GiB")
-    assert not list((tmp_path / "cache" / "offloaded").iterdir())
     assert "use --device-map auto" in refusal(folder, ResourceError)
-
-
-def test_folders_that_dead_processes_left_are_removed(tmp_path):
-    """Those of processes that live stay, and what is none of ours."""
-    for name in ("dead", "alive", "another's"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "weights.dat").write_bytes(b"0")
-    (tmp_path / "dead" / "lock").touch()
-    with locked(tmp_path / "alive", ""):
-        remove_left(tmp_path)
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "another's"]
 
 
 def test_a_cache_that_cannot_be_written(folder, tmp_path, monkeypatch):
@@ -132,6 +118,8 @@ NO_MAPS = {
         "does not give any device for the following parameters: transformer.h.1.ln_1.weight",
     ),
     "a part with two": ({**MAP, "transformer": "cpu"}, "cannot be placed by this device map"),
+    "a name of no part": ({**MAP, "model.nowhere": "cpu"}, "the model has no part model.nowhere, which the device map names | name its modules"),
+    "no name of a part": ({"model.nowhere": "cpu"}, "the model has no part model.nowhere"),
     "a device that is not here": ({"": 99}, "cannot be placed by this device map"),
     "a place that is none": ({"": "attic"}, "cannot be placed by this device map"),
     "tied weights apart": ({**MAP, "lm_head": "cpu"}, "cannot be placed by this device map"),

@@ -158,7 +158,7 @@ def test_records_numbers_and_results_are_those_of_rows_that_are_read_whole(
     run = Run.read(folder, METRICS)
     kept = [r for r in plain if r.case in {*NAMES, ID}]
     same = Run(folder, METRICS, run.manifest, kept)
-    assert list(run.everything) == kept
+    assert run.everything == kept
     assert run.records == same.records == by_hand(kept)
     assert list(run.estimates) == list(same.estimates)
     np.testing.assert_equal(run.results(), same.results())

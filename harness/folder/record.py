@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Lazy(Sequence[T], Generic[T]):
-    """A sequence whose items are made when they are asked for."""
+    """A sequence whose items are made when they are asked for; one is equal to a list of the same."""
 
     def _at(self, number: int) -> T:
         """Return the item of a number from 0."""
@@ -38,6 +38,11 @@ class Lazy(Sequence[T], Generic[T]):
     def __getitem__(self, which: Any) -> Any:
         numbers = range(len(self))[which]
         return [self._at(n) for n in numbers] if isinstance(numbers, range) else self._at(numbers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,44 +25,15 @@ CODE, PICKLED_WEIGHTS = "remote_code", "pickle_weights"
 """What can be let in, as a run's manifest calls it."""
 
 
-def weight_files(folder: str, config: Any, pickled: bool) -> list[Path]:
-    """Return the files that transformers loads a folder's weights from; none if it has none.
-
-    Raises `DataError` for an index that is damaged, or names a file that is outside or missing.
-    """
+def weight_files(folder: str, pickled: bool) -> list[Path]:
+    """Return the files that transformers has loaded a folder's weights from; none if it has none."""
     names = [SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME]
     names += [WEIGHTS_NAME, WEIGHTS_INDEX_NAME] if pickled else []
-    if named := getattr(config, "transformers_weights", None):
-        names = [named]
-    first = next((name for name in names if Path(folder, name).is_file()), "")
-    files = _indexed(Path(folder, first)) if first.endswith(".json") else [first] if first else []
-    for name in files:
-        if os.path.isabs(name) or os.path.normpath(name).startswith(".."):
-            raise DataError(
-                f"{folder}: {first} names weights outside of the folder: {name}",
-                "move the file into the folder, and name it by its name alone",
-            )
-        if not Path(folder, name).is_file():
-            raise DataError(
-                f"{folder}: {first} names weights that are not there: {name}",
-                "copy or download that file again",
-            )
-    return [Path(folder, name) for name in files]
-
-
-def _indexed(index: Path) -> list[str]:
-    """Return the names of the files that an index spreads the weights over, at least one."""
-    try:
-        said = json.loads(index.read_text(encoding="utf-8"))
-        names = sorted(set(map(str, said["weight_map"].values())))
-        if not (names and isinstance(said["metadata"], dict)):
-            raise ValueError
-        return names
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(
-            f"{index} is damaged: it needs a weight_map that names files, and metadata",
-            "copy or download the model again",
-        ) from None
+    first = next((file for name in names if (file := Path(folder, name)).is_file()), None)
+    if first is None or first.suffix != ".json":
+        return [first] if first else []
+    index = json.loads(first.read_text(encoding="utf-8"))["weight_map"]
+    return [Path(folder, name) for name in sorted(set(index.values()))]
 
 
 def check_weights(module: Any, report: Mapping[str, Any], path: str) -> None:

@@ -10,19 +10,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
-import shutil
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 from weakref import finalize
 
-from filelock import FileLock
-
 from ..errors import ResourceError, UsageError
-from ..files import cache_folder, locked
+from ..files import cache_folder
 
 Place: TypeAlias = int | str
 """The number of an accelerator, ``cpu`` or ``disk``."""
@@ -31,6 +27,7 @@ FOUND = ("auto", "balanced", "sequential")
 ROOM = 0.9
 """Share of each memory that may be filled with weights; passes need the rest."""
 MAPS = f"say {', '.join(FOUND)}, or name a JSON file of modules and devices"
+PARTS = "name its modules: for name, _ in model.named_modules()"
 SIZES = "--model-args max_memory=0:20GiB;1:20GiB;cpu:60GiB"
 
 
@@ -51,40 +48,35 @@ class Placement:
     def load(self, loader: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
         """Call transformers' loader with this placement; return the module and its report.
 
-        Weights that are not on the disk as the model computes with them get a folder in the
-        cache, which goes with the module. Raises `ResourceError` if there can be none.
+        Weights that are not on the disk as the model computes with them get a folder in the cache,
+        which goes with the module. Raises `ResourceError` if there can be none, and `UsageError` for
+        a map that names what is no part of the model, which transformers leaves aside.
         """
         logging.getLogger("accelerate").setLevel(logging.ERROR)  # `Model.placement` says it
-        with ExitStack() as stack:
-            options: dict[str, Any] = {"device_map": self.map}
-            options["offload_folder"] = _offload_folder(stack)
-            if self.max_memory:
-                options["max_memory"] = dict(self.max_memory)
-            module, report = loader(**options)
-            finalize(module, stack.pop_all().close)
+        folder = _offload_folder()
+        options: dict[str, Any] = {"device_map": self.map, "offload_folder": folder.name}
+        if self.max_memory:
+            options["max_memory"] = dict(self.max_memory)
+        module, report = loader(**options)
+        finalize(module, folder.cleanup)
+        parts = {"", *(name for name, _ in module.named_modules()), *module.state_dict()}
+        if unknown := [name for name in self.map if name not in parts] if self.mapped else []:
+            raise UsageError(
+                f"the model has no part {unknown[0]}, which the device map names", PARTS
+            )
         return module, report
 
 
-def _offload_folder(stack: ExitStack) -> str:
-    """Make a folder for weights, which lasts as long as the stack."""
+def _offload_folder() -> TemporaryDirectory[str]:
+    """Make a folder for weights, which goes when nothing holds it any more."""
     place = cache_folder() / "offloaded"
     try:
         place.mkdir(parents=True, exist_ok=True)
-        remove_left(place)
-        folder = stack.enter_context(TemporaryDirectory(dir=place))
-        stack.enter_context(locked(Path(folder), "name another: EDIT_HARNESS_CACHE"))
+        return TemporaryDirectory(dir=place)
     except OSError as error:
         raise ResourceError(
             f"{place} cannot be written: {error.strerror}", "set EDIT_HARNESS_CACHE"
         ) from None
-    return folder
-
-
-def remove_left(place: Path) -> None:
-    """Remove the folders of weights that no process holds any more, as after a kill."""
-    for file in place.glob("*/lock"):
-        with suppress(OSError), FileLock(file, blocking=False):
-            shutil.rmtree(file.parent)
 
 
 def placed(

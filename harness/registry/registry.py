@@ -308,6 +308,8 @@ def _check_name(kind: str, name: str) -> None:
 def _check_class(kind: str, factory: Any, base: type, what: str) -> None:
     """Raise `PluginError`, which calls it ``what``, for what can be no component of a kind."""
     if kind == "command":
+        if not isinstance(factory, base):
+            raise PluginError(f"{what} is no click command: it is a {type(factory).__name__}")
         return
     if not isinstance(factory, type):
         raise PluginError(

@@ -17,7 +17,7 @@ from typing import Any
 
 from edit_harness.data import Answer, Case, Scores, Text
 from edit_harness.errors import DataError
-from edit_harness.files import dumps, staged
+from edit_harness.files import dumps, replacing
 from edit_harness.folder.encoding import encode_case
 from edit_harness.folder.manifest import Identity
 from edit_harness.interfaces import ModelSource
@@ -147,7 +147,7 @@ def _differences(
 
 def write(path: Path, header: Mapping[str, str], lines: Iterable[Line]) -> None:
     """Write a baseline; its folder is there. Raises `OSError`."""
-    with staged(path) as partial, partial.open("w", encoding="ascii") as file:
+    with replacing(path) as partial, partial.open("w", encoding="ascii") as file:
         file.write(_compact({"baseline": FORMAT, **header}))
         file.writelines(_compact({k: v for k, v in vars(each).items() if v}) for each in lines)
 
