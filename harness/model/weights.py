@@ -116,56 +116,6 @@ def same_weights(module: nn.Module) -> list[list[str]]:
 
 
 @contextmanager
-def reread(module: nn.Module) -> Iterator[None]:
-    """Have backward passes read offloaded weights again, instead of keeping them from the pass before.
-
-    Else a search would hold every block that gradients go through, which is what there is no room for.
-    """
-    running: list[nn.Module] = [module]
-
-    def enter(part: nn.Module, _: Any) -> None:
-        running[0] = part
-
-    def pack(tensor: Tensor) -> Any:
-        return _Again.of(running[0], tensor) or tensor
-
-    def unpack(kept: Any) -> Tensor:
-        return kept.read() if isinstance(kept, _Again) else kept
-
-    with ExitStack() as stack:
-        if any(parameter.is_meta for parameter in module.parameters()):
-            stack.callback(nn.modules.module.register_module_forward_pre_hook(enter).remove)
-            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(pack, unpack))
-        yield
-
-
-@dataclass(frozen=True)
-class _Again:
-    """A weight, or a view of it, that is read when it is needed."""
-
-    weights: Any
-    key: str
-    like: Tensor
-    """Empty, of the size, strides and precision of the view."""
-    device: torch.device
-
-    @classmethod
-    def of(cls, part: nn.Module, tensor: Tensor) -> _Again | None:
-        """Return how to read what a running module's hook has put into it; None for any other tensor."""
-        for hook in hooks_of(part):
-            for key, weight in part.named_parameters(recurse=False):
-                here = not weight.is_meta and weight.data_ptr() == tensor.data_ptr()
-                if getattr(hook, "offload", False) and here and weight.numel() == tensor.numel():
-                    return cls(hook.weights_map, key, tensor.detach().to("meta"), tensor.device)
-        return None
-
-    def read(self) -> Tensor:
-        """Return the tensor."""
-        whole = self.weights[self.key].to(self.device, self.like.dtype).contiguous()
-        return whole.as_strided(self.like.shape, self.like.stride())
-
-
-@contextmanager
 def added(module: nn.Module, name: str, change: Tensor) -> Iterator[None]:
     """Have something added to a weight, under all names that it has, and take its bits back after.
 
