@@ -101,6 +101,7 @@ def _steps(model: Model, prompt: Prompt) -> int:
 
 def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
     """Yield prompts that run together: alike in new tokens and length, and sorted by edit."""
+    pads = _pads(model)
     order = {edit: i for i, edit in enumerate(dict.fromkeys(p.edit for p in prompts))}
 
     def mates(prompt: Prompt) -> int:
@@ -110,7 +111,7 @@ def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
 
     def fits(batch: Sequence[Prompt]) -> bool:
         width = max(len(p.ids) for p in batch) + max(_steps(model, p) for p in batch)
-        most = model.batch_rows or len(batch) if _pads(model) else 1
+        most = (model.batch_rows or len(batch)) if pads else 1
         # A row that has ended is filled up to the width; that must not lead it past the limit.
         roomy = width <= (model.tokens.limit or width)
         return roomy and len(batch) <= most and len(batch) * width <= model.batch_tokens
