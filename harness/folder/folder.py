@@ -11,14 +11,14 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from .. import files
 from ..data import Case, Visit
-from ..errors import HarnessError, ResourceError, RunFolderError, UsageError
+from ..errors import HarnessError, ResourceError, RunFolderError, UsageError, counted
 from ..files import dumps
 from . import log
 from .encoding import encode_case
@@ -174,17 +174,29 @@ class RunFolder:
         same = known == files.sha256_of(self._cases)
         return "" if same else "was changed after it was written"
 
-    def records(self) -> RunTable:
+    def records(self, *, whole: bool = False) -> RunTable:
         """Return the records so far: of each visit the last that was not withdrawn.
 
         A last row that is not whole is not looked at: another process may be writing it. Raises
-        `RunFolderError` for damage, and for two rows of one try that differ.
+        `RunFolderError` for damage, for two rows of one try that differ, and, if they are to be
+        ``whole``, for rows that are gone since the results were written.
         """
-        return RunTable.read(self.samples, log.scan(self.samples, self.mark))
+        there = 0
+        with suppress(RunFolderError, TypeError, KeyError):
+            there = int(self._document("results.json", AGAIN)["samples"]["bytes"]) if whole else 0
+        end = log.End()
+        table = RunTable.read(self.samples, log.scan(self.samples, self.mark, end))
+        if end.size < there:
+            raise RunFolderError(
+                f"rows that results.json counts are gone from {self.samples}: the last "
+                f"{counted(there - end.size, 'byte')} of {there:,}",
+                "the command that made the run makes them again",
+            )
+        return table
 
-    def visits(self) -> dict[Visit, str]:
+    def visits(self, *, whole: bool = False) -> dict[Visit, str]:
         """Return the statuses of the same records by their visits: what a run that goes on needs."""
-        found = self.records()
+        found = self.records(whole=whole)
         visits = zip(found.cases, found.states.tolist(), strict=True)
         return dict(zip(visits, found.statuses, strict=True))
 

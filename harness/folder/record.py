@@ -77,11 +77,19 @@ class Record:
         return cls(case, INVALID, {}, state=state, message=str(why).replace("\n", "; "))
 
     @classmethod
-    def read(cls, data: bytes) -> Record:
-        """Return the record of a line of the log. Raises `ValueError` if it is none."""
-        row = parsed(data)
+    def read(cls, data: bytes, *, strict: bool = False) -> Record:
+        """Return the record of a line of the log. Raises `ValueError` if it is none.
+
+        ``strict`` is of a stranger's: every value is a number.
+        """
+        row = {key: value for key, value in parsed(data).items() if key not in FRAME}
         fields = {"attempt" if key == "try" else key: value for key, value in row.items()}
-        return msgspec.convert(fields, cls)
+        if unknown := fields.keys() - cls.__dataclass_fields__.keys():
+            raise ValueError(f"unknown field `{min(unknown)}`")
+        record = msgspec.convert(fields, cls)
+        if strict and any(None in its.values() for its in record.values.values()):
+            raise ValueError("Expected `float`, got `null`")
+        return record
 
     @property
     def visit(self) -> Visit:

@@ -59,7 +59,7 @@ class Run(JudgedTexts):
         """Return the run that lies in a folder, as it was planned last. Raises `RunFolderError`."""
         manifest = folder.planned()
         planned = [*manifest.cases, controls.ID, *manifest.identity.asked]
-        run = cls(folder, metrics, manifest, folder.records().planned(planned))
+        run = cls(folder, metrics, manifest, folder.records(whole=True).planned(planned))
         if run._cases.ids != manifest.cases:
             raise RunFolderError(
                 f"cases.jsonl of {folder.path} has not the cases that are planned",

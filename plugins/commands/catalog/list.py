@@ -72,7 +72,7 @@ def runs(results: Path) -> Iterable[Row]:
         try:
             check_regular(path.parent)
             manifest = RunFolder(path.parent).planned()
-            visits = RunFolder(path.parent).visits()
+            visits = RunFolder(path.parent).visits(whole=True)
         except HarnessError as error:
             yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue

@@ -121,7 +121,7 @@ class Evidence:
                 if "withdraws" in data:
                     found.append(convert(data["withdraws"], tuple[int, int]))
                 else:
-                    found.append(Record.read(line.data))
+                    found.append(Record.read(line.data, strict=True))
         except (Rejected, KeyError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())
             raise Rejected(f"samples.jsonl: row {len(found)} is none: {shown(why)}") from None
