@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest

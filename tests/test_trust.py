@@ -168,6 +168,19 @@ def test_a_tokenizer_brings_no_code_either(folder):
     assert not (folder / "sprung").exists()
 
 
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"attn_implementation": "owner/kernel"},
+        {"_attn_implementation": "owner/kernel:name"},
+        {"text_config": {"_attn_implementation_internal": "owner/kernel@main"}},
+    ],
+)
+def test_compiled_code_of_the_hub_is_refused(folder, entries):
+    configure(folder, **entries)
+    assert "MODEL asks for compiled code from the hub: owner/kernel" in refusal(folder)
+
+
 @pytest.mark.parametrize("flag", ["trust-remote-code", "allow-pickle-weights"])
 def test_neither_the_environment_nor_a_file_says_what_only_a_hand_may(
     flag, coded, tmp_path, monkeypatch

@@ -6,6 +6,7 @@ by a flag each and never after a prompt: configurations are read before anything
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,8 @@ T = TypeVar("T")
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 SMALL = 20_000_000
 """Parameters below which one thread is faster than several, on a CPU that is not idle."""
+COMPILED = re.compile(r'(\w*(?:attn|experts)_implementation\w*)": "([^"]*/[^"]*)')
+"""An entry that names compiled code on the hub, as OWNER/NAME."""
 COMMIT = re.compile("[0-9a-f]{40}")
 """A whole commit hash of the hub. Whatever is shorter, or a name, may be another thing tomorrow."""
 PICKLED = (
@@ -216,6 +219,11 @@ def _check_entries(entries: Any, path: str, trusted: bool) -> None:
 
     What another repository has is never allowed: no revision of this one says which commit of it.
     """
+    if found := COMPILED.search(json.dumps(entries, default=str)):
+        raise DataError(
+            f"{path} asks for compiled code from the hub: {found[2]}",
+            f"take {found[1]} out of a copy's config.json",
+        )
     classes = (entries.get("auto_map") if isinstance(entries, Mapping) else None) or {}
     if CLASSES.intersection(classes) and not trusted:
         raise DataError(*_needs_code(path))
