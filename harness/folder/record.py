@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -25,6 +25,10 @@ FIRST = ("case", "state", "attempt", "status")
 FRAME = ("v", "seq", "fp", "crc")
 """Keys of a row that are the log's."""
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
+if TYPE_CHECKING:
+    Number: TypeAlias = float
+else:
+    Number = float | None  # as the log has what is no number; who makes a record gives numbers
 T = TypeVar("T")
 
 
@@ -52,7 +56,7 @@ class Record:
     case: str
     status: str
     """One of `STATUSES`."""
-    values: Mapping[str, Mapping[str, float | None]]
+    values: Mapping[str, Mapping[str, Number]]
     """Values by metric, then by name."""
     state: Count = 0
     """Which edited model answered: see `edit_harness.run.plan.Step.state`."""
@@ -68,7 +72,7 @@ class Record:
     """The editor's diagnostics."""
     noop: bool = False
     """Whether the edit changed none of the answers: see `edit_harness.folder.encoding.unchanged`."""
-    seconds: Mapping[str, float | None] = field(default_factory=dict)
+    seconds: Mapping[str, Number] = field(default_factory=dict)
     message: str = ""
 
     @classmethod
