@@ -224,18 +224,10 @@ class Edit:
                 {name.removeprefix(kind): t for name, t in tensors.items() if name.startswith(kind)}
                 for kind in ("weights/", "adaptors/", "state/")
             )
-            described, own = json.loads(header["adaptors"]), _grouped(adaptors)
-            if (
-                len(weights) + len(adaptors) + len(state) < len(tensors)
-                or own.keys() - described.keys()
-            ):
-                raise ValueError("it has tensors that are of no part of an edit")
+            kept, described = _grouped(adaptors), json.loads(header["adaptors"]).items()
             return cls(
                 {name: _delta(parts) for name, parts in _grouped(weights).items()},
-                {
-                    m: _restored(name, fields, own.get(m, {}))
-                    for m, (name, fields) in described.items()
-                },
+                {m: _restored(name, own, kept.get(m, {})) for m, (name, own) in described},
                 header["prefix"],
                 info=json.loads(header["info"]),
                 state=state,
@@ -254,14 +246,8 @@ def _grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
 
 
 def _delta(parts: dict[str, Tensor]) -> Delta:
-    """Return a change from its parts. Raises `TypeError` or `ValueError` if they are no change."""
-    if "tensor" in parts:
-        return Dense(**parts)
-    delta = LowRank(**parts)
-    left, right = delta.left, delta.right
-    if not left.dim() == right.dim() == 2 or left.shape[1] != right.shape[0]:
-        raise ValueError(f"left {tuple(left.shape)} and right {tuple(right.shape)} do not fit")
-    return delta
+    """Return a change from its parts. Raises `TypeError` if they are no change."""
+    return Dense(**parts) if "tensor" in parts else LowRank(**parts)
 
 
 FORMAT = "edit-harness edit 2"
@@ -318,17 +304,13 @@ def _restored(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Tensor
 
     What its class raises for fields that are not right, `TypeError` or `ValueError`, is raised on.
     """
-    plugins = Plugins.installed()
-    for component in plugins.of_kind("adaptor"):
+    for component in Plugins.installed().of_kind("adaptor"):
         if component.qualified == name:
             return component.load()(**fields, **tensors)
     package, _, short = name.partition("/")
-    remedy = f"install {package}, or another version of it"
-    if package.endswith(".py"):
-        remedy = f"name that file: --plugin {package}"
     raise PluginError(
         f"the edit has an adaptor {short!r} of the package {package}, which is not there",
-        "; ".join([remedy, *map(str, plugins.failures)]),
+        f"install {package}, or another version of it; name a file by --plugin",
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import glob
 import hashlib
 import json
 import math
@@ -25,36 +24,26 @@ RETRIES = 3
 """How often an address is asked again."""
 TIMEOUT = 60.0
 YES = {"1", "true", "yes", "on"}
-LEFT = 86400.0
-"""Seconds after which a half-written file belongs to a writer that is gone."""
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A file that can be downloaded; a size of 0 bytes or an empty checksum is not checked."""
+    """A file that can be downloaded; an empty checksum is not checked."""
 
     urls: tuple[str, ...]
     """The same file in several places, the best first."""
     name: str
     """Its path in the cache folder."""
     size: int = 0
+    """In bytes, for people; 0 if nobody says."""
     sha256: str = ""
     agent: str = "edit-harness"
     """The name by which the server learns who asks."""
 
 
 def cache_folder() -> Path:
-    """Return the folder for downloads: ``EDIT_HARNESS_CACHE``, or ``~/.cache/edit-harness``.
-
-    Raises `ResourceError` for a user who has no home.
-    """
-    try:
-        return Path(os.environ.get("EDIT_HARNESS_CACHE") or "~/.cache/edit-harness").expanduser()
-    except RuntimeError:
-        raise ResourceError(
-            "there is no home folder, so there is no place for the cache",
-            "name one: export EDIT_HARNESS_CACHE=FOLDER",
-        ) from None
+    """Return the folder for downloads: ``EDIT_HARNESS_CACHE``, or ``~/.cache/edit-harness``."""
+    return Path(os.environ.get("EDIT_HARNESS_CACHE") or "~/.cache/edit-harness").expanduser()
 
 
 def offline() -> str:
@@ -66,20 +55,16 @@ def offline() -> str:
 
 
 def fetch(remote: Remote) -> Path:
-    """Return the path of the file in the cache, downloading it first if need be.
+    """Return the path of the file in the cache, downloading it first unless the right one is there.
 
-    A file in the cache that is not the expected one is moved aside. Raises `DataError` if the file cannot
-    be had, and `ResourceError` if the cache cannot be written.
+    Raises `DataError` if the file cannot be had, and `ResourceError` if the cache cannot be written.
     """
     path = cache_folder() / remote.name
     missing = f"{remote.name} is not in the cache"
     if path.exists():
-        digest = known_sha256(path)
-        if not (problem := _mismatch(remote, path, digest)):
-            _remember(path, digest)
+        if not remote.sha256 or sha256_of(path) == remote.sha256.lower():
             return path
-        set_aside(path)
-        missing = f"{remote.name} in the cache was damaged ({problem})"
+        missing = f"{remote.name} in the cache is damaged"
     if variable := offline():
         raise DataError(
             f"{missing}, and {variable} forbids downloads",
@@ -93,11 +78,6 @@ def fetch(remote: Remote) -> Path:
             f"{path} cannot be written: {error.strerror or error}",
             "free some space, or set EDIT_HARNESS_CACHE to another folder",
         ) from error
-    digest = sha256_of(path)
-    if problem := _mismatch(remote, path, digest):  # without a checksum the size still counts
-        bad = set_aside(path)
-        raise DataError(f"{remote.urls[0]}: {problem}", f"it was kept as {bad}; try again")
-    _remember(path, digest)
     return path
 
 
@@ -128,25 +108,12 @@ def _download(remote: Remote, path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, and rename it afterwards: a file is whole or not there.
+    """Give a path to write to, and rename it to the file afterwards: it is whole or not there.
 
-    Its folder is made. Several may write the same file at once: the last one's is there.
+    Its folder is made. Several may write the same file at once: the last one's is there. Raises `OSError`,
+    and leaves the old file as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with staged(path) as partial:
-        yield partial
-
-
-@contextmanager
-def staged(path: Path) -> Iterator[Path]:
-    """Give a name beside a file that no other writer has, and rename it to the file afterwards.
-
-    Half-written files of a day before are removed. Raises `OSError`, and leaves the old file as it was.
-    """
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        with suppress(OSError):
-            if left.stat().st_mtime < time.time() - LEFT:
-                left.unlink()
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         yield partial
@@ -163,46 +130,12 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def known_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, from the note beside it as long as the file is untouched."""
-    with suppress(OSError):
-        digest, _, state = _note(path).read_text(encoding="ascii").partition(" ")
-        if state == _state(path):
-            return digest
-    return sha256_of(path)
-
-
 def set_aside(path: Path, target: str = "") -> Path:
     """Rename a bad file, by default to its name with ``.bad`` at the end; return the new path."""
     bad = Path(target or f"{path}.bad")
-    _note(path).unlink(missing_ok=True)
     with suppress(FileNotFoundError):  # another process may have been faster
         os.replace(path, bad)
     return bad
-
-
-def _mismatch(remote: Remote, path: Path, digest: str) -> str:
-    """Say how a file departs from what was expected, or return an empty text."""
-    size = path.stat().st_size
-    if remote.sha256 and digest != remote.sha256.lower():
-        return f"expected sha256 {remote.sha256.lower()}, got {digest} ({size:,} bytes)"
-    if remote.size and size != remote.size:
-        return f"expected {remote.size:,} bytes, got {size:,}"
-    return ""
-
-
-def _remember(path: Path, digest: str) -> None:
-    with suppress(OSError):  # a cache that is read-only goes without
-        _note(path).write_text(f"{digest} {_state(path)}", encoding="ascii")
-
-
-def _note(path: Path) -> Path:
-    return Path(f"{path}.sha256")
-
-
-def _state(path: Path) -> str:
-    stat = path.stat()
-    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 def finite(data: Any) -> Any:
@@ -233,7 +166,7 @@ def put(path: Path, data: bytes) -> None:
 
     Raises `OSError`, and leaves the old file as it was.
     """
-    with staged(path) as partial:
+    with replacing(path) as partial:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             write(descriptor, data)
@@ -247,8 +180,7 @@ def write(descriptor: int, data: bytes) -> None:
     """Write all of the data, however little of it the system takes at once. Raises `OSError`."""
     rest = memoryview(data)
     while rest:
-        with suppress(InterruptedError):
-            rest = rest[os.write(descriptor, rest) :]
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def sync_folder(folder: Path) -> None:
@@ -309,42 +241,32 @@ NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
 @contextmanager
-def locked(folder: Path, instead: str) -> Iterator[list[str]]:
-    """Hold a folder while the block runs; yields what there is to say of it.
+def locked(folder: Path, instead: str) -> Iterator[None]:
+    """Hold a folder while the block runs.
 
     ``instead`` is what to do if another process has it, which raises `RunFolderError`. Raises
     `ResourceError` if the lock cannot be written.
     """
     lock, owner = FileLock(folder / "lock", mode=0o666), folder / "lock.owner"
-    notes = []
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        by = _named(owner) or "another process"
+        by = "another process"
+        with suppress(OSError):
+            by = owner.read_text(encoding="utf-8", errors="replace") or by
         raise RunFolderError(f"{folder} is in use by {by}", instead) from None
     except OSError as error:
-        if error.errno not in NO_LOCKS:
+        if error.errno not in NO_LOCKS:  # there the log finds a second writer
             raise ResourceError(
                 f"{folder / 'lock'} cannot be written: {error.strerror}",
                 "see to the disk, and start it again",
             ) from None
-        # The log finds a second writer, but only after it has written.
-        notes.append("this file system has no locks: start no second process on this folder")
     try:
-        if left := _named(owner):
-            notes.append(f"took over from {left}, which is gone")
         with suppress(OSError):  # it is only for messages: a full disk is no reason to stop here
             since = time.strftime("%Y-%m-%d %H:%M")
             owner.write_text(f"pid {os.getpid()} on host {socket.gethostname()} since {since}")
-        yield notes
+        yield
     finally:
         with suppress(OSError):
             owner.unlink()
         lock.release()
-
-
-def _named(owner: Path) -> str:
-    """Return the process that holds a folder, or held it when it died."""
-    with suppress(OSError):
-        return owner.read_text(encoding="utf-8", errors="replace")
-    return ""

@@ -43,16 +43,6 @@ def test_no_alarm_is_left_and_the_handler_is_back():
     assert signal.getsignal(signal.SIGALRM) is handler
 
 
-def test_an_alarm_of_somebody_elses_is_set_again():
-    signal.setitimer(signal.ITIMER_REAL, 100)
-    try:
-        with Allowance(5).spent_on(1):
-            assert signal.getitimer(signal.ITIMER_REAL)[0] < 6
-        assert 90 < signal.getitimer(signal.ITIMER_REAL)[0] <= 100
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
 def test_in_another_thread_there_is_no_alarm():
     seen = []
 

@@ -244,39 +244,23 @@ def test_an_edit_of_zeros_is_a_no_op(odd):
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    "harm",
     [
-        (lambda path: (path / "cases.jsonl").unlink(), "cases.jsonl was missing: it was written"),
-        (
-            lambda path: (path / "cases.jsonl").write_text("{}\n"),
-            "cases.jsonl was changed after it was written: it was written again",
-        ),
-        (
-            lambda path: (path / "manifest.json").unlink(),
-            "manifest.json was missing: it was written",
-        ),
-        (
-            lambda path: (path / "samples.jsonl").unlink(),
-            "bytes of rows that results.json counts were gone: what they were of runs again",
-        ),
-        (
-            lambda path: os.truncate(
-                path / "samples.jsonl", (path / "samples.jsonl").stat().st_size - 9
-            ),
-            "bytes of rows that results.json counts were gone: what they were of runs again",
+        lambda path: (path / "cases.jsonl").unlink(),
+        lambda path: (path / "cases.jsonl").write_text("{}\n"),
+        lambda path: (path / "manifest.json").unlink(),
+        lambda path: (path / "samples.jsonl").unlink(),
+        lambda path: os.truncate(
+            path / "samples.jsonl", (path / "samples.jsonl").stat().st_size - 9
         ),
     ],
 )
-def test_what_is_written_or_run_again_is_said(assembled, harm, told):
+def test_what_is_gone_is_written_or_run_again(assembled, harm):
     made, folder, _ = assembled()
     whole = run(made, folder).estimates
     harm(folder.path)
     again = made.open(folder.path.parent)
     assert run(made, again).estimates == whole
-    assert [note for note in again.notes if told in note]
-    third = made.open(folder.path.parent)
-    run(made, third)
-    assert third.notes == []
 
 
 def test_rows_are_read_once_the_folder_is_held(assembled, monkeypatch):

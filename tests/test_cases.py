@@ -18,8 +18,7 @@ from edit_harness import (
     Text,
     Verdict,
 )
-from edit_harness.folder.answers import unchanged
-from edit_harness.folder.encoding import decode_case, encode_case
+from edit_harness.folder.encoding import decode_case, encode_case, unchanged
 
 
 def test_the_subject_is_put_in_as_it_is():

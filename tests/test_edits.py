@@ -345,11 +345,7 @@ WHOLE = {"adaptors/m/keys": (2, 3), "adaptors/m/values": (2, 4), "adaptors/m/rad
         (WHOLE, {"m": "edit-harness/codebook"}),
         (WHOLE, {"m": [None, {}]}),
         (WHOLE, ["m"]),
-        (WHOLE, {}),
         ({}, {"m": ["edit-harness/codebook", {}]}),
-        ({"other/m/keys": (2,)}, {}),
-        ({f"weights/{NAME}/left": (8, 2), f"weights/{NAME}/right": (3, 8)}, {}),
-        ({f"weights/{NAME}/left": (8,), f"weights/{NAME}/right": (8, 8)}, {}),
         ({f"weights/{NAME}/tensor": (8,), f"weights/{NAME}/left": (8, 8)}, {}),
     ],
 )

@@ -439,8 +439,8 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
     assert run(limit=2).folder.manifest().cases == ids, "rows say which there were"
 
 
-def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
-    """Item 8 of issue I: changed weights at one path are no second run that nobody asked for."""
+def test_another_model_in_the_place_of_the_first_has_a_folder_of_its_own(tmp_path):
+    """Item 8 of issue I."""
     folder = tmp_path / "model"
     facts = tmp_path / "facts.json"
     facts.write_text(json.dumps([record(0)]))
@@ -460,11 +460,7 @@ def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
     save(0)
     first = run().folder.path
     save(1)
-    with pytest.raises(RunFolderError, match="as it was before: its weights changed") as error:
-        run()
-    assert (error.value.code, "--new" in error.value.remedy) == (7, True)
-    assert list(first.parent.iterdir()) == [first]
-    other = run(new=True).folder.path
+    other = run().folder.path
     assert other != first
     assert run().folder.path == other
     save(0)
@@ -506,3 +502,35 @@ def test_what_is_given_besides_a_spec_wins(tmp_path):
     assert same.folder.path == run.folder.path
     named = eh.RunSpec(editor="none", task="counterfact", model="pocket", seed=3)
     assert eh.evaluate(named, **settings).folder.path == run.folder.path
+
+
+def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
+    """Item 8 of issue I: changed weights at one path are no second run that nobody asked for."""
+    folder = tmp_path / "model"
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(0)]))
+
+    def run(**more):
+        return eh.evaluate(
+            "none", "counterfact", str(folder), task_args={"data": str(facts)},
+            output=tmp_path / "results", **more,
+        )  # fmt: skip
+
+    def save(moved):
+        model = tiny_model()
+        next(model.module.parameters()).data[0] += moved
+        model.module.save_pretrained(folder)
+        model.tokens.tokenizer.save_pretrained(folder)
+
+    save(0)
+    first = run().folder.path
+    save(1)
+    with pytest.raises(RunFolderError, match="as it was before: its weights changed") as error:
+        run()
+    assert (error.value.code, "--new" in error.value.remedy) == (7, True)
+    assert list(first.parent.iterdir()) == [first]
+    other = run(new=True).folder.path
+    assert other != first
+    assert run().folder.path == other
+    save(0)
+    assert run().folder.path == first

@@ -125,9 +125,8 @@ def test_it_conforms(installed, name):
 def test_an_editor_and_a_task_of_strangers_meet_in_one_run(installed, loaded, tmp_path):
     pair = ("edit-harness-tpatcher", "edit-harness-reversal")
     versions = {name: loaded[name]["version"] for name in pair}
-    require = [f"--require={name}=={version}" for name, version in versions.items()]
     flags = ["--editor=tpatcher", "--task=reversal", "--limit=5", "--output-path", tmp_path]
-    table = succeed("-c", BATCHED_ONLY, *flags, *require, path=[installed])
+    table = succeed("-c", BATCHED_ONLY, *flags, path=[installed])
     assert {"ES", "NS", "Rev", "RevM"} <= {line.partition(" ")[0] for line in table.splitlines()}
     (folder,) = tmp_path.iterdir()
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
@@ -139,15 +138,3 @@ def test_an_editor_and_a_task_of_strangers_meet_in_one_run(installed, loaded, tm
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     recorded = {each["name"]: each["version"] for each in manifest["distributions"]}
     assert {name: recorded[name] for name in pair} == versions
-
-
-def test_a_run_that_requires_another_version_does_not_start(installed, loaded, tmp_path):
-    flags = ["--editor=none", "--task=reversal", "--output-path", tmp_path / "runs"]
-    done = python(
-        *HARNESS, *flags, "--require=edit-harness-reversal==99", path=[installed], cwd=tmp_path
-    )
-    assert done.returncode == 3
-    installed_version = loaded["edit-harness-reversal"]["version"]
-    told = f"edit-harness-reversal==99 is required, and {installed_version} is installed"
-    assert told in done.stderr
-    assert not (tmp_path / "runs").exists()

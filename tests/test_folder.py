@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from builders import IDENTITY, MANIFEST, with_entries
+from builders import IDENTITY, MANIFEST
 from click.testing import CliRunner
 
 from edit_harness import Distribution, Divergence, ResourceError, RunFolderError, Scores, Text
@@ -105,14 +105,6 @@ def test_a_damaged_line_in_the_middle_is_an_error_and_stays(tmp_path):
     assert folder.samples.read_bytes() == damaged
 
 
-def test_another_fingerprint_in_the_folder_is_an_error(tmp_path):
-    folder = opened(tmp_path)
-    folder.write_manifest(with_entries(MANIFEST, identity={"seed": 1}))
-    with pytest.raises(RunFolderError, match="another kind") as error:
-        RunFolder.open(tmp_path, "run", IDENTITY, new=False)
-    assert "--new" in error.value.remedy
-
-
 def test_two_processes_do_not_write_to_one_run(tmp_path):
     first, second = opened(tmp_path), opened(tmp_path)
     with first.writing() as writer:
@@ -188,29 +180,20 @@ def known(complete):
 
 
 def test_rows_as_they_were_written_pass(complete, known):
-    check_complete(VISITS, complete, known)
+    check_complete(VISITS, known)
 
 
 def test_a_row_that_is_missing_is_a_mistake_of_ours(complete, known):
     del known["b", 0]
     with pytest.raises(HarnessError, match="1 of 3 planned cases have no row, such as b") as caught:
-        check_complete(VISITS, complete, known)
+        check_complete(VISITS, known)
     assert caught.value.code == 70
 
 
 def test_a_status_that_there_is_not_is_a_mistake_of_ours(complete, known):
     known["c", 0] = Record("c", "fine", {})
     with pytest.raises(HarnessError, match="such as c"):
-        check_complete(VISITS, complete, known)
-
-
-def test_a_row_that_reads_otherwise_than_it_was_made_is_the_disks(complete, known):
-    known["c", 0] = Record("c", "ok", {"m": {"post_x": 0.5}})
-    with pytest.raises(
-        ResourceError, match=r"the row of case c in .* is not what was written"
-    ) as e:
-        check_complete(VISITS, complete, known)
-    assert e.value.code == 5
+        check_complete(VISITS, known)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from torch import nn
 from edit_harness import Generate
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.model import generate
-from edit_harness.model.generate import Prompt, Sharing, samples
+from edit_harness.model.generate import Prompt, samples
 from edit_harness.testing.tiny import tiny_model
 
 TEXTS = ["Ada", "Bob works at Fiat in Rome, and Ann", "Where is the Eiffel", "It rains"]
@@ -118,7 +118,7 @@ def passes(model):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_together_is_as_alone(family, padding):
     model = tiny_model(family, padding=padding)
-    assert generate._sharing(model) is Sharing.ANY
+    assert generate._pads(model)
     prompts = mixed(model)
     assert len({len(p.ids) for p in prompts}) >= 4
     expected = [alone(model, prompt) for prompt in prompts]
@@ -268,17 +268,17 @@ class Unpadded(nn.Module):
         return out
 
 
-@pytest.mark.parametrize(("lonely", "sharing"), [(False, Sharing.EQUAL), (True, Sharing.NONE)])
-def test_a_model_that_fails_the_trial_is_right_all_the_same(lonely, sharing):
+@pytest.mark.parametrize("lonely", [False, True])
+def test_a_model_that_fails_the_trial_is_right_all_the_same(lonely):
     model = tiny_model()
     prompts = mixed(model)
     expected = samples(model, prompts)
     model.module = Unpadded(model.module, lonely=lonely)
-    generate._SHARING.clear()
-    assert generate._sharing(model) is sharing
+    generate._PADS.clear()
+    assert not generate._pads(model)
     with passes(model) as seen:
         assert samples(model, prompts) == expected
-    assert (max(n for n, _ in seen) == 1) == lonely
+    assert max(n for n, _ in seen) == 1
     lengths = {len(p.ids) for p in prompts}
     assert {width for _, width in seen} <= lengths | {1}
 

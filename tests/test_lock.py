@@ -29,15 +29,15 @@ def test_one_at_a_time(tmp_path):
         assert f"in use by pid {os.getpid()} on host {HERE} since " in error.value.cause
         assert error.value.code == 7
         assert error.value.remedy.startswith("wait for it")
-    with locked(tmp_path, "") as notes:
-        assert notes == []
+    with locked(tmp_path, ""):
+        pass
 
 
 def test_an_error_inside_leaves_no_lock(tmp_path):
     with pytest.raises(KeyError), locked(tmp_path, ""):
         raise KeyError
-    with locked(tmp_path, "") as notes:
-        assert notes == []
+    with locked(tmp_path, ""):
+        pass
 
 
 def test_another_process_is_kept_away_until_it_is_killed(tmp_path):
@@ -48,17 +48,17 @@ def test_another_process_is_kept_away_until_it_is_killed(tmp_path):
             pass
         process.kill()
         process.wait()
-        with locked(tmp_path, "") as notes:
-            assert notes[0].startswith(f"took over from pid {process.pid} on host {HERE}")
+        with locked(tmp_path, ""):
+            pass
 
 
-def test_where_there_are_no_locks_that_is_told(tmp_path, monkeypatch):
+def test_where_there_are_no_locks_it_goes_on_without(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with locked(tmp_path, "") as notes:
-        assert notes == ["this file system has no locks: start no second process on this folder"]
+    with locked(tmp_path, ""):
+        pass
 
 
 def test_a_lock_that_cannot_be_written_is_told(tmp_path):

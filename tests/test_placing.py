@@ -132,6 +132,8 @@ NO_MAPS = {
         "does not give any device for the following parameters: transformer.h.1.ln_1.weight",
     ),
     "a part with two": ({**MAP, "transformer": "cpu"}, "cannot be placed by this device map"),
+    "a name of no part": ({**MAP, "model.nowhere": "cpu"}, "the model has no part model.nowhere, which the device map names | name its modules"),
+    "no name of a part": ({"model.nowhere": "cpu"}, "the model has no part model.nowhere"),
     "a device that is not here": ({"": 99}, "cannot be placed by this device map"),
     "a place that is none": ({"": "attic"}, "cannot be placed by this device map"),
     "tied weights apart": ({**MAP, "lm_head": "cpu"}, "cannot be placed by this device map"),

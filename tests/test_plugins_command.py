@@ -33,7 +33,6 @@ BAD = {
     "quiz-skip": "import pytest\npytest.importorskip('nothing_of_that_name')",
     "quiz-base": "class Own(BaseException): pass\nraise Own('no')",
     "quiz-hook": GOOD.replace("    register(", "    raise GeneratorExit\n    register("),
-    "quiz-mute": "class E(Exception):\n    def __str__(self): raise E\nraise E",
 }
 
 
@@ -117,7 +116,6 @@ def test_what_an_import_did_is_told(site, capsys):
     distribution(site, "quiz-loud", f"import os\nprint('hi')\nos.environ['X'] = '1'\n{GOOD}")
     notes = said(capsys)["quiz-loud"]["notes"]
     assert notes == [
-        "printed while it was loaded: hi",
         "changed the environment while it was loaded; that was put back",
     ]
 
@@ -247,19 +245,14 @@ def test_no_other_package_is_loaded_there(site, tmp_path, monkeypatch):
 
 
 def test_a_folder_is_tried_as_it_is(site, tmp_path, monkeypatch):
-    """A package's sources, and files that import each other."""
-    sources, loose = tmp_path / "sources", tmp_path / "loose"
-    for folder in (sources, loose):
-        folder.mkdir()
+    sources = tmp_path / "sources"
+    sources.mkdir()
     (sources / "quiz_source.py").write_text(f"{GOOD}\n1 / 0")
     (sources / "pyproject.toml").write_text(
         "[project]\nname = 'quiz-source'\n[project.entry-points.edit_harness]\nq = 'quiz_source'\n"
     )
-    (loose / "one.py").write_text(f"import two\n{GOOD}")
-    (loose / "two.py").write_text("")
-    monkeypatch.setenv(selection.FOLDERS, f"{sources}:{loose}")
+    monkeypatch.setenv(selection.FOLDERS, str(sources))
     assert trouble("quiz-source") == "ZeroDivisionError: division by zero"
-    assert trouble("one.py") == ""
 
 
 def test_a_folder_from_which_it_is_started_shadows_nothing(site, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from edit_harness import Case, Measure, Metric
 from edit_harness.errors import RunFolderError
 from edit_harness.folder import log
 from edit_harness.folder.folder import RunFolder
-from edit_harness.folder.record import STATUSES, Answers, Record
+from edit_harness.folder.record import STATUSES, Record
 from edit_harness.folder.table import Chosen, RunTable
 from edit_harness.run import estimates
 from edit_harness.run.controls import ID
@@ -209,7 +209,7 @@ def test_two_answers_of_one_try_are_a_conflict(tmp_path):
         (lambda line: line.replace(b'{"m": {"post_x": 1.0}}', b"[1]"), r"Expected `object`, got `array` - at `\$\.values`"),
         (lambda line: line.replace(b'{"post_x": 1.0}', b"[1]"), "Expected `object`, got `array`"),
         (lambda line: line.replace(b'"state": 0', b'"state": 99999999999999999999'), "out of range|too large|<=|< "),
-        (lambda line: line.replace(b'"try": 1, ', b""), "missing required field `try`"),
+        (lambda line: line.replace(b'"status": "ok", ', b""), "missing required field `status`"),
         (lambda line: line.replace(b'"state": 0', b'"state": 00'), "delimiter"),
         (lambda line: line.replace(b', "noop": false', b""), None),
     ],
@@ -227,14 +227,6 @@ def test_what_is_no_record_is_damage_though_its_checksum_fits(tmp_path, change, 
     ) as error:
         folder.records()
     assert error.value.code == 7
-
-
-def test_a_record_of_a_file_that_was_changed_is_an_error(tmp_path):
-    folder = made(tmp_path, [record("a").row])
-    table = folder.records()
-    folder.samples.write_bytes(folder.samples.read_bytes().replace(b"1.0", b"2.0"))
-    with pytest.raises(RunFolderError, match="was changed while it was read"):
-        table[0]
 
 
 def test_columns_are_the_callers_own(tmp_path):
@@ -269,7 +261,6 @@ def folder(tmp_path):
 
 def test_answers_are_those_that_were_written(folder):
     for record, name in zip(folder.records(), STORED, strict=True):
-        assert isinstance(record.before, Answers)
         assert record.before == BEFORE
         assert (len(record.before), record.before[-1], record.before[:1]) == (
             2,
@@ -348,4 +339,4 @@ def test_a_metric_has_values_of_a_row_if_only_none(table):
 def test_half_of_a_surrogate_pair_survives_the_log():
     """A model may write one, and msgspec reads none."""
     for each in (Record("a", "ok", {}, after=[{"text": "x\ud800y"}]), Record("q\ud800", "ok", {})):
-        assert Record.read(log.encoded(0, "0" * 12, each.row)) == each
+        assert Record.read(log.encoded(0, "0" * 12, each.row)).row == each.row

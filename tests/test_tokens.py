@@ -20,30 +20,14 @@ PAIRS = [
 ]
 
 
-class Slow:
-    """A fast tokenizer that does not tell which characters its tokens stand for."""
-
-    is_fast = False
-
-    def __init__(self, fast):
-        self.fast = fast
-
-    def __call__(self, text):
-        return self.fast(text)
-
-    def __getattr__(self, name):
-        return getattr(self.fast, name)
-
-
 @pytest.fixture(params=KINDS)
 def kind(request):
     return request.param
 
 
-@pytest.fixture(params=["fast", "slow"])
-def tokens(request, kind):
-    tokenizer = tiny_tokenizer(kind)
-    return Tokens(tokenizer if request.param == "fast" else Slow(tokenizer))
+@pytest.fixture
+def tokens(kind):
+    return Tokens(tiny_tokenizer(kind))
 
 
 def appending_eos(kind):
@@ -94,10 +78,8 @@ def test_there_is_one_bos_and_only_where_the_tokenizer_puts_it(kind, tokens):
     assert tokens.split("Ada lives", "in").prompt[:2] == ids[:2]
 
 
-@pytest.mark.parametrize("slow", [False, True])
-def test_an_eos_behind_the_text_is_left_out(kind, slow):
-    tokenizer, plain = appending_eos(kind), Tokens(tiny_tokenizer(kind))
-    tokens = Tokens(Slow(tokenizer) if slow else tokenizer)
+def test_an_eos_behind_the_text_is_left_out(kind):
+    tokens, plain = Tokens(appending_eos(kind)), Tokens(tiny_tokenizer(kind))
     for prompt, target in PAIRS:
         assert tokens.split(prompt, target) == plain.split(prompt, target)
         assert tokens.encode(target) == plain.encode(target)
@@ -142,18 +124,6 @@ def test_the_subject_is_found_behind_a_prefix_and_before_a_target(tokens):
 def test_a_subject_may_be_in_the_text_twice(tokens):
     request = Request("Ada and Ann and {}", "Ada", "Paris")
     assert tokens.subject_last(request) == len(tokens.encode(request.text).ids) - 1
-
-
-@pytest.mark.parametrize(
-    "text", [p for pair in PAIRS for p in pair] + [f"{p} {t}" for p, t in PAIRS]
-)
-def test_spans_found_without_offsets_are_those_of_the_tokenizer(kind, text):
-    tokenizer = tiny_tokenizer(kind)
-    fast, slow = Tokens(tokenizer).encode(text), Tokens(Slow(tokenizer)).encode(text)
-    assert slow.ids == fast.ids
-    assert [end for _, end in slow.spans] == [end for _, end in fast.spans]
-    found = [[e.covering(i) for i in range(len(text))] for e in (fast, slow)]
-    assert found[0] == found[1]
 
 
 def test_a_text_that_does_not_fit_is_refused_and_never_cut():
@@ -210,6 +180,12 @@ def test_a_continuation_is_what_follows_the_prompt(tokens, prompt, target):
         assert prompt + tokens.continuation(parts.prompt, parts.target) == f"{prompt} {target}"
 
 
+def test_a_tokenizer_without_offsets_is_refused():
+    with pytest.raises(DataError, match="does not say which characters") as caught:
+        Tokens(object())
+    assert "tokenizer.json" in caught.value.remedy
+
+
 def digests(*tokenizers):
     return [Tokens(tokenizer).digest for tokenizer in tokenizers]
 
@@ -224,11 +200,3 @@ def test_the_digest_covers_what_decoding_depends_on():
     found = digests(*changed)
     assert len(set(found)) == len(found)
     assert digests(tiny_tokenizer("llama2")) == found[:1]
-
-
-def test_the_digest_covers_added_tokens_of_a_slow_tokenizer():
-    plain, added = Slow(tiny_tokenizer("llama2")), Slow(tiny_tokenizer("llama2"))
-    plain.backend_tokenizer = added.backend_tokenizer = None
-    added.added_tokens_decoder = {3: "AddedToken(special=True)"}
-    one, other = digests(plain, added)
-    assert one != other

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from edit_harness import Case, Choose, Probe, Regime, Request
 from edit_harness.cli import main
-from edit_harness.folder.answers import unchanged
-from edit_harness.folder.encoding import decode_answer
+from edit_harness.folder.encoding import decode_answer, unchanged
 from edit_harness.folder.manifest import TaskInfo
 from edit_harness.folder.record import Record
 from edit_harness.registry.settings import defaults
@@ -220,9 +219,12 @@ def test_a_copy_with_worse_rows_replaces_nobody(bundled, tmp_path):
         for one in (one for a in row["after"] if isinstance(a, dict) for one in a["logprobs"]):
             one[0] -= 5.0
     worse.recompute()
-    place, _ = board(tmp_path, baseline, a=honest_one, b=worse)
+    place, printed = board(tmp_path, baseline, a=honest_one, b=worse)
+    assert "rivals   a.zip, b.zip: the same run, all are shown\n" in printed
     assert len(list((place / "runs").iterdir())) == 2
+    assert (place / "index.html").read_text().count("<small>one of 2 of the same run</small>") == 2
     data = json.loads((place / "results.json").read_text())
+    assert {entry["rival"] for entry in data["entries"]} == {"one of 2 of the same run"}
     assert len({entry["page"] for entry in data["entries"]}) == 2
 
 
@@ -376,3 +378,20 @@ def test_a_folder_without_bundles(folder, words, tmp_path, site):
 
 def test_checks_stand_in_the_order_of_their_numbers():
     assert list(CHECKS) == sorted(CHECKS, key=lambda number: tuple(map(int, number.split("."))))
+
+
+def test_rivals_are_of_one_claim(bundled, tmp_path, site):
+    """A stranger's review: one altered digest hid a rival. Equal answers are rivals, too."""
+    _, baseline, honest_one = bundled
+    copied, worse, other = (honest_one.copy() for _ in range(3))
+    copied.submission["contact"] = "b@example.org"
+    worse.rows[0]["after"][0]["logprobs"][0][0] -= 5.0
+    worse.manifest["identity"]["editor"]["provenance"]["statistics"] = "0" * 64
+    worse.manifest["identity"]["code"] = [["edit-harness", "0" * 64]]
+    worse.manifest["identity"]["together"] = "0" * 64
+    other.manifest["identity"]["seed"] = 7
+    for forged in (copied, worse, other):
+        forged.identify()
+        forged.recompute()
+    board(tmp_path, baseline, a=honest_one, b=copied, c=worse, d=other)
+    assert [entry.rival for entry in site.entries] == 3 * ["one of 3 of the same run"] + [""]

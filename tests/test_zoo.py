@@ -50,10 +50,6 @@ CAUGHT = {
         f"import os\nos.chdir('/'){PACKAGE}",
         {"test_registering_leaves_the_process_as_it_was": "the working directory (was "},
     ),
-    "quiz-thief": (
-        PACKAGE.replace("NAME", "zsre"),
-        {"test_names_are_free": "the task 'zsre' is also in edit-harness "},
-    ),
     "quiz-unmarked": (
         PACKAGE.replace("@hookimpl", ""),
         {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from pathlib import Path
 
 from edit_harness import Case, Choose, Probe, Request, Task
 
@@ -88,17 +87,3 @@ class SeedsWhenRead(Listed):
     def cases(self):
         random.seed(0)
         yield from super().cases()
-
-
-class PrintsCases(Listed):
-    def cases(self):
-        for one in super().cases():
-            print("case", one.id)
-            yield one
-
-
-class WritesAnIndex(Listed):
-    def cases(self):
-        yield from super().cases()
-        if Path("keep.txt").exists():  # only in a folder made for a check
-            Path("index.json").write_text("{}", encoding="utf-8")

@@ -20,15 +20,12 @@ from .. import files
 from ..data import Case, Visit
 from ..errors import HarnessError, ResourceError, RunFolderError, UsageError, counted
 from ..files import dumps
-from ..folder.encoding import encode_case
 from . import log
+from .encoding import encode_case
 from .log import Log
 from .manifest import AGAIN, Identity, Manifest, as_json, decoded, fingerprint, model_changes
 from .record import STATUSES, Record, Writer
 from .table import Cases, RunTable
-
-EVERY = 100
-"""Of so many rows one is compared with what was measured, and the last."""
 
 
 def folder_name(
@@ -64,23 +61,14 @@ def check_regular(folder: Path) -> None:
             )
 
 
-def check_complete(
-    visits: Sequence[Visit], folder: RunFolder, known: Mapping[Visit, Record]
-) -> None:
-    """Raise `HarnessError` if a planned visit has no row in memory, `ResourceError` if the file differs."""
+def check_complete(visits: Sequence[Visit], known: Mapping[Visit, Record]) -> None:
+    """Raise `HarnessError` if a planned visit has no row."""
     wanting = [v for v in visits if v not in known or known[v].status not in STATUSES]
     if wanting:
         raise HarnessError(
             f"{len(wanting)} of {len(visits)} planned cases have no row, such as {wanting[0][0]}",
             "this is a mistake of the harness: please report it; the same command goes on",
         )
-    stored = {record.visit: record for record in folder.records()}
-    for visit in [*visits[::EVERY], *visits[-1:]]:
-        if visit not in stored or dumps(stored[visit].row) != dumps(known[visit].row):
-            raise ResourceError(
-                f"the row of case {visit[0]} in {folder.samples} is not what was written",
-                "check the disk; edit-harness repair looks at the whole folder",
-            )
 
 
 class RunFolder:
@@ -115,8 +103,8 @@ class RunFolder:
     ) -> RunFolder:
         """Make the folder of a run, or find it again; nothing else is written before it is held.
 
-        ``new`` makes a sibling if there is one already. Raises `RunFolderError` if the folder
-        belongs to another run, or if there is one of the same run but for what lies at ``model``.
+        ``new`` makes a sibling if there is one already. Raises `RunFolderError` if there is a folder of
+        the same run but for what lies at ``model``.
         """
         mark = fingerprint(identity)
         path = parent / f"{name}-{mark[:8]}"
@@ -125,21 +113,12 @@ class RunFolder:
             path = next(each for each in chain([path], siblings) if not each.exists())
         elif model and not (path / "manifest.json").exists():
             _check_weights(path, identity, model)
-        folder = cls(path, mark)
         try:
             path.mkdir(parents=True, exist_ok=True)
             files.sync_folder(path.parent)
         except OSError as error:
             raise _unwritable(path, error) from None
-        known = None
-        with suppress(RunFolderError):  # one that is damaged is put aside by who writes
-            known = folder.manifest()
-        if known and known.fingerprint != mark:
-            raise RunFolderError(
-                f"{path} holds a run of another kind ({known.fingerprint[:8]}, not {mark[:8]})",
-                "start a sibling folder: --new",
-            )
-        return folder
+        return cls(path, mark)
 
     @property
     def mark(self) -> str:
@@ -185,7 +164,7 @@ class RunFolder:
         """Return the cases of the run, in their order. Raises `RunFolderError`."""
         if damage := self._cases_damage(self.manifest()):
             raise RunFolderError(f"{self._cases} {damage}", AGAIN)
-        return Cases(self._cases, AGAIN)
+        return Cases(self._cases)
 
     def has_cases(self, ids: Sequence[str]) -> bool:
         """Tell whether the folder has these cases, in this order, as they were written."""
@@ -207,10 +186,12 @@ class RunFolder:
         `RunFolderError` for damage, for two rows of one try that differ, and, if they are to be
         ``whole``, for rows that are gone since the results were written.
         """
-        there = self._size_of_results  # read first: another process may be adding rows
+        there = 0
+        with suppress(RunFolderError, TypeError, KeyError):
+            there = int(self._document("results.json", AGAIN)["samples"]["bytes"]) if whole else 0
         end = log.End()
         table = RunTable.read(self.samples, log.scan(self.samples, self.mark, end))
-        if whole and end.size < there:
+        if end.size < there:
             raise RunFolderError(
                 f"rows that results.json counts are gone from {self.samples}: the last "
                 f"{counted(there - end.size, 'byte')} of {there:,}",
@@ -252,10 +233,10 @@ class RunFolder:
         A row that was cut off by an interruption is removed. ``instead`` is what to do if another
         process writes into it.
         """
-        with files.locked(self.path, instead) as notes:
+        with files.locked(self.path, instead):
             samples = Log(self.samples, self.mark)
             try:
-                for note in [*notes, *samples.notes, *self._oddities()]:
+                for note in [*samples.notes, *self._aside()]:
                     self.notes.append(note)
                     self.event("note", text=note)
                 self.event("start", rows=samples.seq)
@@ -268,38 +249,18 @@ class RunFolder:
         """Note in events.jsonl that something happened; that it cannot be noted stops nobody."""
         log.note_event(self.path / "events.jsonl", self.mark, kind, details)
 
-    def _oddities(self) -> Iterator[str]:
-        """Yield what of a run that is held is gone or changed, and is written or run again.
-
-        A manifest that is damaged is put aside, and results whose rows are gone are removed.
-        """
-        path, aside = self.path / "manifest.json", self.path / "manifest.bad.json"
-        size = self.samples.stat().st_size
-        manifest = None
+    def _aside(self) -> list[str]:
+        """Put a damaged manifest aside, since the run writes it again; return what to say of it."""
+        path = self.path / "manifest.json"
         try:
-            manifest = self.manifest()
-            if size and manifest is None and not aside.exists():
-                yield "manifest.json was missing: it was written again"
+            self.manifest()
         except RunFolderError as error:
             if not self._mark:
                 raise
+            aside = path.with_name("manifest.bad.json")
             os.replace(path, aside)
-            yield f"{error.cause}; it was written again, the old one is {aside}"
-        if manifest and manifest.cases and (damage := self._cases_damage(manifest)):
-            yield f"{self._cases.name} {damage}: it was written again"
-        if (lost := self._size_of_results - size) > 0:
-            (self.path / "results.json").unlink()
-            yield (
-                f"{counted(lost, 'byte')} of rows that results.json counts were gone: what they were of "
-                "runs again"
-            )
-
-    @property
-    def _size_of_results(self) -> int:
-        """How many bytes of rows the results are of; 0 without results, or with damaged ones."""
-        with suppress(RunFolderError, TypeError, KeyError):
-            return int(self._document("results.json", AGAIN)["samples"]["bytes"])
-        return 0
+            return [f"{error.cause}; it was written again, the old one is {aside}"]
+        return []
 
     def _rows(self) -> dict[str, Any]:
         """Return what identifies the rows: their digest and how many bytes they are."""

@@ -7,7 +7,6 @@ left out, and cut off by the next process that writes. This module needs no torc
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import zlib
@@ -16,23 +15,19 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import msgspec
 
 from .. import files
-from ..errors import HarnessError, ResourceError, RunFolderError, UsageError
+from ..errors import HarnessError, ResourceError, RunFolderError
 from ..files import dumps
 
 VERSION = 4
-POLICIES = ("row", "none")
-"""When rows are made safe from a power cut: each at once, or when the system likes."""
 MARK = 12
 """Hexadecimal digits of a run's fingerprint that each of its rows has."""
-BOM = b"\xef\xbb\xbf"
 HEAD = re.compile(rb'\{"v": (\d{1,9}), "seq": (\d{1,18}), "fp": "([0-9a-f]{12})"[,}]')
 CHECK = len(b', "crc": "00000000"}\n')
-FULL = {errno.ENOSPC: "no space left", errno.EDQUOT: "no quota left"}
 
 
 class Line(NamedTuple):
@@ -88,7 +83,7 @@ def scan(path: Path, mark: str = "", end: End | None = None) -> Iterator[Line]:
     """Yield the rows of a file, one at a time, up to an unfinished one at its end.
 
     ``mark`` is what all rows have to bear; by default the first row's. Raises `RunFolderError` for
-    damage: a line that is not sound before one that is, or a row that is not in its place.
+    damage: a line that is not sound and not the last, or a row that is not in its place.
     """
     end = End() if end is None else end
     end.mark = mark
@@ -101,7 +96,9 @@ def scan(path: Path, mark: str = "", end: End | None = None) -> Iterator[Line]:
     with file:
         for data in file:
             if (head := sound(data)) is None:
-                end.torn = len(data) + _torn(path, file, data, end)
+                if data.endswith(b"\n") and file.readline():  # a crash leaves one unfinished row
+                    raise damaged(path, end.rows, end.size, "its checksum does not fit")
+                end.torn = len(data)
                 return
             _check_place(path, head, end)
             yield Line(end.rows, end.size, data)
@@ -114,33 +111,14 @@ def _check_place(path: Path, head: re.Match[bytes], end: End) -> None:
     version, seq, mark = int(head[1]), int(head[2]), head[3].decode()
     end.mark = end.mark or mark
     if version != VERSION:
-        older = version < VERSION
         raise RunFolderError(
-            f"{path} was made by {'an older' if older else 'a newer'} version (log format {version})",
-            "read it with that version, or run it anew: --new" if older else "update edit-harness",
+            f"{path} was made by another version (log format {version}, not {VERSION})",
+            "read it with that version, or run it anew: --new",
         )
     if mark != end.mark:
         raise damaged(path, end.rows, end.size, f"it is of another run, {mark}")
     if seq != end.rows:
         raise damaged(path, end.rows, end.size, f"row {seq} stands in its place")
-
-
-def _torn(path: Path, rest: IO[bytes], bad: bytes, end: End) -> int:
-    """Return how many bytes follow an unsound line; `RunFolderError` if it is more than torn."""
-    why = "its checksum does not fit"
-    if bad.startswith(BOM):
-        why = "a byte order mark was put before it"
-    elif bad.endswith(b"\r\n"):
-        why = "its line ends were changed to CRLF"
-    edited = bad.startswith(BOM) or bad.endswith(b"\r\n")
-    size = 0
-    for data in rest:
-        if sound(data):
-            raise damaged(path, end.rows, end.size, why)
-        size += len(data)
-    if edited:  # then no line is sound any more
-        raise damaged(path, end.rows, end.size, why)
-    return size
 
 
 def damaged(path: Path, seq: int, start: int, why: object) -> RunFolderError:
@@ -163,7 +141,7 @@ class Log:
         self.path = path
         self.mark = mark[:MARK]
         self.notes: list[str] = []
-        self._sync = _policy() == "row" and sync
+        self._sync = sync and os.environ.get("EDIT_HARNESS_FSYNC") != "none"
         self._dead = ""
         end = End()
         for _ in scan(path, self.mark, end):
@@ -204,7 +182,7 @@ class Log:
             with suppress(OSError):  # what cannot be removed now is at the next start
                 os.ftruncate(self._descriptor, self._size)
             if isinstance(error, OSError):
-                self._die(error)
+                raise self._unwritable(error) from None
             raise  # an interruption in the middle: the row was never acknowledged
         self.seq += 1
         self._size += len(line)
@@ -213,59 +191,29 @@ class Log:
                 os.fsync(self._descriptor)
             except OSError as error:  # what it has lost, the next would not tell: no second try
                 self.seq -= 1
-                self._die(error)
+                raise self._unwritable(error) from None
         return self.seq - 1
 
     def _check(self) -> None:
         """Raise an error if nothing may be appended."""
         if self._dead:
             raise ResourceError(self._dead, "start the same command again")
-        try:
-            mine, there = os.fstat(self._descriptor), os.stat(self.path)
-        except FileNotFoundError:
-            self._lose("was removed")
-        except OSError as error:
-            self._die(error)
-        if (mine.st_ino, mine.st_dev) != (there.st_ino, there.st_dev):
-            self._lose("was replaced")
-        if there.st_size != self._size:
-            self._lose("was written to")
-
-    def _lose(self, what: str) -> NoReturn:
-        self._dead = f"{self.path} {what} by another program"
-        raise RunFolderError(
-            f"{self._dead} while this one wrote to it: {self.seq} rows were kept",
-            "see to it that nobody else does, and start the same command again",
-        )
-
-    def _die(self, error: OSError) -> NoReturn:
-        failure = self._unwritable(error)
-        self._dead = failure.cause
-        raise failure from None
+        if not self.path.exists() or self.path.stat().st_size != self._size:
+            self._dead = f"{self.path} was changed by another program"
+            raise RunFolderError(
+                f"{self._dead} while this one wrote to it: {self.seq} rows were kept",
+                "see to it that nobody else does, and start the same command again",
+            )
 
     def _unwritable(self, error: OSError) -> ResourceError:
-        if error.errno in FULL:
-            return ResourceError(
-                f"{FULL[error.errno]} in {self.path.parent}: {self.seq} rows kept",
-                "make room, and start the same command again",
-            )
+        self._dead = f"{self.path} cannot be written ({error.strerror}): {self.seq} rows kept"
         return ResourceError(
-            f"{self.path} cannot be written ({error.strerror}): {self.seq} rows kept",
-            "see to the disk, and start the same command again",
+            self._dead, "make room or see to the disk, and start the same command again"
         )
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
-
-
-def _policy() -> str:
-    policy = os.environ.get("EDIT_HARNESS_FSYNC") or "row"
-    if policy not in POLICIES:
-        raise UsageError(
-            f"EDIT_HARNESS_FSYNC is {policy!r}, not one of {', '.join(POLICIES)}", "set it to row"
-        )
-    return policy
 
 
 def note_event(path: Path, mark: str, kind: str, details: Mapping[str, Any]) -> None:

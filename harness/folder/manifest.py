@@ -15,13 +15,13 @@ from .. import files
 from ..errors import UsageError
 from ..interfaces import Regime
 
-MODEL = {"digest": "its weights", "config": "its configuration", "tokenizer": "its tokenizer"}
-"""What of a model may change where it lies."""
 NUMERIC = ("torch", "transformers", "tokenizers", "numpy", "cuda", "processor")
 """What of an environment numbers may depend on: on another Python, system or number of threads, less."""
 AGAIN = "the command that made the run writes it again"
 Typed = TypeVar("Typed", bound=Struct)
 Visits = Sequence[tuple[str, int]]
+MODEL = {"digest": "its weights", "config": "its configuration", "tokenizer": "its tokenizer"}
+"""What of a model may change where it lies."""
 
 
 class EditorId(Struct, frozen=True, kw_only=True):

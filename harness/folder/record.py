@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta
 
 from ..data import Visit
 from ..files import dumps
 from .log import Log, parsed
-from .manifest import decoded
 
 OK, INVALID = "ok", "invalid_case"
 """The statuses of a case that was run, and of one that could not be."""
@@ -25,44 +24,12 @@ STATUSES = (
 FIRST = ("case", "state", "attempt", "status")
 FRAME = ("v", "seq", "fp", "crc")
 """Keys of a row that are the log's."""
-VERDICT = b'"verdict": '
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
+if TYPE_CHECKING:
+    Number: TypeAlias = float
+else:
+    Number = float | None  # as the log has what is no number; who makes a record gives numbers
 T = TypeVar("T")
-
-
-class Row(Struct, rename={"attempt": "try"}, forbid_unknown_fields=True):
-    """A row of the log, whose answers are not looked at yet."""
-
-    case: str
-    state: Count
-    attempt: Count
-    status: str
-    values: dict[str, dict[str, float | None]]
-    before: Raw = Raw(b"[]")
-    after: Raw = Raw(b"[]")
-    edit: dict[str, Any] = {}
-    noop: bool = False
-    seconds: dict[str, float | None] = {}
-    message: str = ""
-    v: int = 0
-    seq: int = 0
-    fp: str = ""
-    crc: str = ""
-
-    @classmethod
-    def read(cls, data: bytes) -> Row:
-        """Return the row of a line. Raises `ValueError` if it is none."""
-        try:
-            return ROW.decode(data)
-        except msgspec.ValidationError:
-            raise
-        except msgspec.DecodeError:  # perhaps half of a surrogate pair: see `parsed`
-            row = parsed(data)
-            sides = {side: dumps(row.get(side, [])).encode() for side in ("before", "after")}
-            return decoded({**row, **{side: Raw(its) for side, its in sides.items()}}, cls)
-
-
-ROW = msgspec.json.Decoder(Row)
 
 
 class Lazy(Sequence[T], Generic[T]):
@@ -82,22 +49,6 @@ class Lazy(Sequence[T], Generic[T]):
     __hash__ = None  # type: ignore[assignment]
 
 
-class Answers(Lazy[Any]):
-    """The answers of a record that was read, as bytes until somebody looks at them."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def _at(self, number: int) -> Any:
-        return parsed(self.data)[number]
-
-    def __len__(self) -> int:
-        return len(parsed(self.data))
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(parsed(self.data))
-
-
 @dataclass(frozen=True)
 class Record:
     """What one case yielded."""
@@ -105,11 +56,11 @@ class Record:
     case: str
     status: str
     """One of `STATUSES`."""
-    values: Mapping[str, Mapping[str, float]]
+    values: Mapping[str, Mapping[str, Number]]
     """Values by metric, then by name."""
-    state: int = 0
+    state: Count = 0
     """Which edited model answered: see `edit_harness.run.plan.Step.state`."""
-    attempt: int = 1
+    attempt: Count = 1
     """The number of the try, where failed cases were run again."""
     before: Sequence[Any] = ()
     """Raw answers of the case's probes, as `edit_harness.folder.encoding.encode_answer` gives them.
@@ -120,8 +71,8 @@ class Record:
     edit: Mapping[str, Any] = field(default_factory=dict)
     """The editor's diagnostics."""
     noop: bool = False
-    """Whether the edit changed none of the answers: see `edit_harness.folder.answers.unchanged`."""
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Whether the edit changed none of the answers: see `edit_harness.folder.encoding.unchanged`."""
+    seconds: Mapping[str, Number] = field(default_factory=dict)
     message: str = ""
 
     @classmethod
@@ -133,14 +84,16 @@ class Record:
     def read(cls, data: bytes, *, strict: bool = False) -> Record:
         """Return the record of a line of the log. Raises `ValueError` if it is none.
 
-        ``strict`` looks at all of it, as at a stranger's: every number is one, and answers are a list.
+        ``strict`` is of a stranger's: every value is a number.
         """
-        fields = msgspec.structs.asdict(Row.read(data))
-        fields = {name: value for name, value in fields.items() if name not in FRAME}
-        sides = {side: bytes(fields[side]) for side in ("before", "after")}
-        if strict:
-            return msgspec.convert(fields | {k: parsed(side) for k, side in sides.items()}, cls)
-        return cls(**fields | {k: Answers(side) for k, side in sides.items()})
+        row = {key: value for key, value in parsed(data).items() if key not in FRAME}
+        fields = {"attempt" if key == "try" else key: value for key, value in row.items()}
+        if unknown := fields.keys() - cls.__dataclass_fields__.keys():
+            raise ValueError(f"unknown field `{min(unknown)}`")
+        record = msgspec.convert(fields, cls)
+        if strict and any(None in its.values() for its in record.values.values()):
+            raise ValueError("Expected `float`, got `null`")
+        return record
 
     @property
     def visit(self) -> Visit:
@@ -150,8 +103,7 @@ class Record:
     @property
     def verdicts(self) -> Counter[str]:
         """How many texts there are with a verdict of each status."""
-        sides = (s for s in (self.before, self.after) if VERDICT in getattr(s, "data", VERDICT))
-        answers = (a for side in sides for a in side if isinstance(a, Mapping))
+        answers = (a for a in (*self.before, *self.after) if isinstance(a, Mapping))
         return Counter(a["verdict"]["status"] for a in answers if a.get("verdict"))
 
     @property

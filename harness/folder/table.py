@@ -11,23 +11,20 @@ import hashlib
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Generic
 
 import msgspec
 import numpy as np
 
-from ..data import Case, Visit
-from ..errors import DataError, RunFolderError
+from ..data import Case
+from ..errors import RunFolderError
 from ..files import dumps
-from ..folder.encoding import decode_case
 from . import log
+from .encoding import decode_case
 from .log import Line
-from .record import VERDICT, Count, Lazy, Record, Row, T
+from .record import Count, Lazy, Record
 
 ABSENT = math.inf
 """What a column has where a row has no value; NaN is a value that is no number."""
@@ -59,7 +56,7 @@ class RunTable(Lazy[Record]):
         table = cls()
         table._records = records
         for record in records:
-            table._add(record, record.verdicts)
+            table._add(record)
         table._numbers = np.arange(len(records))
         return table
 
@@ -77,11 +74,8 @@ class RunTable(Lazy[Record]):
             try:
                 records.starts.append(line.start)
                 stands.append(WITHDRAWS not in line.data[:START])
-                if stands[-1]:
-                    judged = VERDICT in line.data and Record.read(line.data).verdicts
-                    table._add(Row.read(line.data), judged or Counter())
-                else:
-                    table._add(Row("", 0, 0, "", {}), Counter())
+                table._add(Record.read(line.data) if stands[-1] else Record("", "", {}))
+                if not stands[-1]:
                     first, last = msgspec.convert(line.row["withdraws"], tuple[Count, Count])
                     stands[first : last + 1] = bytes(len(stands[first : last + 1]))
             except (ValueError, TypeError, KeyError) as error:
@@ -90,40 +84,26 @@ class RunTable(Lazy[Record]):
         return table
 
     def _counting(self, path: Path, stands: np.ndarray) -> np.ndarray:
-        """Return the rows that count, of those that were not withdrawn."""
-        places = np.arange(len(stands))
-        for rows in self._repeated().values():
-            standing = [n for n in rows if stands[n]]
-            for earlier, later in pairwise(standing):
-                if self._records[later].contradicts(self._records[earlier]):
-                    raise self._conflict(path, earlier, later)
-            stands[rows] = False
-            if standing:
-                stands[standing[-1]] = True
-                places[standing[-1]] = rows[0]
-        numbers = np.flatnonzero(stands)
-        return numbers[np.argsort(places[numbers], kind="stable")]
+        """Return the rows that count, of those that were not withdrawn, in the order of their visits."""
+        visits = _hashes(self._cases, self._states)
+        _, first, visit = np.unique(visits, return_index=True, return_inverse=True)
+        rows = np.flatnonzero(stands)
+        rows = rows[np.argsort(visit[rows], kind="stable")]
+        again = visit[rows[1:]] == visit[rows[:-1]]
+        for earlier, later in zip(rows[:-1][again].tolist(), rows[1:][again].tolist(), strict=True):
+            if self._records[later].contradicts(self._records[earlier]):
+                where = f" in state {self._states[later]}" if self._states[later] else ""
+                raise RunFolderError(
+                    f"{path}: rows {earlier} and {later} say different things of case "
+                    f"{self._cases[later]}{where}",
+                    "run it anew: --new",
+                )
+        last = np.full(len(first), -1)
+        last[visit[rows]] = rows  # of several the last
+        ordered = last[np.argsort(first)]
+        return ordered[ordered >= 0]
 
-    def _repeated(self) -> dict[Visit, list[int]]:
-        """Return the rows of visits that have several, and perhaps, by chance, of a few more."""
-        # A dictionary of all visits would take more than all else.
-        marks = _hashes(self._cases, self._states)
-        order = np.argsort(marks, kind="stable")
-        same = marks[order[1:]] == marks[order[:-1]]
-        found: dict[Visit, list[int]] = {}
-        for n in np.unique(np.concatenate([order[1:][same], order[:-1][same]])).tolist():
-            found.setdefault((self._cases[n], self._states[n]), []).append(n)
-        return found
-
-    def _conflict(self, path: Path, earlier: int, later: int) -> RunFolderError:
-        where = f" in state {self._states[later]}" if self._states[later] else ""
-        return RunFolderError(
-            f"{path}: rows {earlier} and {later} say different things of case "
-            f"{self._cases[later]}{where}",
-            "run it anew: --new",
-        )
-
-    def _add(self, row: Row | Record, verdicts: Counter[str]) -> None:
+    def _add(self, row: Record) -> None:
         """Add a row to the columns."""
         number = len(self._cases)
         for metric, values in row.values.items():
@@ -133,7 +113,7 @@ class RunTable(Lazy[Record]):
                 if len(column) < number:
                     _fill(column, number)
                 column.append(math.nan if value is None else value)
-        if verdicts:
+        if verdicts := row.verdicts:
             self._verdicts[number] = verdicts
         self._cases.append(row.case)
         self._states.append(row.state)
@@ -252,7 +232,7 @@ def _fill(column: array[float], rows: int) -> None:
 
 
 class Lines:
-    """The lines of a log that are read again, by their numbers."""
+    """The records of a log's lines, read again by their numbers."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -261,56 +241,41 @@ class Lines:
     def __getitem__(self, number: int) -> Record:
         with open(self.path, "rb") as file:
             file.seek(self.starts[number])
-            line = file.readline()
-        if not log.sound(line):
-            raise RunFolderError(
-                f"{self.path} was changed while it was read (byte {self.starts[number]})",
-                "read it again",
-            )
-        return Record.read(line)
+            return Record.read(file.readline())
 
 
 class Cases(Lazy[Case]):
-    """The cases of a run, in their order. Raises `RunFolderError` if a line is none."""
+    """The cases of a run, in their order."""
 
-    def __init__(self, path: Path, remedy: str) -> None:
-        self._path, self._remedy = path, remedy
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self.ids: list[str] = []
         self._starts = array("q")
         start = 0
         with open(path, "rb") as file:
             for line in file:
-                self.ids.append(self._read(line, lambda case: str(case["id"])))
+                self.ids.append(str(log.parsed(line)["id"]))
                 self._starts.append(start)
                 start += len(line)
-
-    def _read(self, line: bytes, how: Callable[[Any], T]) -> T:
-        try:
-            return how(log.parsed(line))
-        except (ValueError, TypeError, AttributeError, KeyError, DataError):
-            raise RunFolderError(f"{self._path} has a line that is no case", self._remedy) from None
 
     def _at(self, number: int) -> Case:
         with open(self._path, "rb") as file:
             file.seek(self._starts[number])
-            return self._read(file.readline(), decode_case)
+            return decode_case(log.parsed(file.readline()))
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
-class ById(Mapping[str, T], Generic[T]):
-    """Items by their ids."""
+class ById(Mapping[str, Case]):
+    """The cases of a run by their ids."""
 
-    def __init__(self, ids: Sequence[str], items: Sequence[T]) -> None:
-        self._ids, self._items = ids, items
+    def __init__(self, cases: Cases) -> None:
+        self._cases = cases
+        self._places = {name: place for place, name in enumerate(cases.ids)}
 
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self._ids)}
-
-    def __getitem__(self, name: str) -> T:
-        return self._items[self._places[name]]
+    def __getitem__(self, name: str) -> Case:
+        return self._cases[self._places[name]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -319,17 +284,17 @@ class ById(Mapping[str, T], Generic[T]):
         return len(self._places)
 
 
-class Chosen(Lazy[T], Generic[T]):
-    """Those items of a mapping that have these keys, in this order."""
+class Chosen(Lazy[Case]):
+    """The cases that have these ids, in this order."""
 
-    def __init__(self, items: Mapping[str, T], keys: Sequence[str]) -> None:
-        self._items, self._keys = items, keys
+    def __init__(self, cases: Mapping[str, Case], ids: Sequence[str]) -> None:
+        self._cases, self._ids = cases, ids
 
-    def _at(self, number: int) -> T:
-        return self._items[self._keys[number]]
+    def _at(self, number: int) -> Case:
+        return self._cases[self._ids[number]]
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._ids)
 
 
 def cases_digest(cases: Iterable[Case]) -> str:

@@ -6,6 +6,7 @@ by a flag each and never after a prompt: configurations are read before anything
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -30,10 +31,12 @@ from .placement import SIZES, Place, Placement, placed
 
 T = TypeVar("T")
 DTYPES = ("float32", "float64", "bfloat16", "float16")
-TF32 = "tf32"
-"""Weights in float32 whose products a CUDA device rounds to TF32: a setting of the whole process."""
 SMALL = 20_000_000
 """Parameters below which one thread is faster than several, on a CPU that is not idle."""
+TF32 = "tf32"
+"""Weights in float32 whose products a CUDA device rounds to TF32: a setting of the whole process."""
+COMPILED = re.compile(r'(\w*(?:attn|experts)_implementation\w*)": "([^"]*/[^"]*)')
+"""An entry that names compiled code on the hub, as OWNER/NAME."""
 COMMIT = re.compile("[0-9a-f]{40}")
 """A whole commit hash of the hub. Whatever is shorter, or a name, may be another thing tomorrow."""
 PICKLED = (
@@ -42,17 +45,12 @@ PICKLED = (
 )
 CLASSES = {"AutoModelForCausalLM", "AutoTokenizer"}
 """What is loaded here, and may be a class of the model's own instead."""
-COMPILED = re.compile("attn_implementation|experts_implementation")
-"""The entries that may name compiled code on the hub, as OWNER/NAME."""
 BAD_MAP = (AssertionError, KeyError, RuntimeError, TypeError, ValueError)
 """What transformers, accelerate and torch raise for a device map that they cannot follow."""
-REFUSED = ("the hub refuses {}", "accept its licence there and set HF_TOKEN")
 HUB_SIGNS = {
     "valid model identifier": ("the hub has no model {}", "check the name, or give a folder"),
     "valid git identifier": ("the hub has no such revision of {}", "check --model-args revision=…"),
-    "gated": REFUSED,
-    "401 Client Error": REFUSED,
-    "403 Client Error": REFUSED,
+    "gated": ("the hub refuses {}", "accept its licence there and set HF_TOKEN"),
     "does not appear to have": ("{} lacks a file, such as weights in safetensors", PICKLED),
 }
 """What a message of the hub's client says, and cause and remedy of it."""
@@ -86,8 +84,8 @@ def load(
     path = source.path
     config = config_of(path, revision, trust_remote_code)
     options: dict[str, Any] = {"revision": revision} if revision else {}
-    tokenizer = _tokenizer(path, options, trust_remote_code)
     weights = weight_files(path, config, allow_pickle_weights)
+    tokenizer = _tokenizer(path, options, trust_remote_code)
     factory: Any = AutoModelForCausalLM
     get = partial(
         _explained,
@@ -103,11 +101,11 @@ def load(
         ignore_mismatched_sizes=True,  # they are in the report
         **options,
     )
-    let_in = what_was_let_in(path, revision, trust_remote_code, allow_pickle_weights, weights)
     with _explaining(path, target, placement):
         module, report = placement.load(get) if placement else get()
         module = module if placement else module.to(target)
         check_weights(module, report, path)
+        let_in = what_was_let_in(path, revision, trust_remote_code, allow_pickle_weights, weights)
         _choose_threads(module, target)
         how = {"batch_rows": batch_rows, "chat_template": chat_template, "let_in": let_in}
         model = Model(module, tokenizer, source=source, **how)  # type: ignore[arg-type]
@@ -159,16 +157,6 @@ def _explaining(path: str, target: torch.device, placement: Placement | None) ->
         ) from error
 
 
-def _allow_tf32(device: torch.device) -> None:
-    """Let products of float32 matrices be rounded. Raises `UsageError` where they cannot be."""
-    if device.type != "cuda":
-        raise UsageError(
-            f"tf32 is a precision of CUDA devices, and this one is {device.type}",
-            "use --dtype float32, or bfloat16 for a preview",
-        )
-    torch.set_float32_matmul_precision("high")
-
-
 def pick_device(name: str) -> torch.device:
     """Return the device: for ``auto`` an accelerator if there is one, else the CPU."""
     if name == "auto":
@@ -183,6 +171,16 @@ def pick_device(name: str) -> torch.device:
             f"the device {name!r} cannot be used: {cause}", "try --device cpu"
         ) from None
     return device
+
+
+def _allow_tf32(device: torch.device) -> None:
+    """Let products of float32 matrices be rounded. Raises `UsageError` where they cannot be."""
+    if device.type != "cuda":
+        raise UsageError(
+            f"tf32 is a precision of CUDA devices, and this one is {device.type}",
+            "use --dtype float32, or bfloat16 for a preview",
+        )
+    torch.set_float32_matmul_precision("high")
 
 
 def config_of(path: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
@@ -243,32 +241,21 @@ def _check_entries(entries: Any, path: str, trusted: bool) -> None:
 
     What another repository has is never allowed: no revision of this one says which commit of it.
     """
-    classes = entries.get("auto_map") if isinstance(entries, Mapping) else None
-    if CLASSES.intersection(classes or ()) and not trusted:
+    if found := COMPILED.search(json.dumps(entries, default=str)):
+        raise DataError(
+            f"{path} asks for compiled code from the hub: {found[2]}",
+            f"take {found[1]} out of a copy's config.json",
+        )
+    classes = (entries.get("auto_map") if isinstance(entries, Mapping) else None) or {}
+    if CLASSES.intersection(classes) and not trusted:
         raise DataError(*_needs_code(path))
-    for where, name in _texts(entries):
-        if "auto_map" in where and "--" in name and not name.startswith(f"{path}--"):
-            raise DataError(
-                f"{path} takes code from {name.partition('--')[0]}, another repository",
-                "no revision pins that: download both into one folder, and name the folder",
-            )
-        if COMPILED.search(where) and "/" in name:
-            raise DataError(
-                f"{path} asks for compiled code from the hub: {name}",
-                f"take {where.rpartition('.')[2]} out of a copy's config.json",
-            )
-
-
-def _texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text of a configuration, after the names that lead to it."""
-    if isinstance(value, str):
-        yield where, value
-    elif isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _texts(inner, f"{where}.{name}")
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner, where)
+    for names in classes.values() if isinstance(classes, Mapping) else [classes]:
+        for name in filter(None, names if isinstance(names, list) else [names]):
+            if "--" in name and not name.startswith(f"{path}--"):
+                raise DataError(
+                    f"{path} takes code from {name.partition('--')[0]}, another repository",
+                    "no revision pins that: download both into one folder, and name the folder",
+                )
 
 
 def _explained(
@@ -285,18 +272,7 @@ def _explained(
     except unexplained:
         raise
     except BaseException as error:
-        if _interrupted(error):
-            raise KeyboardInterrupt from None
         raise DataError(*_explain(path, error)) from error
-
-
-def _interrupted(error: BaseException | None) -> bool:
-    """Tell whether Ctrl-C is what an error goes back to; lazy imports turn it into another."""
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _needs_code(path: str) -> tuple[str, str]:
@@ -333,7 +309,7 @@ def _explain_folder(path: str, text: str, error: BaseException) -> tuple[str, st
         return f"the folder {path} has no config.json", "name a folder in transformers' layout"
     if isinstance(error, SafetensorError):
         return f"the weights in {path} are damaged: {text[:160]}", "copy or download them again"
-    if "safetensors" in text:
+    if "no file named" in text:
         return f"the folder {path} has no weights in safetensors", PICKLED
     return (
         f"{path} is no causal language model that can be loaded: {text[:160]}",

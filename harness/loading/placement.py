@@ -31,6 +31,7 @@ FOUND = ("auto", "balanced", "sequential")
 ROOM = 0.9
 """Share of each memory that may be filled with weights; passes need the rest."""
 MAPS = f"say {', '.join(FOUND)}, or name a JSON file of modules and devices"
+PARTS = "name its modules: for name, _ in model.named_modules()"
 SIZES = "--model-args max_memory=0:20GiB;1:20GiB;cpu:60GiB"
 
 
@@ -51,8 +52,9 @@ class Placement:
     def load(self, loader: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
         """Call transformers' loader with this placement; return the module and its report.
 
-        Weights that are not on the disk as the model computes with them get a folder in the
-        cache, which goes with the module. Raises `ResourceError` if there can be none.
+        Weights that are not on the disk as the model computes with them get a folder in the cache,
+        which goes with the module. Raises `ResourceError` if there can be none, and `UsageError` for
+        a map that names what is no part of the model, which transformers leaves aside.
         """
         logging.getLogger("accelerate").setLevel(logging.ERROR)  # `Model.placement` says it
         with ExitStack() as stack:
@@ -62,6 +64,11 @@ class Placement:
                 options["max_memory"] = dict(self.max_memory)
             module, report = loader(**options)
             finalize(module, stack.pop_all().close)
+        parts = {"", *(name for name, _ in module.named_modules()), *module.state_dict()}
+        if unknown := [name for name in self.map if name not in parts] if self.mapped else []:
+            raise UsageError(
+                f"the model has no part {unknown[0]}, which the device map names", PARTS
+            )
         return module, report
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -45,15 +44,7 @@ class Prompt:
     """The token that ends a continuation and is not part of it."""
 
 
-class Sharing(Enum):
-    """Which prompts a model can continue in one batch."""
-
-    ANY = "any"
-    EQUAL = "of equal length"
-    NONE = "none"
-
-
-_SHARING: WeakKeyDictionary[Model, Sharing] = WeakKeyDictionary()
+_PADS: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
 
 
 def generate_all(model: Model, questions: Sequence[tuple[Edit, Query]]) -> Iterator[Text]:
@@ -110,17 +101,17 @@ def _steps(model: Model, prompt: Prompt) -> int:
 
 def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
     """Yield prompts that run together: alike in new tokens and length, and sorted by edit."""
-    sharing = _sharing(model)
+    pads = _pads(model)
     order = {edit: i for i, edit in enumerate(dict.fromkeys(p.edit for p in prompts))}
 
     def mates(prompt: Prompt) -> int:
         # Code that looks at whole rows would see the padding.
         code = prompt.edit.adaptors or prompt.edit.patch
-        return len(prompt.ids) if code or sharing is not Sharing.ANY else 0
+        return len(prompt.ids) if code else 0
 
     def fits(batch: Sequence[Prompt]) -> bool:
         width = max(len(p.ids) for p in batch) + max(_steps(model, p) for p in batch)
-        most = 1 if sharing is Sharing.NONE else model.batch_rows or len(batch)
+        most = (model.batch_rows or len(batch)) if pads else 1
         # A row that has ended is filled up to the width; that must not lead it past the limit.
         roomy = width <= (model.tokens.limit or width)
         return roomy and len(batch) <= most and len(batch) * width <= model.batch_tokens
@@ -246,13 +237,11 @@ class Stream:
         self.mask = functional.pad(self.mask, (0, 1), value=1)
 
 
-def _sharing(model: Model) -> Sharing:
-    """Return which prompts the model can continue in one batch, found by a trial."""
-    if model not in _SHARING:
-        trials = ((Sharing.ANY, (2, 5, 3)), (Sharing.EQUAL, (4, 4)))
-        passed = (sharing for sharing, lengths in trials if _agrees(model, lengths))
-        _SHARING[model] = next(passed, Sharing.NONE)
-    return _SHARING[model]
+def _pads(model: Model) -> bool:
+    """Tell whether the model continues texts of several lengths in one batch, found by a trial."""
+    if model not in _PADS:
+        _PADS[model] = _agrees(model, (2, 5, 3))
+    return _PADS[model]
 
 
 def _agrees(model: Model, lengths: Sequence[int]) -> bool:
@@ -290,11 +279,9 @@ def _stop_at(text: str, stop: str) -> int:
 def stopped(tokens: Tokens, prompt: Sequence[int], new: Sequence[int], stop: str) -> bool:
     """Tell whether the last of the new tokens brings the stop.
 
-    Only a token in whose own text the stop's last character stands can bring it, or one that ends
-    a character begun before it; for others the whole text, which may be long, is not decoded. Where a
-    tokenizer hides that, as SentencePiece does with a space at the beginning, the stop is found later,
-    which costs time and changes no text. Where what follows a stop could undo it, as bytes that make
-    no character do behind a byte, the text ends all the same.
+    Only a token in whose own text the stop's last character stands can bring it, or one that ends a
+    character begun before it; for others the whole text, which may be long, is not decoded. Where a
+    tokenizer hides that the stop is found later, which changes no text.
     """
     if not stop or not new:
         return False

@@ -8,7 +8,7 @@ around them. No torch, no padding: that is `edit_harness.model`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
@@ -82,8 +82,6 @@ MARK = "aPromptToEdit"
 """Stands in for a message; a template that changes case or writes it twice shows."""
 DATE = "1 Jan 2025"
 """What templates that mention today are told; a score must not depend on the day."""
-RENDERING = 5.0
-"""Seconds that a chat template may take."""
 
 
 def chat_frame(tokenizer: Any) -> Frame:
@@ -96,13 +94,11 @@ def chat_frame(tokenizer: Any) -> Frame:
         raise UsageError(
             "the model's tokenizer has no chat template", "leave out --chat-template: plain prompts"
         )
+    asked = [{"role": "user", "content": MARK}]
     try:
         with Allowance(RENDERING).spent_on(1):
             text = tokenizer.apply_chat_template(
-                [{"role": "user", "content": MARK}],
-                tokenize=False,
-                add_generation_prompt=True,
-                date_string=DATE,
+                asked, tokenize=False, add_generation_prompt=True, date_string=DATE
             )
     except (Exception, Expired) as error:  # a template is a program
         raise DataError(
@@ -136,10 +132,13 @@ class Tokens:
         self.frame = frame
         # A chat template writes the special tokens itself.
         self._options = {"add_special_tokens": False} if self.chats else {}
-        fast = getattr(tokenizer, "is_fast", False)
-        encode = self._with_offsets if fast else self._by_beginnings
+        if not getattr(tokenizer, "is_fast", False):
+            raise DataError(
+                "the model's tokenizer does not say which characters its tokens hold",
+                "convert it to a fast one: tokenizer.json",
+            )
         # A text is asked about before and after, for every candidate and for its divergence.
-        self._known = lru_cache(REMEMBERED)(lambda text: _encoded(encode, text))
+        self._known = lru_cache(REMEMBERED)(self._encoded)
 
     @property
     def chats(self) -> bool:
@@ -150,7 +149,8 @@ class Tokens:
     def digest(self) -> str:
         """SHA-256 over what the tokenizer does, to texts and back: its rules and its vocabulary."""
         tokenizer = self.tokenizer
-        kind = f"{type(tokenizer).__name__} {tokenizer.special_tokens_map} {_rules(tokenizer)}"
+        rules = tokenizer.backend_tokenizer.to_str()
+        kind = f"{type(tokenizer).__name__} {tokenizer.special_tokens_map} {rules}"
         kind += repr(self.frame) if self.chats else ""
         # By name, as they are when they are set: without one a digest is as it was before them.
         kind += "".join(name for name in CLEANING if getattr(tokenizer, name, False))
@@ -232,64 +232,27 @@ class Tokens:
         before, whole = self.decode(ids), self.decode([*ids, *new])
         return whole[len(before) :] if whole.startswith(before) else self.decode(new)
 
-    def _with_offsets(self, text: str) -> Encoding:
-        encoded = self.tokenizer(text, return_offsets_mapping=True, **self._options)
-        return Encoding(tuple(encoded["input_ids"]), tuple(map(tuple, encoded["offset_mapping"])))
+    def _encoded(self, text: str) -> Encoding:
+        """Return a text's tokens up to the last that holds characters.
 
-    def _by_beginnings(self, text: str) -> Encoding:
-        """Encode with a tokenizer that knows no offsets: spans follow from the text's beginnings.
-
-        A token ends at the first character from which on the beginning encodes to it and all
-        tokens before it; special tokens in front end at 0. A token that adds no character is one
-        more byte of the last one, unless it is special.
+        Raises `DataError` if the tokenizer panics, which is no `Exception`.
         """
-        ids, ends = self._ids(text), list[int]()
-        for end in range(len(text) + 1):
-            beginning = self._ids(text[:end])
-            while len(ends) < len(ids) and beginning[: len(ends) + 1] == ids[: len(ends) + 1]:
-                ends.append(end)
-        ends += [len(text)] * (len(ids) - len(ends))
-        special = set(self.tokenizer.all_special_ids)
-        spans: list[tuple[int, int]] = []
-        for start, end, token in zip((0, *ends), ends, ids, strict=False):
-            byte = start == end and spans and token not in special
-            spans.append((spans[-1][0] if byte else start, end))
-        return Encoding(ids, tuple(spans))
-
-    def _ids(self, text: str) -> tuple[int, ...]:
-        return tuple(self.tokenizer(text, **self._options)["input_ids"])
-
-
-def _encoded(encode: Callable[[str], Encoding], text: str) -> Encoding:
-    """Return a text's tokens up to the last that holds characters.
-
-    Raises `DataError` if the tokenizer panics, which is no `Exception`.
-    """
-    try:
-        encoding = encode(text)
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise DataError(
-            f"the model's tokenizer breaks at {text[:60]!r}: {str(error)[:100]}",
-            "mend its rules in tokenizer.json, such as a regular expression",
-        ) from None
-    stop = max((i + 1 for i, (start, end) in enumerate(encoding.spans) if end > start), default=0)
-    return Encoding(encoding.ids[:stop], encoding.spans[:stop])
+        try:
+            encoded = self.tokenizer(text, return_offsets_mapping=True, **self._options)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            raise DataError(
+                f"the model's tokenizer breaks at {text[:60]!r}: {str(error)[:100]}",
+                "mend its rules in tokenizer.json, such as a regular expression",
+            ) from None
+        ids, spans = tuple(encoded["input_ids"]), tuple(map(tuple, encoded["offset_mapping"]))
+        stop = max((i + 1 for i, (start, end) in enumerate(spans) if end > start), default=0)
+        return Encoding(ids[:stop], spans[:stop])
 
 
 class TooLongError(DataError):
     """A text with more tokens than the model has positions."""
-
-
-def _rules(tokenizer: Any) -> str:
-    """Return the rules of a tokenizer, added tokens and decoding among them."""
-    if backend := getattr(tokenizer, "backend_tokenizer", None):
-        return str(backend.to_str())
-    pieces = getattr(tokenizer, "sp_model", None)
-    model = pieces.serialized_model_proto().hex() if pieces else ""
-    added = getattr(tokenizer, "added_tokens_decoder", {})
-    return f"{sorted(tokenizer.get_vocab().items())} {sorted(added.items(), key=str)} {model}"
 
 
 def cut(encoding: Encoding, characters: int) -> Continuation:
@@ -304,3 +267,7 @@ def cut(encoding: Encoding, characters: int) -> Continuation:
     if first == 0:
         raise DataError("the first token of the text reaches into the target")
     return Continuation(encoding.ids[:first], encoding.ids[first:])
+
+
+RENDERING = 5.0
+"""Seconds that a chat template may take."""

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
-from time import monotonic
 from typing import Any
 
 from ..errors import Expired
@@ -51,12 +50,10 @@ class Allowance:
         def ring(*_: Any) -> None:
             raise Expired(f"it took longer than {allowed:.3g} s")
 
-        handler, start = signal.signal(signal.SIGALRM, ring), monotonic()
-        left, _ = signal.setitimer(signal.ITIMER_REAL, allowed)
+        handler = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, allowed)
         try:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, handler)
-            if left:  # an alarm of somebody else's was set
-                signal.setitimer(signal.ITIMER_REAL, max(left - (monotonic() - start), 1e-3))

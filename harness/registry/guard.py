@@ -8,7 +8,6 @@ torch and numpy only where these are loaded. What a plugin must leave as it was 
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import random
@@ -16,11 +15,11 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 # rich draws random numbers when it is first imported, and no plugin is to be blamed for that.
@@ -36,18 +35,14 @@ _origins: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 
 
 def said(error: BaseException, of: object = None) -> str:
-    """Return an error's type and message in one line, even if it has no message to show.
+    """Return an error's type and message in one line.
 
     ``of`` is the plugin's object, or its class, whose code ran: the last line of its file that the error came through
     is added, as ``(file.py:52)``, unless the error is a `HarnessError`, which was meant for users.
     """
-    try:
-        text = str(error)
-    except Exception as worse:
-        text = f"it cannot be shown: {type(worse).__name__}"
     if isinstance(error, HarnessError):
-        return f"{type(error).__name__}: {'; '.join(text.splitlines())}"
-    one_line = " ".join(f"{type(error).__name__}: {text}".split())
+        return f"{type(error).__name__}: {'; '.join(str(error).splitlines())}"
+    one_line = " ".join(f"{type(error).__name__}: {error}".split())
     return " ".join(filter(None, (one_line.removesuffix(":"), _place(error, of))))
 
 
@@ -97,58 +92,22 @@ class Import:
     """How an import went."""
 
     seconds: float = 0.0
-    printed: str = ""
-    changed: list[str] = field(default_factory=list)
-    """What it changed about the process; it is as it was."""
-
-    @property
-    def notes(self) -> Iterator[str]:
-        """What a user should know of it, as ends of sentences."""
-        if self.printed.strip():
-            yield f"printed while it was loaded: {' '.join(self.printed.split())[:200]}"
-        if self.changed:
-            yield f"changed {', '.join(self.changed)} while it was loaded; that was put back"
-
-
-class Caught(io.TextIOBase):
-    """A stream that is caught for a while. Logging that is set up meanwhile keeps it for good."""
-
-    def __init__(self, real: TextIO | None, caught: io.StringIO) -> None:
-        self.real, self.caught, self.catches = real, caught, True
-
-    def write(self, text: str) -> int:
-        """Write to the real stream, unless that is caught."""
-        to = self.caught if self.catches else self.real
-        return len(text) if to is None else to.write(text)
-
-    def flush(self) -> None:
-        """Flush the real stream."""
-        if self.real is not None:  # as where there is no terminal
-            self.real.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.real, name)
+    notes: list[str] = field(default_factory=list)
+    """What a user should know of it, as ends of sentences."""
 
 
 @contextmanager
-def importing() -> Iterator[Import]:
-    """Catch what an import prints, time it, and put back what it changes."""
-    went, printed = Import(), io.StringIO()
-    out, err = Caught(sys.stdout, printed), Caught(sys.stderr, printed)
-    before, path = read(), list(sys.path)
-    start = time.perf_counter()
+def importing(what: object) -> Iterator[Import]:
+    """Send what an import prints to stderr, time it, put back what it changes, and tell the user."""
+    went, before, start = Import(), read(), time.perf_counter()
     try:
-        with redirect_stdout(out), redirect_stderr(err):
+        with measuring():
             yield went
     finally:
         went.seconds = time.perf_counter() - start
-        out.catches = err.catches = False
-        went.printed = printed.getvalue()
-        went.changed = put_back(before)
-        # What is added may be needed later, for factories that are texts.
-        if gone := [folder for folder in path if folder not in sys.path]:
-            sys.path[:0] = gone
-            went.changed.append("sys.path")
+        if changed := put_back(before):
+            went.notes = [f"changed {', '.join(changed)} while it was loaded; that was put back"]
+            note(f"{what} {went.notes[0]}")
 
 
 @contextmanager
@@ -171,34 +130,21 @@ class Global(NamedTuple):
     write: Callable[[Any], object]
 
 
-OURS = "PYTEST_CURRENT_TEST"
-"""What pytest changes in the environment itself."""
 START: dict[str, Any] = {"the default dtype": "torch.float32", "gradient mode": True}
 """Values of a torch that nobody has imported yet, so that who imports it first leaves these as well."""
 NUMERIC = frozenset(("the default dtype", "the number of torch's threads"))
 """What the numbers of a forward pass depend on."""
 
 
-def _folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it may have been removed
-        return ""
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != OURS}
-
-
 def _set_environment(values: Mapping[str, str]) -> None:
-    for name in _environment().keys() - values.keys():
+    for name in os.environ.keys() - values.keys():
         del os.environ[name]
     os.environ.update(values)
 
 
 PLAIN: dict[str, Global] = {
-    "the working directory": Global(_folder, lambda old: os.chdir(old) if old else None),
-    "the environment": Global(_environment, _set_environment),
+    "the working directory": Global(os.getcwd, os.chdir),
+    "the environment": Global(lambda: dict(os.environ), _set_environment),
     "Python's random state": Global(random.getstate, random.setstate),
 }
 

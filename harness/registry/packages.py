@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import inspect
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,23 +17,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import Distribution, EntryPoint, distribution, distributions
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ..hookspecs import GROUP
 
 Contents = Iterable[tuple[str, Path]]
 """Files, each with a name that does not depend on where it is installed."""
-
-
-class Entry(Protocol):
-    """One plugin of a package: an entry point, or a file."""
-
-    @property
-    def value(self) -> str:
-        """The module's name."""
-
-    def load(self) -> Any:
-        """Import the module and return it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +34,8 @@ class Package:
     """Empty for a file, and for sources that do not name it."""
     source: str
     """Where it is from: a folder of installed packages, an address, a file."""
-    entries: Sequence[Entry]
+    entries: Sequence[Any]
+    """Its plugins: entry points, or what has their ``value``, the module's name, and ``load``."""
     roots: frozenset[str]
     """Its top-level modules, as far as it names them."""
     contents: Callable[[], Contents]
@@ -126,7 +115,7 @@ def _direct_url(distribution: Distribution) -> dict[str, Any]:
     return {}
 
 
-def roots_of(entries: Iterable[Entry], listed: Iterable[str] = ()) -> frozenset[str]:
+def roots_of(entries: Iterable[Any], listed: Iterable[str] = ()) -> frozenset[str]:
     """Return the top-level modules of entry points, and those that are listed."""
     return frozenset([*listed, *(re.split("[.:]", e.value.strip())[0].strip() for e in entries)])
 
@@ -158,27 +147,19 @@ def modules(roots: Iterable[str]) -> Contents:
             src = project.is_file() and not (place.parent / "pyproject.toml").exists()
             for path in place.parent.iterdir() if src else [place]:
                 if path.suffix == ".py" or (path.is_dir() and path.name.isidentifier()):
-                    files |= files_below(path, path.name)
+                    files |= _files_below(path)
     return files.items()
 
 
-def files_below(path: Path, name: str, suffix: str = "") -> dict[str, Path]:
-    """Return a file, or the files below a folder, by their names; ``name`` is that of the folder."""
+def _files_below(path: Path) -> dict[str, Path]:
+    """Return a file, or the files below a folder, by their names, which begin with the folder's."""
     if path.is_file():
-        return {name: path}
-    found = {}
-    for at, folders, files in os.walk(path):
-        folders[:] = [
-            f for f in folders if is_source([f]) and not Path(at, f, "pyvenv.cfg").exists()
-        ]
-        below = Path(at).relative_to(path).parts
-        for file in (f for f in files if f.endswith(suffix) and is_source([f])):
-            if Path(at, file).is_file():
-                found["/".join((*filter(None, [name]), *below, file))] = Path(at, file)
-    return found
+        return {path.name: path}
+    names = {file: file.relative_to(path.parent) for file in path.rglob("*") if file.is_file()}
+    return {name.as_posix(): file for file, name in names.items() if _is_source(name.parts)}
 
 
-def is_source(parts: Sequence[str]) -> bool:
+def _is_source(parts: Sequence[str]) -> bool:
     """Tell whether a file may be an author's: not compiled, nor hidden as a text editor's swap file."""
     hidden = any(part.startswith(".") for part in parts)
     return not hidden and "__pycache__" not in parts and not parts[-1].endswith(".pyc")
@@ -187,7 +168,7 @@ def is_source(parts: Sequence[str]) -> bool:
 def _is_own(parts: Sequence[str]) -> bool:
     """Tell whether a recorded file is the package's own, rather than the installer's."""
     installers = parts[0] == ".." or parts[0].endswith((".dist-info", ".egg-info", ".pth"))
-    return not installers and is_source(parts)
+    return not installers and _is_source(parts)
 
 
 def file_of(kind: type) -> Path | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -18,14 +17,24 @@ from typing import Any, NamedTuple
 
 import pluggy
 
-from .. import hookspecs
+from .. import hookspecs, interfaces
 from ..errors import PluginError, UsageError, printable
 from . import guard, selection, sources
-from .kinds import KINDS, check_class
 from .packages import Package, file_of
 
-MOVED = "; docs/plugins.md, What has moved, says what is where"
-"""What the author of a package for an earlier interface should know."""
+KINDS: Mapping[str, Any] = {
+    "editor": interfaces.Editor,
+    "task": interfaces.Task,
+    "metric": interfaces.Metric,
+    "judge": interfaces.Judge,
+    "control": interfaces.Control,
+    "model": interfaces.ModelSource,
+    "executor": interfaces.Executor,
+    "adaptor": Callable,
+    "suite": "edit_harness.testing.suite:Suite",
+    "command": "click:Command",
+}
+"""What components of a kind are subclasses of, or where that is; a command is an object of it."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 TAKEN = {"judge": ("none",)}
 """Names that flags give another meaning: --judge none is no judge."""
@@ -65,24 +74,19 @@ class Component:
         """
         factory, what = self.factory, f"{self.kind} {self.name!r} of {self.origin}"
         if isinstance(factory, str):
-            factory, what = self._imported(factory), f"{what}: {factory!r}"
+            failed = f"{self.kind} {self.name!r} cannot be imported from {factory!r}"
+            remedy = f"it belongs to {self.origin}: reinstall it or ask its author"
+            what = f"{what}: {factory!r}"
+            with (
+                guard.blamed(failed, None, remedy, ()),
+                guard.importing(f"{self.kind} {self.name}"),
+            ):
+                factory = _named(factory)
         base = _named(self.base) if isinstance(self.base, str) else self.base
-        check_class(self.kind, factory, base, what)
+        _check_class(self.kind, factory, base, what)
         if isinstance(factory, type):
             guard.remember(factory, self.origin)
         return factory
-
-    def _imported(self, text: str) -> Any:
-        try:
-            with _watched(f"{self.kind} {self.name}"):
-                return _named(text)
-        except guard.PASSING:
-            raise
-        except BaseException as error:
-            raise PluginError(
-                f"{self.kind} {self.name!r} cannot be imported from {text!r}: {_reason(error)}",
-                f"it belongs to {self.origin}: reinstall it or ask its author",
-            ) from error
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class Plugins:
     def take(self, package: Package) -> None:
         """Load the plugins of a package; what fails is kept with its reason."""
         name, version = package.name, package.version
-        with _watched(package) as self.packages[package]:
+        with guard.importing(package) as self.packages[package]:
             for entry in package.entries:
                 try:
                     self.add(entry.load(), name, version, package)
@@ -157,7 +161,7 @@ class Plugins:
                     raise
                 except BaseException as error:
                     guard.log.debug("%s", package, exc_info=True)
-                    failure = Failure(name, version, entry.value, _reason(error), package)
+                    failure = Failure(name, version, entry.value, guard.said(error), package)
                     self.failures.append(failure)
 
     def add(
@@ -171,13 +175,13 @@ class Plugins:
         if made_for != hookspecs.API:
             raise PluginError(
                 f"it is made for version {made_for} of the plugin interface, and here it is "
-                f"{hookspecs.API}{MOVED}"
+                f"{hookspecs.API}; docs/plugins.md, What has moved, says what is where"
             )
         manager, kinds, added = _manager(), dict(self.kinds), list[Component]()
         manager.register(plugin)
 
         def register_kind(name: str, base: type | str, summary: str = "") -> None:
-            _check_name("kind", name, summary)
+            _check_name("kind", name)
             if name in kinds:
                 raise PluginError(f"kind {name!r} is registered twice")
             kinds[name] = base
@@ -185,7 +189,7 @@ class Plugins:
         def register(
             kind: str, name: str, factory: type | str, summary: str = "", group: str = ""
         ) -> None:
-            _check_name(kind, name, summary, group)
+            _check_name(kind, name)
             said, heading = (printable(" ".join(text.split())) for text in (summary, group))
             came = distribution, version, package
             new = Component(kind, name, factory, said, *came, kinds[kind], heading)
@@ -257,14 +261,10 @@ class Plugins:
         if found:
             choices = " or ".join(sorted(c.qualified for c in found))
             raise PluginError(f"several plugins have the {kind} {name!r}", f"say which: {choices}")
-        raise self.unknown(kind, name)
-
-    def unknown(self, kind: str, name: str) -> PluginError:
-        """Return the error for a name that nothing is registered under."""
         known = [c.name for c in self.of_kind(kind)]
         broken = "".join(f"; {failure}" for failure in self.failures)
         broken += "".join(f"; {out.package} is left out: {out.reason}" for out in self.left_out)
-        return PluginError(
+        raise PluginError(
             f"there is no {kind} {name!r}{suggestion(name, known)}",
             f"installed: {', '.join(known) or 'nothing'}{broken}",
         )
@@ -297,36 +297,34 @@ def _specify(manager: pluggy.PluginManager, kind: str) -> None:
     manager.add_hookspecs(type(kind, (), {_hook(kind): staticmethod(register_components)}))
 
 
-def _check_name(kind: str, name: str, summary: str, group: str = "") -> None:
-    """Raise `PluginError` for a name, a summary or a group that cannot be one."""
+def _check_name(kind: str, name: str) -> None:
+    """Raise `PluginError` for a name that cannot be one."""
     if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise PluginError(f"{name!r} is no {kind} name: use a-z, 0-9 and single hyphens")
     if name in TAKEN.get(kind, ()):
         raise PluginError(f"no {kind} can be called {name!r}")
-    for what, text in (("summary", summary), ("group", group)):
-        if not isinstance(text, str):
-            raise PluginError(f"the {what} of {kind} {name!r} is {text!r:.60}, and no text")
+
+
+def _check_class(kind: str, factory: Any, base: type, what: str) -> None:
+    """Raise `PluginError`, which calls it ``what``, for what can be no component of a kind."""
+    if kind == "command":
+        if not isinstance(factory, base):
+            raise PluginError(f"{what} is no click command: it is a {type(factory).__name__}")
+        return
+    if not isinstance(factory, type):
+        raise PluginError(
+            f"{what} is no class: it is a {type(factory).__name__}", "register the class itself"
+        )
+    if not issubclass(factory, base):
+        raise PluginError(f"{what} is no {base.__name__}", "it has to be a subclass of that")
+    if missing := sorted(getattr(factory, "__abstractmethods__", ())):
+        raise PluginError(
+            f"{what} has no {', '.join(missing)}",
+            f"a {base.__name__} has to define it: class {factory.__name__}",
+        )
 
 
 def _named(text: str) -> Any:
     """Return what ``"package.module:name"`` is."""
     module, _, attribute = text.partition(":")
     return getattr(importlib.import_module(module), attribute)
-
-
-@contextmanager
-def _watched(what: Package | str) -> Iterator[guard.Import]:
-    """Import something under guard, and tell the user what went on."""
-    went = guard.Import()
-    try:
-        with guard.importing() as went:
-            yield went
-    finally:
-        for said in went.notes:
-            guard.note(f"{what} {said}")
-
-
-def _reason(error: BaseException) -> str:
-    """Return an error's message; of a name of ours that is gone, also where that is told."""
-    ours = isinstance(error, ImportError) and (error.name or "").startswith(hookspecs.GROUP)
-    return guard.said(error) + (MOVED if ours else "")

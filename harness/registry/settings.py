@@ -11,7 +11,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast
 
@@ -195,15 +195,6 @@ def settings(plugin: Any) -> dict[str, Any]:
     }
 
 
-def unwritable(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of values that cannot be written as JSON."""
-    for name, value in values.items():
-        try:
-            json.dumps(value, sort_keys=True)
-        except (TypeError, ValueError, RecursionError):
-            yield name
-
-
 def shape_of(config: Any, family: str = "") -> ModelShape:
     """Return the shape of a model from its configuration; ``family`` overrides recognition."""
     text = config.get_text_config()
@@ -273,12 +264,15 @@ def _made(component: Component, args: Mapping[str, Any]) -> Any:
 
 def check_recordable(component: Component, values: Mapping[str, Any]) -> None:
     """Raise `PluginError` for a field whose value the record of a run cannot hold."""
-    for field in unwritable(values) if component.kind in RECORDED else ():
-        raise PluginError(
-            f"{component.kind} {component.name} of {component.origin}: field {field} is a "
-            f"{type(values[field]).__name__}, which is no JSON",
-            "fields go into the record of a run: texts, numbers, lists; make the rest from them",
-        )
+    for name, value in values.items() if component.kind in RECORDED else ():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            raise PluginError(
+                f"{component.kind} {component.name} of {component.origin}: field {name} is a "
+                f"{type(value).__name__}, which is no JSON",
+                "fields go into the record of a run: texts, numbers, lists; make the rest from them",
+            ) from None
 
 
 def source_of(plugins: Plugins, name: str) -> ModelSource:

@@ -242,7 +242,7 @@ def run_all(
                 _summed(rows)
             raise
         for evaluation, its in rows.items():
-            check_complete(evaluation.visits, its.folder, its.known)
+            check_complete(evaluation.visits, its.known)
         runs = _summed(rows)
         for evaluation, run in zip(rows, runs, strict=True):
             for said in evaluation.plugins.call("edit_harness_run_finished", run=run):

@@ -15,8 +15,7 @@ from time import perf_counter
 from ..data import Answer, Answers, Case, Divergence, Examined, Scores, is_finite
 from ..edits import UNEDITED, Edit
 from ..errors import DataError, HarnessError, LeakError, ResourceError
-from ..folder.answers import unchanged
-from ..folder.encoding import encode_answer
+from ..folder.encoding import encode_answer, unchanged
 from ..folder.record import OK, Record
 from ..interfaces import Editor, Judge, Metric
 from ..model.model import Model

@@ -82,7 +82,7 @@ class Run(JudgedTexts):
     @cached_property
     def by_id(self) -> Mapping[str, Case]:
         """The folder's cases by their ids, planned or not."""
-        return ById(self._cases.ids, self._cases)
+        return ById(self._cases)
 
     @cached_property
     def _cases(self) -> Cases:

@@ -29,7 +29,7 @@ BY_HAND = ("trust-remote-code", "allow-pickle-weights")
 
 VARIABLES = (
     "BLOCK", "CACHE", "DEBUG", "FSYNC", "INCLUDE_PATH", "JUDGE_KEY", "OFFLINE",
-    "PLUGINS", "PLUGIN_FILES", "REQUIRE", "WIKIDATA",
+    "PLUGINS", "PLUGIN_FILES", "WIKIDATA",
 )  # fmt: skip
 """What is read from the environment, by ``EDIT_HARNESS_`` and this, besides flags."""
 
@@ -201,16 +201,12 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 selection_flags = flags(
     own("--plugin", multiple=True, metavar="FILE", help="A plugin that is not installed."),
     own("--include-path", multiple=True, metavar="DIR",
-        help="Plugins in a folder, or a package's sources."),
+        help="A folder with a package's sources."),
     own("--only-plugins", multiple=True, callback=listed, metavar="DIST,…",
         help="Leave out all others; what is bundled is edit-harness."),
     own("--no-plugins", is_flag=True, help="Only what is bundled."),
     own("--block-plugins", multiple=True, callback=listed, metavar="DIST,…",
         help="Leave these out."),
-)  # fmt: skip
-required = click.option(
-    "--require", multiple=True, metavar="DIST==V", envvar="EDIT_HARNESS_REQUIRE",
-    help="Do not start without it; may be repeated.",
 )  # fmt: skip
 
 
@@ -219,7 +215,7 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
 
     @selection_flags
     @wraps(command)
-    def selected(*args: Any, require: Sequence[str] = (), **given: Any) -> Any:
+    def selected(*args: Any, **given: Any) -> Any:
         from ..registry import selection
 
         only, block = given.pop("only_plugins"), given.pop("block_plugins")
@@ -235,13 +231,11 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
         with selection.chosen(**paths, only=only, block=block):
             if not load:
                 return command(*args, **given)
-            plugins = Plugins.installed()
-            selection.check_required(plugins, require)
-            return command(plugins, *args, **given)
+            return command(Plugins.installed(), *args, **given)
 
     return selected
 
 
 def with_plugins(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the plugins as its first argument, and the flags that say which these are."""
-    return with_selection(required(command), load=True)
+    return with_selection(command, load=True)

@@ -13,17 +13,14 @@ import torch
 from ..data import Choose, is_finite
 from ..edits import Edit
 from ..errors import PluginError
-from ..folder.record import OK
 from ..interfaces import Regime
 from ..model.model import Model
 from ..registry.settings import build, settings
 from .fixtures import (
     FACTS,
     ODD,
-    TOO_LONG,
     EditorSuite,
     Interrupted,
-    Stumbling,
     after,
     as_cases,
     assert_close,
@@ -34,7 +31,6 @@ from .fixtures import (
     forward_counter,
     gain,
     left_alone,
-    numbers,
     questions,
     records_of,
     same_weights,
@@ -275,31 +271,6 @@ class RunChecks(EditorSuite):
             assert_ok(record)
             json.dumps([record.edit, record.after], allow_nan=False)
 
-    def test_a_failure_stays_with_its_case(
-        self, model: Model, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """An editor that is interrupted fails for that case, and does the next as if nothing was."""
-        requests = (FACTS[0], ODD[0], FACTS[1])
-        sound = records_of(model, self.ready(model), requests, Regime())
-        stumbling = Stumbling(self.ready(model), requests[1], monkeypatch)
-        found = records_of(model, stumbling, requests, Regime())
-        assert [record.status for record in found] == [OK, "edit_failed", OK]
-        for one, two in ((sound[0], found[0]), (sound[2], found[2])):
-            np.testing.assert_allclose(
-                numbers(one.after), numbers(two.after), rtol=1e-4, atol=2e-5,
-                err_msg="an edit after a failed one is another than without it: keep no state",
-            )  # fmt: skip
-
-    def test_what_cannot_be_written_is_a_status(self, model: Model) -> None:
-        """A request that has no room in the model fails for itself, and is no crash of the run."""
-        requests = (FACTS[0], TOO_LONG, FACTS[1])
-        first, hopeless, last = records_of(model, self.ready(model), requests, Regime())
-        assert_ok(first)
-        assert_ok(last)
-        told = hopeless.status == OK or hopeless.message
-        assert told, f"{hopeless.status} without a message: raise an error that says what is wrong"
-        assert hopeless.status != "nonfinite", "raise an error rather than return NaN"
-
 
 class EditorTests(StateChecks, EffectChecks, RecordChecks, RunChecks):
     """What every editor must do.
@@ -310,5 +281,5 @@ class EditorTests(StateChecks, EffectChecks, RecordChecks, RunChecks):
     shapes, finite. Of what they do: they make targets likelier, write several requests, accumulate, are
     the same together as one by one and in a mixed batch as alone, and bear odd texts. Of what is kept:
     no graph, an edit that is saved and loaded and extended from there, strict JSON. Of runs: every case
-    gets a status, and a failure stays with its case.
+    is edited, asked and recorded.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from itertools import islice
@@ -35,19 +35,19 @@ from ..files import finite
 from ..interfaces import Metric, Task
 from ..registry import guard
 from ..registry.settings import build, settings
-from .suite import TraceChecks
+from .suite import Suite
 
 ROLES = ("efficacy", "paraphrase", "neighborhood", "neighborhood-plus", "attribute")
 FACT = Request("{} lives in", "Ann", "Rome", "Oslo")
 
 
-class MetricTests(TraceChecks):
+class MetricTests(Suite):
     """What every metric must do. The answers are made up, so no model is needed.
 
     Values are finite floats within the range of their measure, a pure function of a case and its
     answers, the same in any order and in any chunks; ``pre_`` values know nothing of the answers after;
     cases of others have none. The summary is of a set of cases and bears missing values; every number of
-    it is documented. Nothing global changes, no argument does, and nothing is left behind or printed.
+    it is documented. Nothing global changes, and no argument does.
     """
 
     metric: Metric
@@ -66,11 +66,6 @@ class MetricTests(TraceChecks):
             return list(islice((c for c in self.task.cases() if not c.problem), self.sample))
         roles = {role for measure in self.metric.measures.values() for role in measure.probes}
         return [case for case in made_up(roles) if self.concerns(case)]
-
-    def using(self) -> Callable[[], object]:
-        """Return what measures the cases."""
-        cases = self.chosen()
-        return lambda: self.values_of(self.metric, cases)
 
     def concerns(self, case: Case) -> bool:
         """Tell whether the metric has something to say about a made-up case."""

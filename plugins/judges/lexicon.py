@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from edit_harness import Judge, PluginError, Reply, Verdict
-from edit_harness.files import known_sha256
+from edit_harness.files import sha256_of
 
 from .keys import check
 
@@ -40,7 +40,7 @@ class Lexicon(Judge):
     @property
     def provenance(self) -> Mapping[str, str]:
         """The digest of the lists of words."""
-        return {"words": known_sha256(WORDS)}
+        return {"words": sha256_of(WORDS)}
 
     def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
         """Return a verdict for each reply.

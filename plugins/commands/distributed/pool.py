@@ -19,10 +19,9 @@ from typing import Any, Protocol
 import torch
 
 from edit_harness.data import Visit
-from edit_harness.errors import DataError, PluginError, ResourceError, UsageError, counted
+from edit_harness.errors import DataError, PluginError, ResourceError, counted
 from edit_harness.folder.manifest import Identity, software
 from edit_harness.interfaces import Executor
-from edit_harness.loading.load import TF32
 from edit_harness.run import plan
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.loop import FailurePolicy, Turn, Turns, record_unusable
@@ -73,15 +72,7 @@ class WorkerExecutor(Executor):
         """Return workers of whom none is started yet. Raises what `ready` raises."""
 
     def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return how the driver itself loads the model, which it only identifies.
-
-        Raises `UsageError` for a precision that a CPU has not: numbers are identified by it.
-        """
-        if options.get("dtype") == TF32:
-            raise UsageError(
-                "tf32 is a precision of this process's own device, not of workers",
-                "use --dtype float32, or --executor local",
-            )
+        """Return how the driver itself loads the model, which it only identifies."""
         return {**options, "device": "cpu", "device_map": None}
 
     def turns(self, loading: Mapping[str, Any]) -> Turns:

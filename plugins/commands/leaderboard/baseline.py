@@ -18,7 +18,7 @@ from msgspec import Struct, json
 
 from edit_harness.data import Answer, Case, Scores, Text
 from edit_harness.errors import DataError
-from edit_harness.files import dumps, staged
+from edit_harness.files import dumps, replacing
 from edit_harness.folder.encoding import encode_case
 from edit_harness.folder.manifest import Identity
 from edit_harness.interfaces import ModelSource
@@ -162,7 +162,7 @@ def _differences(
 
 def write(path: Path, header: Header, lines: Iterable[Line]) -> None:
     """Write a baseline; its folder is there. Raises `OSError`."""
-    with staged(path) as partial, partial.open("wb") as file:
+    with replacing(path) as partial, partial.open("wb") as file:
         for each in (header, *lines):
             file.write(json.encode(each) + b"\n")
 

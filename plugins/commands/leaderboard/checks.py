@@ -16,8 +16,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from edit_harness.data import Case, Choose, Drift, Generate, Graded, Query, Text, Visit
 from edit_harness.errors import HarnessError, RunFolderError
 from edit_harness.files import SEAL
-from edit_harness.folder.answers import unchanged
-from edit_harness.folder.encoding import decode_answer
+from edit_harness.folder.encoding import decode_answer, unchanged
 from edit_harness.folder.record import INVALID, OK, STATUSES, Record
 from edit_harness.folder.table import cases_digest
 from edit_harness.interfaces import Task

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from edit_harness import Case, DataError, ModelSource, Task
-from edit_harness.files import Remote, cache_folder, fetch, known_sha256, set_aside
+from edit_harness.files import Remote, cache_folder, fetch, set_aside, sha256_of
 
 from .records import Entry
 
@@ -143,7 +143,7 @@ class FileTask(SampledTask):
     @property
     def digest(self) -> str:
         """The SHA-256 of the file that the cases come from; it may download it."""
-        return known_sha256(self._file())
+        return sha256_of(self._file())
 
     def cases(self) -> Iterable[Case]:
         """Yield the cases, in the order of the file."""
@@ -167,7 +167,7 @@ class FileTask(SampledTask):
         return local(self.data, remedy)
 
     def _check_digest(self, path: Path) -> None:
-        if not self.sha256 or (got := known_sha256(path)) == self.sha256.lower():
+        if not self.sha256 or (got := sha256_of(path)) == self.sha256.lower():
             return
         remedy = "correct the checksum, or give the file that it belongs to"
         # A cache that holds the authors' own file is right, whatever the user expected.
@@ -177,7 +177,7 @@ class FileTask(SampledTask):
 
     def _bad_download(self, path: Path, error: DataError) -> DataError:
         """Move a download aside, and return what to tell the user."""
-        got, known = known_sha256(path), self.published.sha256
+        got, known = sha256_of(path), self.published.sha256
         sums = f"expected sha256 {known}, got {got}" if known else f"sha256 {got}"
         remedy = (
             f"{error.remedy}; the download was moved to {set_aside(path)}: try again, and if it is "

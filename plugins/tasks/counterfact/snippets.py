@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from edit_harness import DataError
-from edit_harness.files import fetch, known_sha256
+from edit_harness.files import fetch, sha256_of
 from edit_harness_plugins._texts.references import Library, keep, name_of
 from edit_harness_plugins._texts.tfidf import Weights
 
@@ -50,7 +50,7 @@ def library(references: str) -> str:
         keep(name, lambda: Library.of(read(fetch(TEXTS)), authors_weights()))
         return name
     path = local(references, "references is auto, authors, none or a .json file")
-    name = name_of(known_sha256(path))
+    name = name_of(sha256_of(path))
     keep(name, lambda: Library.of(read(path)))
     return name
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from edit_harness import Case, DataError, Generate, Key, Probe, Regime, Request, Task
 from edit_harness.data import SUBJECT
-from edit_harness.files import known_sha256
+from edit_harness.files import sha256_of
 
 from .._files import records as reading
 from .._files.published import local
@@ -112,13 +112,13 @@ class RuleEdit(Task):
             "records": cls.counts,
             "from": "plugins/tasks/rule_edit/rules.json, by the script build.py beside it",
             "size": f"{BUNDLED.stat().st_size:,} bytes",
-            "sha256": known_sha256(BUNDLED),
+            "sha256": sha256_of(BUNDLED),
         }
 
     @property
     def digest(self) -> str:
         """The SHA-256 of the file that the cases come from."""
-        return known_sha256(self._file())
+        return sha256_of(self._file())
 
     def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Return tables of what the data are made of, by title; each row has named cells.
