@@ -30,7 +30,7 @@ from .controls import is_control
 from .measure import Work, failed
 from .plan import Chunk, chunk_size, chunks
 from .results import Run
-from .rows import Overlap, RunRows, settle
+from .rows import RunRows, settle
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
@@ -70,11 +70,11 @@ class RowSink(Protocol):
 def turns(rows: Mapping[Evaluation, RunRows], policy: FailurePolicy) -> Generator[Turn, None, None]:
     """Yield the missing records as they are written, the editors in turn.
 
-    Raises what `Loop.run` and `Overlap.end` raise.
+    Raises what `Loop.run` and `trial.Overlap.end` raise.
     """
     loop = Loop(policy)
     overlaps = {
-        evaluation: Overlap(evaluation, its, changed)
+        evaluation: trial.Overlap(evaluation, its, changed)
         for evaluation, its in rows.items()
         if not set(evaluation.visits) <= its.done
         and (changed := its.changed(evaluation.environment))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType, structs
 
 from .. import files
 from ..data import Case, Visit
-from ..errors import RunFolderError, counted
+from ..errors import counted
 from ..folder.folder import RunFolder
 from ..folder.manifest import (
     Asked,
@@ -24,18 +23,15 @@ from ..folder.manifest import (
     extended,
     software,
 )
-from ..folder.record import OK, Record
+from ..folder.record import Record
 from ..folder.table import cases_digest
 from ..registry.settings import settings
-from . import plan, trial
-from .controls import is_control
+from . import plan
 
 if TYPE_CHECKING:
     from ..folder.record import Writer
     from .evaluation import Evaluation
 
-ASKED_AGAIN, SAME = 5, 1e-4
-"""Finished cases that are asked again with other software, and nats by which they may differ."""
 SHOWN = 3
 """How many conflicts the manifest names."""
 
@@ -106,50 +102,6 @@ class RunRows:
     def event(self, kind: str, **details: Any) -> None:
         """Log an event in the folder."""
         self.folder.event(kind, **details)
-
-
-@dataclass(eq=False)
-class Overlap:
-    """Finished cases, asked again with other software: compared, and not written."""
-
-    evaluation: Evaluation
-    rows: RunRows
-    changed: Sequence[str]
-    """How the software differs."""
-    apart: float = 0.0
-    """By how many nats the answers differ at most."""
-
-    def __post_init__(self) -> None:
-        self.tell, self.event = self.rows.tell, self.rows.event
-        known = ((visit, self.rows.known.get(visit)) for visit in self.evaluation.visits)
-        cases = (
-            v for v, record in known if record and record.status == OK and not is_control(v[0])
-        )
-        self.wanted = set(islice(cases, ASKED_AGAIN))
-        self.count = len(self.wanted)
-
-    @property
-    def done(self) -> set[Visit]:
-        """The visits that need not be asked again."""
-        return set(self.evaluation.visits) - self.wanted
-
-    def add(self, record: Record) -> Record:
-        """Compare a record with the stored one, and return that."""
-        known = self.rows.known[record.visit]
-        self.apart = max(self.apart, trial.apart(known, record))
-        self.wanted.discard(record.visit)
-        return known
-
-    def end(self) -> Asked | UnsetType:
-        """Return what was asked and how far answers differ. Raises `RunFolderError` if too far."""
-        if not self.apart <= SAME:
-            raise RunFolderError(
-                f"{self.rows.folder.path} would go on with {'; '.join(self.changed)}: "
-                f"{counted(self.count, 'finished case')} asked again differ by up to "
-                f"{self.apart:.2g} nats, and {SAME:g} are allowed",
-                "go on with what it was made with, or run it anew: --new",
-            )
-        return Asked(cases=self.count, apart=self.apart) if self.count else UNSET
 
 
 def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -> None:

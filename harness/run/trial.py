@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from msgspec import UNSET, UnsetType
 from torch import Tensor
 
 from ..data import (
@@ -26,20 +28,23 @@ from ..data import (
     NextToken,
     Scores,
     Text,
+    Visit,
 )
 from ..edits import UNEDITED, Edit
-from ..errors import DataError, HarnessError, LeakError, PluginError
+from ..errors import DataError, HarnessError, LeakError, PluginError, RunFolderError, counted
 from ..folder.encoding import decode_answer
-from ..folder.manifest import Preview
-from ..folder.record import Record
+from ..folder.manifest import Asked, Preview
+from ..folder.record import OK, Record
 from ..model.batch import divergences, padded
 from ..model.model import Model
 from ..registry.guard import restored
 from .clean import CleanPass, unseen
+from .controls import is_control
 from .integrity import ModelGuard
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
+    from .rows import RunRows
 
 TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "tf32": 2e-2, "float16": 2e-2, "bfloat16": 1e-1}
 """How far a log-probability may differ between batches, in nats, by the model's precision."""
@@ -52,6 +57,8 @@ FIRST = 3
 EXACT = ("float32", "float64")
 PROMPTS = 32
 """How many prompts measure the effect of rounding."""
+ASKED_AGAIN, SAME = 5, 1e-4
+"""Finished cases that are asked again with other software, and nats by which they may differ."""
 REPORT = "this is a mistake of the harness: please report it with the model's name"
 
 
@@ -185,6 +192,50 @@ def _answers(record: Record) -> Iterator[Answer]:
     for answer in map(decode_answer, (*record.before, *record.after)):
         if answer is not None:
             yield replace(answer, verdict=None) if isinstance(answer, Text) else answer
+
+
+@dataclass(eq=False)
+class Overlap:
+    """Finished cases, asked again with other software: compared, and not written."""
+
+    evaluation: Evaluation
+    rows: RunRows
+    changed: Sequence[str]
+    """How the software differs."""
+    apart: float = 0.0
+    """By how many nats the answers differ at most."""
+
+    def __post_init__(self) -> None:
+        self.tell, self.event = self.rows.tell, self.rows.event
+        known = ((visit, self.rows.known.get(visit)) for visit in self.evaluation.visits)
+        cases = (
+            v for v, record in known if record and record.status == OK and not is_control(v[0])
+        )
+        self.wanted = set(islice(cases, ASKED_AGAIN))
+        self.count = len(self.wanted)
+
+    @property
+    def done(self) -> set[Visit]:
+        """The visits that need not be asked again."""
+        return set(self.evaluation.visits) - self.wanted
+
+    def add(self, record: Record) -> Record:
+        """Compare a record with the stored one, and return that."""
+        known = self.rows.known[record.visit]
+        self.apart = max(self.apart, apart(known, record))
+        self.wanted.discard(record.visit)
+        return known
+
+    def end(self) -> Asked | UnsetType:
+        """Return what was asked and how far answers differ. Raises `RunFolderError` if too far."""
+        if not self.apart <= SAME:
+            raise RunFolderError(
+                f"{self.rows.folder.path} would go on with {'; '.join(self.changed)}: "
+                f"{counted(self.count, 'finished case')} asked again differ by up to "
+                f"{self.apart:.2g} nats, and {SAME:g} are allowed",
+                "go on with what it was made with, or run it anew: --new",
+            )
+        return Asked(cases=self.count, apart=self.apart) if self.count else UNSET
 
 
 def preview(model: Model, cases: Sequence[Case]) -> Preview | None:

@@ -21,6 +21,8 @@ from edit_harness.folder.folder import RunFolder, check_regular
 from edit_harness.folder.record import FRAME, Record
 from edit_harness.shell.options import debug
 
+BOM = b"\xef\xbb\xbf"
+"""What some editors put before a text."""
 Row = tuple[int, dict[str, Any], Record]
 """A row's number, and what it says."""
 
@@ -92,7 +94,7 @@ def sorted_out(folder: RunFolder) -> tuple[list[Row], list[bytes]]:
     with open(folder.samples, "rb") as file:
         for data in file:
             # Line ends that were changed, as by git, are put right.
-            line = data.removeprefix(log.BOM).replace(b"\r\n", b"\n")
+            line = data.removeprefix(BOM).replace(b"\r\n", b"\n")
             head = log.sound(line)
             marks |= {head[3].decode()} if head else set()
             if not head or head[3].decode() != folder.mark:
