@@ -16,11 +16,12 @@ from typing import ClassVar
 
 from edit_harness import Case, Choose, DataError, Probe, Request
 from edit_harness.data import SUBJECT
+from edit_harness_plugins import inputs
 from edit_harness_plugins.composition import Row, counted, of_cases
 
 from ._files import records as reading
 from ._files.published import FileTask, Published, hosted, unusable
-from ._files.records import Entry, Problem, Record, wrong_list, wrong_text
+from ._files.records import Entry, Record
 
 AUTHORS = Published("zsRE", hosted("zsre_mend_eval.json"), records=19_086)
 ASKED = (
@@ -29,7 +30,6 @@ ASKED = (
     "rephrasing, with the answer that is written, and a question of NaturalQuestions, with a "
     "question mark behind it, with its gold answer (neighborhood)."
 )
-TEXTS = ("subject", "src", "rephrase", "loc", "loc_ans")
 ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {
     "subjects": lambda record: [record["subject"]],
     "questions": lambda record: [record["src"]],
@@ -39,6 +39,18 @@ ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {
     "other questions": lambda record: [record["loc"]],
 }
 """The texts of a record that its composition counts."""
+
+
+class Layout(inputs.Layout):
+    """What a record must have."""
+
+    subject: str
+    src: str
+    rephrase: str
+    answers: list[str]
+    loc: str
+    loc_ans: str
+    alt: str | None = None
 
 
 @dataclass
@@ -61,7 +73,7 @@ class ZsRE(FileTask):
 
     def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
-        return reading.read(path, lambda here, record: self._wrong(record))
+        return reading.read(path, Layout, self._wrong, passed=("alt",))
 
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
@@ -77,13 +89,15 @@ class ZsRE(FileTask):
         ]
         return {"what records have": rows, **of_cases(self.cases())}
 
-    def _wrong(self, record: Record) -> Iterator[Problem]:
+    def _wrong(self, record: Record) -> Iterator[str]:
         """Say what keeps a record from becoming a case."""
-        texts = [problem for field in TEXTS if (problem := wrong_text(record, field))]
-        yield from texts
-        yield from wrong_list("answers", record.get("answers"))
-        if not texts:
-            yield from _wrong_question(record["src"], record["subject"].strip())
+        question, subject = record["src"], record["subject"].strip()
+        if not record["answers"]:
+            yield "`$.answers` is empty"
+        if SUBJECT in question:
+            yield f"src has a {SUBJECT!r} of its own, which stands for the subject"
+        elif subject not in question:
+            yield f"src {question!r} does not have the subject {subject!r} in it"
 
 
 @dataclass
@@ -120,10 +134,10 @@ class ZsREAlternative(ZsRE):
             )
         return found
 
-    def _wrong(self, record: Record) -> Iterator[Problem]:
+    def _wrong(self, record: Record) -> Iterator[str]:
         yield from super()._wrong(record)
-        if _has_alternative(record) and (problem := wrong_text(record, "alt")):
-            yield problem
+        if _has_alternative(record):
+            yield from inputs.empty_texts(record["alt"], place="$.alt")
 
     @cached_property
     def _left_out(self) -> tuple[int, int]:
@@ -154,17 +168,4 @@ def _true(record: Record) -> str:
 
 def _has_alternative(record: Record) -> bool:
     """Tell whether a record's alternative answer is anything but missing, null or an empty text."""
-    alternative = record.get("alt")
-    if isinstance(alternative, str):
-        return bool(alternative.strip())
-    return alternative is not None
-
-
-def _wrong_question(question: str, subject: str) -> Iterator[Problem]:
-    """Say why the subject cannot be cut out of the question."""
-    if SUBJECT in question:
-        text = f"src has a {SUBJECT!r} of its own, which stands for the subject"
-        yield Problem(text, of_content=True)
-    elif subject not in question:
-        text = f"src {question!r} does not have the subject {subject!r} in it"
-        yield Problem(text, of_content=True)
+    return bool((record.get("alt") or "").strip())

@@ -6,8 +6,8 @@ import pytest
 from builders import question, record
 
 from edit_harness_plugins.composition import of_cases
+from edit_harness_plugins.tasks.counterfact.composition import TITLE, table
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact, CounterFactPlus
-from edit_harness_plugins.tasks.counterfact.counterfact_composition import TITLE, table
 from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
 
 

@@ -7,16 +7,13 @@ nothing here depends on the question but its relation.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from json import JSONDecodeError
-from pathlib import Path
 
 from edit_harness import DataError
+from edit_harness_plugins.inputs import empty_texts, fitted, json_of, refuse, text_of
 
 from .published import local
-from .records import kind_of
 
 BUILT_IN = (
     ("In which country is the Colosseum?", "Italy"),
@@ -71,27 +68,17 @@ def _general(name: str) -> str:
     if name == "none":
         return ""
     path = local(name, "demonstrations is 'built-in', 'none', or a text file")
-    if not (text := _text(path).strip()):
+    if not (text := text_of(path).strip()):
         raise DataError(f"{path} has no demonstrations in it", "to have none: demonstrations=none")
     return text
 
 
 def _by_relation(name: str) -> dict[str, str]:
     path = local(name, "prompts is a .json file of texts by relation, such as rel-prompts.json")
+    found = json_of(path, text_of(path))
     try:
-        found = json.loads(_text(path))
-    except JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
-    if not isinstance(found, dict):
-        raise DataError(f"{path} is {kind_of(found)}, expected an object of texts by relation")
-    for relation, text in found.items():
-        if not isinstance(text, str) or not text.strip():
-            raise DataError(f"{path}: {relation} is {kind_of(text)}, expected a text")
+        problems = list(empty_texts(fitted(found, dict[str, str])))
+    except ValueError as error:
+        problems = [str(error)]
+    refuse(path, problems, "expected an object with a text for each relation")
     return {relation: text.strip() for relation, text in found.items()}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None

@@ -15,11 +15,13 @@ from typing import ClassVar, Self
 
 from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
 from edit_harness.registry.settings import Natural
+from edit_harness_plugins import inputs
 from edit_harness_plugins.composition import Row, of_cases
 
+from .._files import records as reading
 from .._files.published import FileTask, Published, hosted, unusable
-from .._files.records import Entry, Record
-from . import counterfact_composition, counterfact_records
+from .._files.records import Entry, Id, Record, Rewrite, misplaced
+from . import composition
 
 AUTHORS = Published(
     "CounterFact",
@@ -31,6 +33,17 @@ AUTHORS = Published(
 TEXT_METRICS = ("fluency", "consistency")
 TEXT_TOKENS, TEXT_TOP_K = 100, 5
 """How texts are sampled, as in ROME's code: the length with the prompt, and among how many."""
+
+
+class Layout(inputs.Layout):
+    """What a record in CounterFact's schema must have."""
+
+    case_id: Id
+    requested_rewrite: Rewrite
+    paraphrase_prompts: list[str]
+    neighborhood_prompts: list[str]
+    attribute_prompts: tuple[str, ...] = ()
+    generation_prompts: tuple[str, ...] = ()
 
 
 @dataclass
@@ -84,7 +97,7 @@ class CounterFact(FileTask):
 
     def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
-        return counterfact_records.read(path)
+        return reading.read(path, Layout, _wrong, key="case_id")
 
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
@@ -101,7 +114,7 @@ class CounterFact(FileTask):
         """Return the table of the data as the ROME paper prints it, and what is asked of it."""
         entries = self.records(self._file())
         usable = [record for record, problem in entries if not problem]
-        return {counterfact_composition.TITLE: counterfact_composition.table(usable),
+        return {composition.TITLE: composition.table(usable),
                 **of_cases(self.cases())}  # fmt: skip
 
     @property
@@ -158,7 +171,7 @@ class CounterFact(FileTask):
         rewrite = record["requested_rewrite"]
         relation, target = rewrite.get("relation_id"), rewrite["target_new"].get("id")
         known = library and relation and target
-        about = {"library": library, "topic": counterfact_records.topic(relation, target)}
+        about = {"library": library, "topic": f"{relation}/{target}"}
         tags = about if known else {}
         return replace(case, probes=probes, tags={**case.tags, **tags})
 
@@ -206,3 +219,11 @@ def _choices(role: str, prompts: Iterable[str], request: Request) -> Iterator[Pr
 
 def _drifts(role: str, prompts: Iterable[str]) -> Iterator[Probe]:
     return (Probe(role, Drift(prompt)) for prompt in prompts)
+
+
+def _wrong(record: Record) -> Iterator[str]:
+    """Say what keeps a record from becoming a case."""
+    yield from misplaced(record["requested_rewrite"]["prompt"])
+    for name in ("paraphrase_prompts", "neighborhood_prompts"):
+        if not record[name]:
+            yield f"`$.{name}` is empty"

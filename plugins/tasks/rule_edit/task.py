@@ -18,11 +18,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from edit_harness import Case, DataError, Generate, Key, Probe, Regime, Request, Task
 from edit_harness.data import SUBJECT
 from edit_harness.files import known_sha256
+from edit_harness_plugins.inputs import refuse
 
 from .._files import records as reading
-from .._files.published import local
-from .._files.records import Problem, Record
-from .checks import problems, wrong, wrong_file
+from .._files.published import local, unusable
+from .._files.records import Entry, Record
+from .checks import Written, flaws, problems, unknown
 
 BUNDLED = Path(__file__).with_name("rule_edit.json")
 NUMBER: Mapping[str, Any] = {"unit": "", "steps": False}
@@ -81,9 +82,8 @@ class RuleEdit(Task):
                 "leave dim at 'all'",
             )
         for record in chosen:
-            if found := problems(record, self._by_id):
-                where = f"{self._file().name}: rule {record['id']!r}"
-                yield Case(record["id"], (), (), problem=f"{where}: {'; '.join(found)}")
+            if problem := problems(self._entries[record["id"]], self._entries):
+                yield unusable(record["id"], problem)
             else:
                 tags = {name: record[name] for name in ("dim", "shape", "property")}
                 yield Case(record["id"], self.requests(record), tuple(self.probes(record)), tags)
@@ -144,13 +144,16 @@ class RuleEdit(Task):
         return [r for r in self._by_id.values() if self.dim in ("all", r["dim"])]
 
     @cached_property
-    def _by_id(self) -> dict[str, Record]:
+    def _entries(self) -> dict[str, Entry]:
         path = self._file()
-        entries = reading.read(path, lambda here, record: map(Problem, wrong(record)))
-        records = [entry.record for entry in entries]
-        if found := list(wrong_file(records)):
-            raise DataError(f"{path}: {'; '.join(found[: reading.SHOWN])}", f"{len(found)} in all")
-        return {record["id"]: record for record in records}
+        entries = reading.read(path, Written, flaws, key="id")
+        found = {entry.record["id"]: entry for entry in entries}
+        refuse(path, unknown(found), "add those rules, or do not ask of them")
+        return found
+
+    @cached_property
+    def _by_id(self) -> dict[str, Record]:
+        return {name: entry.record for name, entry in self._entries.items()}
 
     def _file(self) -> Path:
         if self.data == "bundled":

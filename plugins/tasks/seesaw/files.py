@@ -7,16 +7,21 @@ but the edited prompt. What is asked of a record stands in `edit_harness_plugins
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from edit_harness import DataError
+from edit_harness.files import Remote, cache_folder, fetch
+from edit_harness_plugins.inputs import Layout
 
 from .._files import records
-from .._files.records import Entry, Problem, Record, kind_of, wrong_text
-from ..counterfact import counterfact_records
+from .._files.records import Entry, Id, Record, Rewrite
 
 PROPERTIES: Mapping[str, str] = {
     "P101": "field of work",
@@ -31,6 +36,28 @@ PARALLEL = PROMPTS, IDS, NAMES = ("attribute_prompts", "attribute_aux_info", "at
 """The lists of prompts on other people, of their ids and of their names, item by item."""
 GENERATION = "generation_prompts"
 EDIT = "requested_rewrite"
+Label = Annotated[str, Meta(pattern=r"^[^|]*[^|\s][^|]*$")]
+"""A value, or a tag, of which several are written with "|" between them."""
+
+HOST = "https://raw.githubusercontent.com/ENSCMA2/flextape/HEAD/data"
+FOLDER = "seesaw"
+SETS = ("P101", "P101_P21", "P101_P27", "P103", "P21_P101", "P27_P101", "P27_P21", "P27_P19",
+        "P19_P101", "P19_P21")  # fmt: skip
+TABLES = ("fow.csv", "P27_cats.csv", "city_to_country.csv", "country_codes.csv")
+SHA256: Mapping[str, str] = {
+    "seesaw_cf_P19_P101.json": "a2258602e90b1073e45c8460e99ad6ac31142d715068dac8cc5766ce0807abda",
+    "seesaw_cf_P19_P21.json": "4bb41642f53b1b6e11dd35d9344fd3ed1975b04c2006114eb04fbf071e397729",
+    "seesaw_cf_P21_P101.json": "e9a8631fa04684fefa1f0daea70a5ed5ea9f98c17320663e2b099019551d788a",
+    "seesaw_cf_P27_P101.json": "b8bc054cf7c6287e1650d7b8ec2cc2d39a308bc0e513d4cec4b90c40621cd7be",
+    "seesaw_cf_P27_P19.json": "639c4b75783530eeac3eb09fd0850a562289db94a42afce39b09a3e2076b9d76",
+    "seesaw_cf_P27_P21.json": "8070f9d041117d1cb2992c8b6261c2a880e9caa634e8044799dcd730a73c638a",
+    "fow.csv": "2f879b88aaccf844a5b62cd629acf21c4d30ffe3866177515b313cfa1f18f445",
+    "P27_cats.csv": "293118a8fcaaff4005d80bf929a548707505b453fcf96d1b7350b2457d612960",
+    "city_to_country.csv": "48cf0e179877a73213d3067e1879f9c077864fb3724cd1128f4315d5a53e07d0",
+    "country_codes.csv": "550fba318caeeea08e5f57d8a97c376b2630af1c866eb6cda36d163067d81441",
+}
+HEADERS = {"Code", "case_id"}
+"""What the first named column of a header is called."""
 
 
 @dataclass(frozen=True)
@@ -126,21 +153,39 @@ def read(files: SetFiles) -> list[Entry]:
     return entries + [each for each in alone if str(each.record["case_id"]) not in known]
 
 
+class SetRewrite(Rewrite):
+    """An edit with its property."""
+
+    relation_id: str
+
+
+class Edited(Layout):
+    """What a record of a file for efficacy must have."""
+
+    case_id: Id
+    requested_rewrite: SetRewrite
+
+
+class Asked(Edited):
+    """What a record of a file with prompts must have."""
+
+    attribute_prompts: list[str]
+    attribute_aux_info: list[str]
+    attribute_aux_ent: list[str]
+    generation_prompts: tuple[str, ...] = ()
+
+
 def _read(path: Path, name: SetName, *, alone: bool = False) -> list[Entry]:
     """Return the records of a file; in one for efficacy the edits stand alone."""
-    seen: dict[str, str] = {}
 
-    def wrong(here: str, record: Record) -> Iterator[Problem]:
-        rewrite = list(counterfact_records.wrong_rewrite(record))
-        yield from rewrite
-        yield from counterfact_records.wrong_id(record, here, seen)
-        if not rewrite:
-            yield from _wrong_edit(record, name)
+    def wrong(record: Record) -> Iterator[str]:
+        yield from _wrong_edit(record, name)
         if not alone:
-            yield from _wrong_lists(record)
-            yield from _wrong_generation(record, name)
+            yield from _wrong_prompts(record, name)
 
-    entries = records.read(path, wrong)
+    # Nobody is asked by the name alone, and somebody in Wikidata may have none.
+    layout = Edited if alone else Asked
+    entries = records.read(path, layout, wrong, key="case_id", passed=(NAMES,))
     return [Entry(_bare(each.record), each.problem) for each in entries] if alone else entries
 
 
@@ -149,51 +194,25 @@ def _bare(record: Record) -> Record:
     return {name: record[name] for name in ("case_id", EDIT)}
 
 
-def _wrong_edit(record: Record, name: SetName) -> Iterator[Problem]:
-    """Say whether a record edits another property than its file, or nothing."""
+def _wrong_edit(record: Record, name: SetName) -> Iterator[str]:
+    """Say why nothing is edited. Raises `ValueError` for an edit of another property."""
     rewrite = record[EDIT]
-    if (relation := rewrite.get("relation_id")) != name.edited:
-        yield Problem(
-            f"requested_rewrite.relation_id is {relation!r}, and the file is of {name.edited!r}"
-        )
+    if (relation := rewrite["relation_id"]) != name.edited:
+        raise ValueError(f"relation_id is {relation!r}, and the file is of {name.edited!r}")
+    yield from records.misplaced(rewrite["prompt"])
     new, true = (rewrite[field]["str"].strip() for field in ("target_new", "target_true"))
     if new == true:
-        yield Problem(
-            f"requested_rewrite.target_new is the true value {true!r}, so nothing is edited",
-            of_content=True,
-        )
+        yield f"target_new is the true value {true!r}, so nothing is edited"
 
 
-def _wrong_lists(record: Record) -> Iterator[Problem]:
-    """Say what is wrong with the three parallel lists."""
-    lengths = []
-    for field in PARALLEL:
-        value = record.get(field)
-        if not isinstance(value, list):
-            said = kind_of(value) if field in record else "missing"
-            yield Problem(f"{field} is {said}, expected a list of texts")
-            continue
-        if value:
-            wrong = records.wrong_list(field, value)
-            # Nobody is asked by the name alone, and somebody in Wikidata may have none.
-            yield from (each for each in wrong if field != NAMES or not each.of_content)
-        lengths.append(len(value))
-    if len(set(lengths)) > 1 and len(lengths) == len(PARALLEL):
-        yield Problem(
-            f"{', '.join(PARALLEL)} have {', '.join(map(str, lengths))} items, expected as many each"
-        )
-
-
-def _wrong_generation(record: Record, name: SetName) -> Iterator[Problem]:
-    """Say what is wrong with the prompts to be continued; of a pair, one is on the other property."""
-    prompts = record.get(GENERATION, [])
-    if not name.effect and prompts == []:
-        return
-    wrong = list(records.wrong_list(GENERATION, prompts))
-    yield from wrong
-    known = not (wrong or wrong_text(record, f"{EDIT}.subject"))
-    if known and name.effect and not effect_prompt(record):
-        yield Problem(f"{GENERATION} has none on the other property", of_content=True)
+def _wrong_prompts(record: Record, name: SetName) -> Iterator[str]:
+    """Say if a pair has no prompt on its other property. Raises `ValueError` for lists unlike in length."""
+    lengths = [len(record[field]) for field in PARALLEL]
+    if len(set(lengths)) > 1:
+        told = ", ".join(map(str, lengths))
+        raise ValueError(f"{', '.join(PARALLEL)} have {told} items, expected as many each")
+    if name.effect and not effect_prompt(record):
+        yield f"{GENERATION} has none on the other property"
 
 
 def open_prompts(record: Record) -> tuple[str, ...]:
@@ -215,3 +234,48 @@ def people(found: Sequence[Record]) -> dict[str, str]:
         for record in found
         for person, name in zip(record.get(IDS, ()), record.get(NAMES, ()), strict=True)
     }
+
+
+def remote(name: str) -> Remote:
+    """Return a file of the authors by its name."""
+    return Remote((f"{HOST}/{name}",), f"{FOLDER}/{name}", sha256=SHA256.get(name, ""))
+
+
+def fetched(sets: Iterable[str]) -> Path:
+    """Return the folder that the files of the sets, and the tables, were downloaded into.
+
+    Raises `DataError` that names what to put where, if one cannot be had.
+    """
+    for name in [*(f"seesaw_cf_{each}.json" for each in sets), *TABLES]:
+        try:
+            fetch(remote(name))
+        except DataError as error:
+            raise DataError(
+                error.cause, f"{error.remedy}; or leave it out: --task-args sets=P21_P101,..."
+            ) from error
+    return cache_folder() / FOLDER
+
+
+def rows(path: Path, cells: int) -> list[list[str]]:
+    """Return the rows of one of the authors' tables in CSV, each with at least so many cells.
+
+    Some have a header and some have none, one kind has a column of row numbers without a name, and
+    cells have white space at their ends. Raises `DataError` that names file and line if one has fewer, or the file is no such table.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream)
+            lined = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is no table in CSV: {error}") from None
+    if lined and not lined[0][1][0]:
+        lined = [(line, row[1:]) for line, row in lined]
+    if lined and lined[0][1][0] in HEADERS:
+        lined = lined[1:]
+    for line, row in lined:
+        if len(row) < cells:
+            raise DataError(
+                f"{path}:{line}: has {len(row)} cells, expected {cells}",
+                "give the authors' table as it is",
+            )
+    return [row for _, row in lined]

@@ -21,11 +21,10 @@ from edit_harness_plugins.composition import Row, of_cases
 
 from .._files.published import SampledTask, local
 from .._files.records import Entry, Record
-from . import authors, candidates, composition, files, gather, subjects
+from . import candidates, composition, files, gather, subjects
 from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Prompts, Texts
 from .files import SetFiles
 from .flaws import Definitions
-from .told import Told, told_by
 
 NAME = "seesaw-cf"
 OF_PART = {
@@ -118,7 +117,7 @@ class SeesawCF(SampledTask):
         return {
             "default": "the sample that the model brings along, or else the authors' files",
             "records": "3,516 edits in the authors' 10 sets, 734,620 prompts on other people",
-            "from": f"{authors.HOST}/ (the download is untried)",
+            "from": f"{files.HOST}/ (the download is untried)",
             "size": "unknown",
             "sha256": "known of 6 of the sets, and compared",
         }
@@ -171,7 +170,7 @@ class SeesawCF(SampledTask):
     def _path(self) -> Path:
         """The folder of the data, or their one file; it may be downloaded."""
         if self._downloads:
-            return authors.fetched(_chosen(self.sets, authors.SETS, "sets"))
+            return files.fetched(_chosen(self.sets, files.SETS, "sets"))
         path = Path(self.data).expanduser()
         if path.is_dir():
             return path
@@ -236,10 +235,10 @@ class SeesawCF(SampledTask):
         return candidates.known(self._folder)
 
     @cached_property
-    def _told(self) -> Told:
+    def _told(self) -> subjects.Told:
         """What all sets of the folder tell, those that are not asked for among them."""
         read = {own.files: self._entries[name] for name, own in self._sets.items()}
-        return told_by(
+        return subjects.told_by(
             entry.record
             for own in files.sets_at(self._folder).values()
             for entry in (read[own] if own in read else files.read(own))

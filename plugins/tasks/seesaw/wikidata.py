@@ -53,7 +53,7 @@ class Person(NamedTuple):
     """What Wikidata says of a person."""
 
     name: str
-    properties: Mapping[str, Sequence[str]]
+    properties: dict[str, list[str]]
     """Ids of values, or dates, by property."""
 
 
