@@ -13,8 +13,7 @@ from string import Formatter
 from typing import Any
 
 from edit_harness import DataError
-
-from . import files
+from edit_harness_plugins.inputs import json_of, text_of
 
 REMEDY = 'write a sentence in each line, or {"frames": ["The {noun} was {adj}."], "noun": [...]}'
 
@@ -64,9 +63,9 @@ def read(path: Path) -> Fillers:
 
     Raises `DataError` if a frame has a place that nothing is said of, or if there is none.
     """
-    text = files.text_of(path)
+    text = text_of(path)
     if path.suffix.lower() == ".json":
-        return of(path, files.json_of(path, text))
+        return of(path, json_of(path, text))
     lines = tuple(line.strip() for line in text.splitlines() if line.strip())
     return _checked(path, Fillers(lines, {}, {}))
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 from edit_harness import DataError, UsageError
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.commands.authoring import Builder, Knows, Material
+from edit_harness_plugins.inputs import refuse
 
 from . import files, templates, triples
 from .asking import Asked, Source, fill, recalled
@@ -204,7 +205,7 @@ def _check_values(path: Path, facts: Sequence[Fact]) -> None:
         for fact in facts
         if fact.relation in PROPERTIES and BETWEEN in fact.object
     ]
-    files.refuse(path, barred, f"write a triple for each value, or the value without {BETWEEN!r}")
+    refuse(path, barred, f"write a triple for each value, or the value without {BETWEEN!r}")
 
 
 def _unplaced(name: str, records: Sequence[Record], source: Source) -> int:
