@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -97,7 +97,7 @@ def read(path: Path) -> list[Fact]:
             facts.append(_fact(value))
         except ValueError as error:
             problems.append(f"{place}: {error}")
-    refuse(path, problems or [*_two_ids(facts), *_two_names(facts)], REMEDY)
+    refuse(path, problems or list(_ambiguous(facts)), REMEDY)
     if not facts:
         raise DataError(f"{path} has no triples", REMEDY)
     return merged(facts)
@@ -121,26 +121,23 @@ def _put_together(one: Fact, other: Fact) -> Fact:
     )
 
 
-def _two_ids(facts: Iterable[Fact]) -> Iterator[str]:
-    """Say which names have more than one id: a record could not tell whom it is about."""
-    ids: dict[str, set[str]] = defaultdict(set)
-    for fact in facts:
-        ids[fact.subject].add(fact.subject_id)
-        ids[fact.object].add(fact.object_id)
-    for name, found in ids.items():
-        if len(known := sorted(found - {""})) > 1:
-            yield f"{name!r} has the ids {' and '.join(known)}"
+def _ambiguous(facts: Sequence[Fact]) -> Iterator[str]:
+    """Say which names have two ids, and which ids are those of two subjects."""
+    named = [(fact.subject, fact.subject_id) for fact in facts]
+    for name, ids in _grouped([*named, *((fact.object, fact.object_id) for fact in facts)]).items():
+        if len(ids) > 1:
+            yield f"{name!r} has the ids {' and '.join(ids)}"
+    for identifier, names in _grouped((own, name) for name, own in named if own).items():
+        if len(names) > 1:
+            yield f"{identifier} is the id of {' and '.join(map(repr, names))}"
 
 
-def _two_names(facts: Iterable[Fact]) -> Iterator[str]:
-    """Say which ids are those of subjects of different names: they would count as one person."""
-    names: dict[str, set[str]] = defaultdict(set)
-    for fact in facts:
-        if fact.subject_id:
-            names[fact.subject_id].add(fact.subject)
-    for identifier, found in names.items():
-        if len(found) > 1:
-            yield f"{identifier} is the id of {' and '.join(map(repr, sorted(found)))}"
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the different second texts of each first one, sorted, but for empty ones."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for key, value in pairs:
+        found[key].add(value)
+    return {key: sorted(values - {""}) for key, values in found.items()}
 
 
 class Entry(Layout):

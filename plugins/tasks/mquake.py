@@ -8,7 +8,6 @@ no retrieval here, and no chain of thought.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,14 +16,13 @@ from typing import Any, ClassVar, Self
 
 from msgspec import field
 
-from edit_harness import Case, Choose, Generate, Key, ModelSource, Probe, Request
+from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Probe, Request
 from edit_harness.files import Remote
 from edit_harness_plugins import inputs
-from edit_harness_plugins.composition import Row, of_cases
+from edit_harness_plugins.inputs import empty_texts, fitted, json_of, refuse, text_of
 
 from ._files import records as reading
-from ._files import shots
-from ._files.published import GivenFileTask, Published, unusable
+from ._files.published import GivenFileTask, Published, local, unusable
 from ._files.records import Entry, Id, Record, Rewrite, misplaced
 
 AUTHORS = Published("MQuAKE", Remote(("https://github.com/princeton-nlp/MQuAKE",), "MQuAKE"), 3_000)
@@ -61,6 +59,45 @@ class Layout(inputs.Layout):
     new_single_hops: list[Hop]
     answer_extended: tuple[str, ...] = ()
     orig: Chains = field(default_factory=Chains)
+
+
+BUILT_IN = (
+    ("In which country is the Colosseum?", "Italy"),
+    ("What is the capital of the country where the Colosseum stands?", "Rome"),
+    ("Who wrote Hamlet?", "William Shakespeare"),
+    ("In which country was the author of Hamlet born?", "England"),
+    ("Which company makes the PlayStation?", "Sony"),
+    ("In which city is the company that makes the PlayStation based?", "Tokyo"),
+    ("On which continent is Kenya?", "Africa"),
+    ("On which continent is the country whose capital is Lima?", "South America"),
+    ("Which sport did Pelé play?", "association football"),
+    ("What is the official language of the country that Pelé was a citizen of?", "Portuguese"),
+    ("Who founded Microsoft?", "Bill Gates"),
+    ("Of which country is the founder of Microsoft a citizen?", "United States of America"),
+    ("What is the currency of Japan?", "yen"),
+    ("What is the currency of the country where sumo comes from?", "yen"),
+    ("Who painted Guernica?", "Pablo Picasso"),
+    ("In which city was the painter of Guernica born?", "Málaga"),
+)
+"""Questions on facts that everybody knows, in our own words; nothing is taken from the data."""
+
+
+@dataclass(frozen=True)
+class Shots:
+    """Texts of answered questions: one for every question, or others by relation."""
+
+    general: str
+    """Stands before every question that has no text of its own; empty: the question stands alone."""
+    by_relation: Mapping[str, str]
+
+    def prompt(self, question: str, relation: str = "") -> str:
+        """Return the question behind the answered ones, up to where its answer begins."""
+        before = self.by_relation.get(relation, self.general)
+        return f"{before}\nQ: {question} A:" if before else question
+
+    def alone(self, relation: str = "") -> bool:
+        """Tell whether a question stands alone, so that a model may go on after its answer."""
+        return not self.by_relation.get(relation, self.general)
 
 
 @dataclass
@@ -122,20 +159,10 @@ class MQuAKE(GivenFileTask):
             return ()
         return ("single facts are asked for without prompts of their own relation: prompts=FILE",)
 
-    def composition(self) -> Mapping[str, Sequence[Row]]:
-        """Return the table of instances by links and edits, and what is asked of them."""
-        tags = [case.tags for case in self.cases() if not case.problem]
-        counts = Counter((each["hops"], each["edits"]) for each in tags)
-        rows = [
-            {"hops": hops, "edits": edits, "instances": counts[hops, edits]}
-            for hops, edits in sorted(counts)
-        ]
-        return {"chains": rows, **of_cases(self.cases())}
-
     @cached_property
-    def _shots(self) -> shots.Shots:
+    def _shots(self) -> Shots:
         general = "built-in" if self.demonstrations == "auto" else self.demonstrations
-        return shots.read(general, self.prompts)
+        return read_shots(general, self.prompts)
 
     def _case(self, name: str, record: Record) -> Case:
         edits, hops = record["requested_rewrite"], record["new_single_hops"]
@@ -196,3 +223,34 @@ def _wrong(record: Record) -> Iterator[str]:
         yield from misplaced(edit["prompt"], f"$.requested_rewrite[{i}].prompt")
         if (new := edit["target_new"]["str"]) == edit["target_true"]["str"]:
             yield f"requested_rewrite[{i}] changes nothing: the object is {new!r} before and after"
+
+
+def read_shots(demonstrations: str, prompts: str) -> Shots:
+    """Return what two settings say: "built-in", "none" or a text file; a JSON file or nothing.
+
+    The JSON file has a text for each relation, by its id. Raises `DataError` for a file that is not
+    there, has no text, or is of another layout.
+    """
+    return Shots(_general(demonstrations), _by_relation(prompts) if prompts else {})
+
+
+def _general(name: str) -> str:
+    if name == "built-in":
+        return "\n".join(f"Q: {question} A: {answer}" for question, answer in BUILT_IN)
+    if name == "none":
+        return ""
+    path = local(name, "demonstrations is 'built-in', 'none', or a text file")
+    if not (text := text_of(path).strip()):
+        raise DataError(f"{path} has no demonstrations in it", "to have none: demonstrations=none")
+    return text
+
+
+def _by_relation(name: str) -> dict[str, str]:
+    path = local(name, "prompts is a .json file of texts by relation, such as rel-prompts.json")
+    found = json_of(path, text_of(path))
+    try:
+        problems = list(empty_texts(fitted(found, dict[str, str])))
+    except ValueError as error:
+        problems = [str(error)]
+    refuse(path, problems, "expected an object with a text for each relation")
+    return {relation: text.strip() for relation, text in found.items()}

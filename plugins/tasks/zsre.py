@@ -8,7 +8,7 @@ than questions; how answers are counted stands in `edit_harness_plugins.metrics`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import ClassVar
 from edit_harness import Case, Choose, DataError, Probe, Request
 from edit_harness.data import SUBJECT
 from edit_harness_plugins import inputs
-from edit_harness_plugins.composition import Row, counted, of_cases
 
 from ._files import records as reading
 from ._files.published import FileTask, Published, hosted, unusable
@@ -30,15 +29,6 @@ ASKED = (
     "rephrasing, with the answer that is written, and a question of NaturalQuestions, with a "
     "question mark behind it, with its gold answer (neighborhood)."
 )
-ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {
-    "subjects": lambda record: [record["subject"]],
-    "questions": lambda record: [record["src"]],
-    "rephrasings": lambda record: [record["rephrase"]],
-    "true answers": lambda record: record["answers"],
-    "alternative answers": lambda record: [record["alt"]] if _has_alternative(record) else [],
-    "other questions": lambda record: [record["loc"]],
-}
-"""The texts of a record that its composition counts."""
 
 
 class Layout(inputs.Layout):
@@ -79,15 +69,6 @@ class ZsRE(FileTask):
         """Yield a case for every record."""
         for i, (record, problem) in enumerate(entries):
             yield unusable(str(i), problem) if problem else _case(i, record, _true(record), "")
-
-    def composition(self) -> Mapping[str, Sequence[Row]]:
-        """Return the table of the records' texts, and what is asked of those that are edited."""
-        records = [record for record, problem in self.records(self._file()) if not problem]
-        rows = [
-            counted(what, [list(texts(record)) for record in records], "record")
-            for what, texts in ITEMS.items()
-        ]
-        return {"what records have": rows, **of_cases(self.cases())}
 
     def _wrong(self, record: Record) -> Iterator[str]:
         """Say what keeps a record from becoming a case."""

@@ -10,6 +10,7 @@ from own_facts import TEMPLATES, TRIPLES, lines, stored
 
 from edit_harness import DataError
 from edit_harness_plugins.builders import fillers, templates, triples
+from edit_harness_plugins.builders.asking import past, phrases_of
 from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.people import (
     Person,
@@ -19,7 +20,6 @@ from edit_harness_plugins.builders.people import (
     spelled,
     untaken,
 )
-from edit_harness_plugins.builders.phrases import past, phrases_of
 from edit_harness_plugins.builders.triples import Fact, FactTable
 
 FACTS = [Fact("Ada", "P27", "France", "Q1", "Q142", dead=True), Fact("Bob", "P27", "Côte d'Or")]
@@ -189,7 +189,7 @@ def test_sentences_come_from_a_file(tmp_path):
         ("a.txt", " \n", ["no sentences"]),
         ("a.txt", "A {adj} day.", ["{adj}"]),
         ("a.txt", "A { day.", ["no frame"]),
-        ("a.json", "{}", ["no list of frames"]),
+        ("a.json", "{}", ["no sentences"]),
         ("a.json", '{"frames": ["The {noun}."], "noun": ["one"]}', ["{noun}"]),
         ("a.json", '{"frames": ["The {noun.x}."], "noun": ["one", "two"]}', ["{noun.x}"]),
     ],

@@ -243,15 +243,6 @@ def test_a_file_that_is_not_there(tmp_path):
     assert error.cause == f"there is no file {str(tmp_path / 'no.json')!r}"
 
 
-def test_the_checksum_that_the_user_gave(store):
-    path = store([record()])
-    right = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert len(list(CounterFact(str(path), sha256=right.upper()).cases())) == 1
-    error = complaint(CounterFact(str(path), sha256="00"))
-    assert error.cause == f"{path}: expected sha256 00, got {right}"
-    assert path.exists()
-
-
 def test_the_sample_of_the_model_is_used_unless_the_user_says_otherwise(store):
     sample = str(store([record()]))
     source = ModelSource("m", data={"counterfact": sample})
@@ -296,19 +287,6 @@ def test_a_download_that_is_not_right_is_moved_aside(download, tmp_path, text, p
     assert f"expected sha256 {AUTHORS.sha256}, got {got}" in error.cause
     assert str(tmp_path / "counterfact.json.bad") in error.remedy
     assert not (tmp_path / "counterfact.json").exists()
-
-
-def test_a_download_without_the_checksum_that_the_user_gave(download, tmp_path, monkeypatch):
-    text = json.dumps([record(0), record(1)])
-    got = download(text)
-    error = complaint(CounterFact("download", sha256="00"))
-    assert f"expected sha256 00, got {got}" in error.cause
-    assert not (tmp_path / "counterfact.json").exists()
-    # The paper's own file is not thrown away for a slip of the user's.
-    download(text)
-    authors_are(monkeypatch, sha256=got)
-    assert f"got {got}" in complaint(CounterFact("download", sha256="00")).cause
-    assert (tmp_path / "counterfact.json").exists()
 
 
 def test_offline_without_the_file(download, monkeypatch):

@@ -18,8 +18,7 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.judges.match import Match
 from edit_harness_plugins.metrics.verdicts.hops import MultiHop
 from edit_harness_plugins.models.pocket import FILES
-from edit_harness_plugins.tasks._files import shots
-from edit_harness_plugins.tasks.mquake import MQuAKE
+from edit_harness_plugins.tasks.mquake import BUILT_IN, MQuAKE, read_shots
 from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 
 EXACT = 1e-12
@@ -179,16 +178,6 @@ def test_two_instances_with_one_id_are_refused(store):
         list(MQuAKE(store(instance(7), instance(7))).cases())
 
 
-def test_composition_counts_instances_by_their_chains(store):
-    two = instance(2, requested_rewrite=[edit(), edit(subject="Rome")])
-    tables = MQuAKE(store(instance(), two, instance(3))).composition()
-    assert tables["chains"] == [
-        {"hops": "2", "edits": "1", "instances": 2},
-        {"hops": "2", "edits": "2", "instances": 1},
-    ]
-    assert tables["what is edited and asked"]
-
-
 def test_without_a_file_or_a_sample_it_says_where_the_file_is():
     task = MQuAKE().bind(ModelSource("gpt2"))
     with pytest.raises(DataError, match="is not downloaded") as caught:
@@ -215,7 +204,7 @@ def test_the_models_own_sample_is_asked_without_demonstrations(store):
 
 
 def test_built_in_demonstrations_are_sixteen_and_ask_nothing_twice(store):
-    assert len(shots.BUILT_IN) == len({question for question, _ in shots.BUILT_IN}) == 16
+    assert len(BUILT_IN) == len({question for question, _ in BUILT_IN}) == 16
     query, key = asked(only(MQuAKE(store(instance()))), "multi-hop")[0]
     *before, last = query.prompt.split("\n")
     assert len(before) == 16
@@ -276,7 +265,7 @@ def test_the_authors_prompts_are_read(store):
     path = DATA / "mquake" / "mquake_rel-prompts.json"
     if not path.exists():
         pytest.skip(f"{path} is not here")
-    found = shots.read("none", str(path))
+    found = read_shots("none", str(path))
     assert {"P30", "P36", "P35"} <= found.by_relation.keys()
     prompt = found.prompt("Which continent is Chad in?", "P30")
     assert prompt.count("\nQ: ") == 8, "eight before it"

@@ -302,27 +302,6 @@ def test_without_a_file_or_a_sample_it_says_where_the_file_is():
     assert "untried" in RippleEdits.dataset()["sha256"]
 
 
-def test_composition_counts_tests_by_axis(store):
-    rows = RippleEdits(store(example(), example("Bo"))).composition()["tests by axis"]
-    assert rows[0] == {
-        "axis": "Relation_Specificity", "examples": 2, "tests": 2, "questions": 2, "conditions": 2,
-        "all must pass": 0,
-    }  # fmt: skip
-    assert rows[-1]["tests"] == 0
-
-
-def test_composition_counts_what_is_asked(store):
-    both = trial(query("The children of Ada are", "Ann", "Bob"), passes="AND")
-    lost = example("Cy", "Rome", "Rome")
-    file = store(example(Forgetfulness=[both, trial(query("x", "")), trial()]), example("Bo"), lost)
-    *rows, row = RippleEdits(file).composition()["tests by axis"]
-    assert row == {
-        "axis": "Forgetfulness", "examples": 1, "tests": 1, "questions": 1, "conditions": 0,
-        "all must pass": 1,
-    }  # fmt: skip
-    assert rows[0]["tests"] == 2, "a case of no use asks nothing"
-
-
 # Measures
 
 RIGHT, WRONG = Verdict("decided", 1.0), Verdict("decided", 0.0)

@@ -203,36 +203,6 @@ def test_cases_need_neither_sympy_nor_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# What the data are made of
-
-
-def test_the_composition_counts_what_is_asked():
-    tables = RuleEdit().composition()
-    assert [len(tables[name]) for name in ("2D rules", "3D rules")] == [44, 36]
-    assert tables["2D rules"][5] == {
-        "shape": "Square", "property": "Area", "variables": "x: side length",
-        "formula": "A = x^2", "edited": "A = x + x",
-    }  # fmt: skip
-    *shapes, total = tables["rules by shape"]
-    asked = Counter(p.role for each in RuleEdit().cases() for p in each.probes)
-    assert total["rules"] == sum(row["rules"] for row in shapes) == 80
-    assert total["instances"] == sum(row["instances"] for row in shapes) == asked["instance"]
-    kinds = Counter(
-        p.tags["kind"]
-        for each in RuleEdit().cases()
-        for p in each.probes
-        if p.role == "neighborhood"
-    )
-    assert {row["kind"]: row["number"] for row in tables["neighbours"]} == kinds
-
-
-def test_the_composition_of_the_hierarchy_counts_checks():
-    tables = RuleEditHierarchy().composition()
-    assert [len(table) for table in tables.values()] == [5, 17]
-    asked = sum(p.role == "hierarchy" for c in RuleEditHierarchy().cases() for p in c.probes)
-    assert sum(row["checks"] for row in tables["hierarchy"]) == asked
-
-
 # Files of others
 
 

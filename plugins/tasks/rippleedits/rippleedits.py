@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal
 
 from edit_harness import Case, Choose, DataError, Generate, Key, Probe, Request
 from edit_harness.files import Remote
-from edit_harness_plugins.composition import Row, of_cases
 from edit_harness_plugins.inputs import Layout
 
 from .._files import records as reading
@@ -157,35 +156,9 @@ class RippleEdits(GivenFileTask):
             return ()
         return (f"{left:,} of {len(tests):,} tests ask for something without a name; left out",)
 
-    def composition(self) -> Mapping[str, Sequence[Row]]:
-        """Return the table of the tests that are asked by axis, and what is asked of the cases."""
-        cases = [case for case in self.cases() if not case.problem]
-        rows = [_axis_row(axis, role, cases) for axis, role in AXES.items()]
-        return {"tests by axis": rows, **of_cases(self.cases())}
-
     @cached_property
     def _usable(self) -> list[Record]:
         return [record for record, problem in self.records(self._file()) if not problem]
-
-
-def _axis_row(axis: str, role: str, cases: Sequence[Case]) -> Row:
-    """Count what is asked; a question with several answers is several probes."""
-    asked = {
-        (case.id, tags["test"], tags["query"], probe.role, tags["passes"])
-        for case in cases
-        for probe in case.probes
-        if (tags := probe.tags).get("axis") == role
-    }
-    tests = {(case, test, passes) for case, test, _, _, passes in asked}
-    conditions = sum(kind == CONDITION for *_, kind, _ in asked)
-    return {
-        "axis": axis,
-        "examples": len({case for case, *_ in tests}),
-        "tests": len(tests),
-        "questions": len(asked) - conditions,
-        "conditions": conditions,
-        "all must pass": sum(passes == "all" for *_, passes in tests),
-    }
 
 
 def _known(records: Sequence[Record]) -> Known:

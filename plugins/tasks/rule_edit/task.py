@@ -8,7 +8,6 @@ greedy generation, and a judge reads the replies; nothing is read here, nor comp
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -120,26 +119,6 @@ class RuleEdit(Task):
         """The SHA-256 of the file that the cases come from."""
         return known_sha256(self._file())
 
-    def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return tables of what the data are made of, by title; each row has named cells.
-
-        The rules as the paper's Tables 4 and 5 list them, their number, and their neighbours.
-        """
-        chosen = self._chosen()
-        kinds = Counter(other["kind"] for record in chosen for other in record["out_of_scope"])
-        return {
-            **self._listed(),
-            "rules by shape": _shape_rows(chosen),
-            "neighbours": [{"kind": kind, "number": kinds[kind]} for kind in sorted(kinds)],
-        }
-
-    def _listed(self) -> dict[str, Sequence[Mapping[str, Any]]]:
-        """Return a table of the rules of the plane and one of those of space, if there are any."""
-        rows: dict[str, list[Mapping[str, Any]]] = {}
-        for record in self._chosen():
-            rows.setdefault(f"{record['dim']} rules", []).append(_rule_row(record))
-        return dict(rows)
-
     def _chosen(self) -> list[Record]:
         return [r for r in self._by_id.values() if self.dim in ("all", r["dim"])]
 
@@ -238,19 +217,6 @@ class RuleEditHierarchy(RuleEdit):
                 tags = {"of": "instance", "link": link["link"], "kind": each["kind"]}
                 yield replace(_number("hierarchy", each["prompt"], each), tags=tags)
 
-    def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return a table of the edited rules, and one of the rules that depend on them."""
-        rows = [
-            {
-                "edited rule": record["id"], "target": link["rule"],
-                "formula": link["formula_new"], "link": link["link"],
-                "checks": 1 + len(link["instances"]),
-            }
-            for record in self._chosen()
-            for link in record["hierarchy"]
-        ]  # fmt: skip
-        return {**self._listed(), "hierarchy": rows}
-
     def _chosen(self) -> list[Record]:
         return [record for record in super()._chosen() if record["hierarchy"]]
 
@@ -328,26 +294,3 @@ def _probe(
 
 def _direct(record: Record) -> list[Record]:
     return [each for each in record["instances"] if each["kind"] == "direct"]
-
-
-def _rule_row(record: Record) -> dict[str, Any]:
-    variables = ", ".join(f"{symbol}: {name}" for symbol, name in record["variables"].items())
-    return {
-        "shape": record["shape"], "property": record["property"], "variables": variables,
-        "formula": record["equation"], "edited": record["equation_new"],
-    }  # fmt: skip
-
-
-def _shape_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Count rules and instances by shape, and in all."""
-    rows = []
-    for dim, shape in dict.fromkeys((r["dim"], r["shape"]) for r in records):
-        members = [r for r in records if (r["dim"], r["shape"]) == (dim, shape)]
-        rows.append({"dimension": dim, "shape": shape, **_counts(members)})
-    return [*rows, {"dimension": "all", "shape": "all", **_counts(records)}]
-
-
-def _counts(records: Sequence[Record]) -> dict[str, int]:
-    names = ("instances", "unseen", "out_of_scope")
-    counts = {name: sum(len(record[name]) for record in records) for name in names}
-    return {"rules": len(records), **counts}

@@ -6,16 +6,14 @@ are scored, by the metrics.
 
 from __future__ import annotations
 
-import heapq
 import random
-import zlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from edit_harness import Case, Choose, Generate, Key, Probe, Request
+from edit_harness import Case, Choose, Key, Probe, Request
 
-from .._files.published import unusable
+from .._files.published import sampled_text, unusable
 from .._files.records import Entry, Record
 from .candidates import Values
 from .files import GENERATION, IDS, PROMPTS, PROPERTIES, SetName, effect_prompt, open_prompts
@@ -23,8 +21,6 @@ from .flaws import FLAWS, Definitions
 from .subjects import BETWEEN, Subjects, Told
 
 PARTS = CROSS_SUBJECT, CROSS_PROPERTY, OPEN = ("cross-subject", "cross-property", "open-ended")
-TEXT_TOKENS, TEXT_TOP_K = 100, 5
-"""How texts are sampled: the length with the prompt, and among how many."""
 Prompts: TypeAlias = Literal["published", "all"]
 
 
@@ -119,14 +115,7 @@ class Asking:
         key = Key("compare", about=self._about(request))
         for i, prompt in enumerate(told_prompts(self.name, record, self.texts.prompts)):
             for sample in range(self.texts.samples):
-                query = Generate(
-                    prompt,
-                    max_new_tokens=TEXT_TOKENS,
-                    top_k=TEXT_TOP_K,
-                    seed=zlib.crc32(f"{self.texts.seed}/{case}/{i}/{sample}".encode()),
-                    max_tokens=TEXT_TOKENS,
-                    to_the_end=True,
-                )
+                query = sampled_text(prompt, f"{self.texts.seed}/{case}/{i}/{sample}")
                 yield Probe("description", query, key=key)
 
     def _about(self, request: Request) -> Mapping[str, object]:
@@ -183,14 +172,9 @@ def shares(counts: Mapping[Hashable, int], size: int) -> dict[Hashable, int]:
     total = sum(counts.values())
     ranked = sorted(counts, key=counts.__getitem__, reverse=True)
     seats = {group: int(i < size) for i, group in enumerate(ranked)}
-    lacking = [(1 - size * counts[group] / total, i) for i, group in enumerate(ranked)]
-    heapq.heapify(lacking)
-    left = size - sum(seats.values())
-    while left:
-        over, i = heapq.heappop(lacking)
-        group = ranked[i]
-        if seats[group] < counts[group]:
-            seats[group] += 1
-            left -= 1
-            heapq.heappush(lacking, (over + 1, i))
+    over = {group: 1 - size * counts[group] / total for group in ranked}
+    for _ in range(size - sum(seats.values())):
+        group = min((g for g in ranked if seats[g] < counts[g]), key=over.__getitem__)
+        seats[group] += 1
+        over[group] += 1
     return seats

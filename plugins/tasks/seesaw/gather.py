@@ -111,13 +111,6 @@ def _different(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, texts)))
 
 
-def counted(entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """Say how many people have each tag."""
-    kinds = ("gender", "race", "geo", "dead", "values")
-    told = (f"{sum(bool(own[kind]) for own in entries.values()):,} {kind}" for kind in kinds)
-    return f"{len(entries):,} people: {', '.join(told)}"
-
-
 def save(entries: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Write a tag file, whole or not at all."""
     lines = (
@@ -139,8 +132,7 @@ def make_tags(making: Making, tables: Path, records: Sequence[Record], origin: s
         making.report(f"{tables} has no *_ethnic_groups.csv, so nobody has race or region")
     entries = tagged(people, groups, candidates.known(tables).labels)
     save(entries, making.folder / subjects.FILE)
-    making.report(counted(entries))
-    making.report(f"saved    {making.folder / subjects.FILE}")
+    making.report(f"saved    {making.folder / subjects.FILE}: {len(entries):,} people")
 
 
 def _asked_of_wikidata(making: Making, records: Sequence[Record], origin: str) -> dict[str, Person]:

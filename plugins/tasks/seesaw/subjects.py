@@ -191,21 +191,6 @@ class Told:
     """By name and property."""
     genders: Mapping[str, str] = field(default_factory=dict)
 
-    def contradicting(self, subjects: Subjects) -> Iterator[str]:
-        """Say of whom a file of tags knows something else."""
-        for (name, prop), values in self.values.items():
-            said = subjects.values(name, prop)
-            if said and not set(said) & set(values):
-                yield _differing(name, prop, said, values)
-        for person, gender in self.genders.items():
-            said = subjects.has(person, GENDER)
-            if said and gender not in said:
-                yield _differing(person, GENDER, said, (gender,))
-
-
-def _differing(who: str, prop: str, said: Iterable[str], told: Iterable[str]) -> str:
-    return f"{who}, {prop}: {' and '.join(said)} by the tags, {' and '.join(told)} by the data"
-
 
 def told_by(records: Iterable[Record]) -> Told:
     """Return what the records of any sets tell; nothing where they tell of two genders."""
