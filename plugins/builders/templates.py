@@ -73,8 +73,11 @@ def read(path: Path) -> dict[str, Relation]:
 
 def of(name: str, words: Mapping[str, Any], capitalise: bool = False) -> Relation:
     """Return a relation from its entry in a file."""
-    lists = (tuple(words.get(key, ())) for key in ("training", "held_out", "questions"))
-    return Relation(name, words.get("label", name), *lists, capitalise)
+    training, held_out, questions = (
+        tuple(words.get(key, ())) for key in ("training", "held_out", "questions")
+    )
+    label = words.get("label", name)
+    return Relation(name, label, training, held_out, questions, capitalise)
 
 
 def _wrong(name: str, words: Any) -> Iterator[str]:

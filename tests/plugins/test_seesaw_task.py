@@ -591,19 +591,10 @@ def test_somebody_without_a_name_is_asked_for_all_the_same(tmp_path):
     assert len(asked(case, "cross-subject")) == 6
 
 
-@pytest.mark.parametrize(
-    ("file", "said"),
-    [
-        ("seesaw_cf_P999.json", "P999: there is no property 'P999'"),
-        ("seesaw_cf_P21_P21.json", "an edit of P21 says nothing of its effect on it"),
-        ("seesaw_cf_P21_eff_old.json", "there is no property 'eff_old'"),
-    ],
-)
-def test_a_file_of_an_unknown_property(tmp_path, file, said):
+@pytest.mark.parametrize("file", ["seesaw_cf_P999.json", "seesaw_cf_P21_eff_old.json"])
+def test_a_file_of_an_unknown_property(tmp_path, file):
     path = write(tmp_path / file, records("P101"))
-    error = complaint(tmp_path)
-    assert error.cause.startswith(f"{path}: ")
-    assert said in error.cause
+    assert complaint(tmp_path).cause == f"{path} has no name of a set"
 
 
 def test_data_that_are_not_there(tmp_path):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
@@ -30,7 +30,8 @@ PROPERTIES: Mapping[str, str] = {
     "P19": "place of birth",
 }
 """What can be edited, by its id in Wikidata, as a judge is told of it."""
-NAME = re.compile(r"seesaw_cf_(?P<properties>.+?)(?P<efficacy>_eff)?\.json")
+OF = "|".join(PROPERTIES)
+NAME = re.compile(rf"seesaw_cf_({OF})(?:_({OF}))?(_eff)?\.json")
 PARALLEL = PROMPTS, IDS, NAMES = ("attribute_prompts", "attribute_aux_info", "attribute_aux_ent")
 """The lists of prompts on other people, of their ids and of their names, item by item."""
 GENERATION = "generation_prompts"
@@ -43,21 +44,12 @@ HEADERS = {"Code", "case_id"}
 """What the first named column of a header is called."""
 
 
-@dataclass(frozen=True)
-class SetName:
-    """The properties that a set is of. Raises `DataError` for unknown ones."""
+class SetName(NamedTuple):
+    """The properties that a set is of."""
 
     edited: str
     effect: str = ""
     """Empty if the set has prompts on the edited property alone."""
-
-    def __post_init__(self) -> None:
-        for name in filter(None, (self.edited, self.effect)):
-            if name not in PROPERTIES:
-                known = ", ".join(f"{key} ({label})" for key, label in PROPERTIES.items())
-                raise DataError(f"{self}: there is no property {name!r}", f"known: {known}")
-        if self.edited == self.effect:
-            raise DataError(f"{self}: an edit of {self.edited} says nothing of its effect on it")
 
     def __str__(self) -> str:
         return "_".join(filter(None, (self.edited, self.effect)))
@@ -102,14 +94,10 @@ def _named(path: Path) -> tuple[SetName, str]:
         raise DataError(
             f"{path} has no name of a set",
             "its name says what is edited: seesaw_cf_P21.json, seesaw_cf_P21_P101.json, or the "
-            "same with _eff.json at the end",
+            f"same with _eff.json at the end, with properties among {', '.join(PROPERTIES)}",
         )
-    try:
-        edited, _, effect = match["properties"].partition("_")
-        name = SetName(edited, effect)
-    except DataError as error:
-        raise DataError(f"{path}: {error.cause}", error.remedy) from None
-    return name, "efficacy" if match["efficacy"] else "main"
+    edited, effect, efficacy = match.groups(default="")
+    return SetName(edited, effect), "efficacy" if efficacy else "main"
 
 
 def read(files: SetFiles) -> list[Entry]:

@@ -111,16 +111,6 @@ def _different(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, texts)))
 
 
-def save(entries: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Write a tag file, whole or not at all."""
-    lines = (
-        f"{json.dumps(person)}: {json.dumps(entry, ensure_ascii=False)}"
-        for person, entry in sorted(entries.items())
-    )
-    with replacing(path) as partial:
-        partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-
-
 def make_tags(making: Making, tables: Path, records: Sequence[Record], origin: str) -> None:
     """Make the file of tags from the authors' tables in a folder. Raises `DataError`.
 
@@ -131,20 +121,23 @@ def make_tags(making: Making, tables: Path, records: Sequence[Record], origin: s
     if not groups:
         making.report(f"{tables} has no *_ethnic_groups.csv, so nobody has race or region")
     entries = tagged(people, groups, candidates.known(tables).labels)
-    save(entries, making.folder / subjects.FILE)
-    making.report(f"saved    {making.folder / subjects.FILE}: {len(entries):,} people")
+    path = making.folder / subjects.FILE
+    with replacing(path) as partial:
+        text = json.dumps(dict(sorted(entries.items())), ensure_ascii=False, indent=1)
+        partial.write_text(text, encoding="utf-8")
+    making.report(f"saved    {path}: {len(entries):,} people")
 
 
 def _asked_of_wikidata(making: Making, records: Sequence[Record], origin: str) -> dict[str, Person]:
     asked = files.people(records)
-    known = wikidata.known_ids(asked)
-    if not known:
+    # Those of a sample are made up.
+    names = {i: name for i, name in asked.items() if i[:1] == "Q" and i[1:].isdecimal()}
+    if not names:
         raise DataError(
             f"no prompt of {origin} is on somebody with an id of Wikidata",
             "the people of a sample are made up: name the authors' files with --task-args data=",
         )
     edited = sorted({record["requested_rewrite"]["subject"] for record in records})
-    names = {person: asked[person] for person in known}
     return wikidata.people(names, edited, making.folder / "replies", making.advance)
 
 
