@@ -156,7 +156,12 @@ def test_facts_that_are_wrong_are_named_by_file_and_line(tell, tmp_path):
     with (tmp_path / "facts.jsonl").open("a") as stream:
         stream.write('{"subject": "Ada", "relation": "P27"}\n')
     result = tell(*counterfact("-o", "made.json"))
-    failed(result, 4, "facts.jsonl: line 31: object is missing", '"subject": "Ada"')
+    failed(
+        result,
+        4,
+        "facts.jsonl: line 31: Object missing required field `object`",
+        '"subject": "Ada"',
+    )
     assert names(tmp_path) == GIVEN
 
 

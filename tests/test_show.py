@@ -214,15 +214,15 @@ def test_a_task_that_cannot_be_counted(strangers):
 def test_statistics_are_of_the_models_sample_unless_the_user_says_otherwise(tell, tmp_path):
     text = told(tell("zsre", "--stats"))
     assert "bundled sample" in text
-    assert "true answers" in text
+    assert "new objects" in text
     path = tmp_path / "zsre.json"
     path.write_text(json.dumps([question(), question(alt="")]), encoding="utf-8")
     text = told(tell("zsre-alt", "--stats", "--task-args", f"data={path}"))
     assert "zsre.json" in text
     assert "1 of 2 records have no alternative answer and are left out" in text
     tables = strict(tell("zsre", "--stats", "--json", "--task-args", f"data={path}").stdout)
-    assert tables["what records have"][0] == {
-        "": "subjects", "total": 2, "distinct": 1, "per record": 1.0,
+    assert tables["what is edited and asked"][0] == {
+        "": "cases", "total": 2, "distinct": 2, "per case": 1.0,
     }  # fmt: skip
 
 

@@ -1,10 +1,13 @@
 """What may be edited and asked of people: in which prompts, about whom, and to which values.
 
-With a model it is only what that model knows. Which of it goes into a case is drawn in `seesaw`.
+The prompts are those of Seesaw-CF (Halevy et al., 2024, appendix A): gender, citizenship and birth have
+one pattern each; work and language have the user's own templates, or else the patterns of ParaRel and
+CounterFact. With a model it is only what that model knows. Which of it goes into a case is drawn in `seesaw`.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +17,67 @@ from typing import Any, NamedTuple
 from edit_harness_plugins.commands.authoring import Knows
 
 from .files import made_up_id
-from .people import BIRTH, CITIZENSHIP, PROPERTIES, WORK, Person, categories_of, continents_of
-from .phrases import Phrases, past
+from .people import (
+    BIRTH,
+    CITIZENSHIP,
+    GENDER,
+    LANGUAGE,
+    PROPERTIES,
+    WORK,
+    Person,
+    categories_of,
+    continents_of,
+)
+from .templates import Relation
 from .triples import Fact
 
 Item = tuple[str, str]
 """A prompt and the value that is right after it."""
+
+FIXED = {GENDER: "{}'s gender is", CITIZENSHIP: "{} is a citizen of", BIRTH: "{} was born in"}
+OF_WORK = (
+    "{} works in the field of",
+    "{} works in the area of",
+    "{} specializes in",
+    "{}'s expertise is",
+    "{}'s area of work is",
+    "{}'s domain of work is",
+    "{}'s domain of activity is",
+    "The expertise of {} is",
+    "The domain of work of {} is",
+    "The domain of activity of {} is",
+)
+OF_LANGUAGE = ("The native language of {} is", "The mother tongue of {} is")
+SPEAKS = (
+    *OF_LANGUAGE,
+    "{} spoke the language",
+    "{} is a native speaker of",
+    "{}, a native",
+    "{}, speaker of",
+)
+EFFECTS = {**FIXED, WORK: "{}'s field of work is", LANGUAGE: OF_LANGUAGE[0]}
+OPEN = "{} is"
+OPEN_WORK = ("{}'s greatest accomplishment is", "{} is known for", "{} works as a")
+OPEN_LANGUAGE = (
+    "{}'s mother tongue is",
+    "{} was born in",
+    "Where {} is from, people speak the language of",
+)
+"""CounterFact's generation prompts, which the published sets have."""
+PAST = {"is": "was", "works": "worked", "specializes": "specialized"}
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """The templates of a property."""
+
+    edit: tuple[str, ...]
+    ask: tuple[str, ...]
+    """For other people who have the new value."""
+    effect: str
+    """For the person themselves, when another property was edited."""
+    open: tuple[str, ...]
+    """For texts about the person, when this property alone was edited."""
 
 
 class Asked(NamedTuple):
@@ -143,3 +201,27 @@ def recalled(source: Source, properties: Sequence[str], knows: Knows) -> dict[It
 def fill(template: str, person: Person) -> str:
     """Put a person's name into a template."""
     return template.replace("{}", person.name, 1)
+
+
+def phrases_of(words: Mapping[str, Relation]) -> dict[str, Phrases]:
+    """Return the templates of each property, with a user's own for work and language."""
+    edits = {name: (text,) for name, text in FIXED.items()} | {WORK: OF_WORK, LANGUAGE: SPEAKS}
+    asks = edits | {LANGUAGE: OF_LANGUAGE}
+    opens: dict[str, tuple[str, ...]] = {name: (text, OPEN) for name, text in FIXED.items()}
+    opens |= {WORK: OPEN_WORK, LANGUAGE: OPEN_LANGUAGE}
+    found = {
+        name: Phrases(edits[name], asks[name], EFFECTS[name], opens[name]) for name in PROPERTIES
+    }
+    for name in words.keys() & {WORK, LANGUAGE}:
+        own = words[name].training
+        found[name] = Phrases(own, own, EFFECTS[name], own)
+    return found
+
+
+def past(template: str) -> str:
+    """Return a template for someone who has died.
+
+    It takes whole words of the template alone: the published files have been replaced " works" and the
+    like in the finished prompt, and so in names that contain them.
+    """
+    return re.sub(r"\b(is|works|specializes)\b", lambda found: PAST[found[0]], template)

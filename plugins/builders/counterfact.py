@@ -105,21 +105,15 @@ class CounterFact(Builder):
 
     def _unfit(self, table: FactTable, name: str, report: Callable[[str], None]) -> bool:
         """Tell whether nothing can be edited of a relation, and say why."""
-        facts = counted(len(table.by_relation[name]), "fact")
+        most, why = table.widest(name), ""
         if len(table.objects[name]) < 2:
-            report(
-                f"left out {name}: it has one object, so that there is nothing else to write "
-                f"({facts})"
-            )
-            return True
-        if (most := table.widest(name)) <= self.fewest_neighbours:
-            least = self.fewest_neighbours
-            report(
-                f"left out {name}: an object has {counted(most, 'subject')} at most, fewer than "
-                f"{least + 1} ({facts})"
-            )
-            return True
-        return False
+            why = "it has one object, so that there is nothing else to write"
+        elif most <= self.fewest_neighbours:
+            least = self.fewest_neighbours + 1
+            why = f"an object has {counted(most, 'subject')} at most, fewer than {least}"
+        if why:
+            report(f"left out {name}: {why} ({counted(len(table.by_relation[name]), 'fact')})")
+        return bool(why)
 
     def _of_relation(
         self,
@@ -286,9 +280,7 @@ def _table(
         if fact.relation in relations and (fact.subject, fact.relation) not in ambiguous
     ]
     present = {fact.relation for fact in kept}
-    table = FactTable(kept, {name: words[name] for name in relations if name in present})
-    _report_lonely(table, report)
-    return table
+    return FactTable(kept, {name: words[name] for name in relations if name in present})
 
 
 def _too_few(relations: Iterable[Relation], least: Mapping[str, int]) -> Iterator[str]:
@@ -296,12 +288,3 @@ def _too_few(relations: Iterable[Relation], least: Mapping[str, int]) -> Iterato
         for kind, needed in least.items():
             if (count := len(getattr(relation, kind))) < needed:
                 yield f"{relation.id} has {count} of {kind}, and needs {needed}"
-
-
-def _report_lonely(table: FactTable, report: Callable[[str], None]) -> None:
-    """Say which objects one subject alone has, since a fact with one has no neighbours."""
-    lonely = [f"{name} ({r})" for (r, name), facts in table.by_object.items() if len(facts) == 1]
-    if lonely:
-        report(
-            f"no neighbours for {counted(len(lonely), 'object')} of one subject: {listed(lonely)}"
-        )

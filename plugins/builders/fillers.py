@@ -5,7 +5,7 @@ They are frames with words drawn at random, the built-in ones or a file's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -13,8 +13,7 @@ from string import Formatter
 from typing import Any
 
 from edit_harness import DataError
-
-from . import files
+from edit_harness_plugins.inputs import json_of, text_of
 
 REMEDY = 'write a sentence in each line, or {"frames": ["The {noun} was {adj}."], "noun": [...]}'
 
@@ -62,38 +61,29 @@ BUILT_IN = Fillers(
 def read(path: Path) -> Fillers:
     """Return the sentences of a file: JSON with frames and words, or a text of one in each line.
 
-    Raises `DataError` if a frame has a place that nothing is said of, or if there is none.
+    In JSON there are ``frames``, and a list for each place that they have: two whole numbers are a
+    range, and anything else is words. Raises `DataError` if a frame has a place that nothing is said of.
     """
-    text = files.text_of(path)
+    text = text_of(path)
+    data: Any = {"frames": [line.strip() for line in text.splitlines() if line.strip()]}
     if path.suffix.lower() == ".json":
-        return of(path, files.json_of(path, text))
-    lines = tuple(line.strip() for line in text.splitlines() if line.strip())
-    return _checked(path, Fillers(lines, {}, {}))
-
-
-def of(path: Path, data: Any) -> Fillers:
-    """Return the sentences of a JSON file: ``frames``, and a list for each place that they have.
-
-    Two whole numbers are a range, and anything else is words; what no frame asks for is not read.
-    """
+        data = json_of(path, text)
     frames = data.get("frames") if isinstance(data, dict) else None
-    if not isinstance(frames, list) or not all(isinstance(frame, str) for frame in frames):
-        raise DataError(f"{path} has no list of frames", REMEDY)
-    asked = {place.removesuffix("2") for frame in frames for place in _places(path, frame)}
-    found = {name: tuple(v) for name, v in data.items() if name in asked and isinstance(v, list)}
-    ranges = {name: v for name, v in found.items() if _is_range(v)}
-    words = {name: v for name, v in found.items() if name not in ranges and _is_words(v)}
-    return _checked(path, Fillers(tuple(frames), words, ranges))
-
-
-def _checked(path: Path, fillers: Fillers) -> Fillers:
-    if not fillers.frames:
+    if not isinstance(frames, list) or not frames or not _all(str, frames):
         raise DataError(f"{path} has no sentences", REMEDY)
-    known = {*fillers.words, *(f"{name}2" for name in fillers.words), *fillers.ranges}
-    for frame in fillers.frames:
-        if unknown := [place for place in _places(path, frame) if place not in known]:
-            raise DataError(f"{path}: nothing is said of {{{unknown[0]}}} in {frame!r}", REMEDY)
-    return fillers
+    asked = {place: frame for frame in frames for place in _places(path, frame)}
+    kinds = {place.removesuffix("2") for place in asked}
+    found = {name: tuple(v) for name, v in data.items() if name in kinds and isinstance(v, list)}
+    ranges = {name: v for name, v in found.items() if len(v) == 2 and _all(int, v) and v[0] <= v[1]}
+    words = {name: v for name, v in found.items() if len(v) > 1 and _all(str, v)}
+    if unknown := asked.keys() - {*words, *(f"{name}2" for name in words), *ranges}:
+        place = min(unknown)
+        raise DataError(f"{path}: nothing is said of {{{place}}} in {asked[place]!r}", REMEDY)
+    return Fillers(tuple(frames), words, ranges)
+
+
+def _all(kind: type, values: Iterable[Any]) -> bool:
+    return all(type(value) is kind for value in values)
 
 
 def _places(path: Path, frame: str) -> list[str]:
@@ -102,12 +92,3 @@ def _places(path: Path, frame: str) -> list[str]:
         return [name for _, name, _, _ in Formatter().parse(frame) if name is not None]
     except ValueError as error:
         raise DataError(f"{path}: {frame!r} is no frame: {error}", REMEDY) from None
-
-
-def _is_range(values: tuple[Any, ...]) -> bool:
-    whole = all(type(value) is int for value in values)
-    return whole and len(values) == 2 and values[0] <= values[1]
-
-
-def _is_words(values: tuple[Any, ...]) -> bool:
-    return len(values) > 1 and all(isinstance(value, str) for value in values)

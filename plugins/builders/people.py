@@ -12,7 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, convert
+
 from edit_harness import DataError
+from edit_harness.files import strict
+from edit_harness_plugins.inputs import empty_texts, json_of, refuse, text_of
 
 from . import files
 from .triples import Fact, merged
@@ -23,8 +27,6 @@ DEATH, COUNTRY, CONTINENT, CATEGORY = "P570", "P17", "P30", "P279"
 GENDERS = ("female", "male")
 BETWEEN = "|"
 """What stands between several labels or values in the tags of a case; none may have it."""
-KEYS = ("name", "gender", "race", "geo", "dead", "values")
-"""What an entry of a file of tags may have."""
 REMEDY = 'write {"Q1": {"name": "Ada", "gender": "female", "geo": ["Western Europe"]}}'
 
 
@@ -132,61 +134,54 @@ def _person(name: str, facts: Sequence[Fact], tagged: Mapping[str, Person]) -> P
     )
 
 
+class Tag(Struct, forbid_unknown_fields=True):
+    """What an entry of a file of tags may have; its values are not read."""
+
+    name: str = ""
+    gender: str = ""
+    race: tuple[str, ...] | str = ()
+    geo: tuple[str, ...] | str = ()
+    dead: bool = False
+    values: Any = None
+
+
 def read_tags(path: Path) -> list[Person]:
     """Return the people of a file of tags, without values.
 
-    It is an object with an entry for each id, or a list of entries that have a name. Of an entry
-    ``name``, ``gender``, ``race``, ``geo`` and ``dead`` are read. Raises `DataError`.
+    It is an object with an entry for each id, or a list of entries that have a name. Raises
+    `DataError`.
     """
-    data = files.json_of(path, files.text_of(path), made=files.Doubled)
+    data = json_of(path, text_of(path), parse=strict)
     if not isinstance(data, dict | list) or not data:
         raise DataError(f"{path} has no tags", REMEDY)
     pairs = data.items() if isinstance(data, dict) else (("", entry) for entry in data)
-    found, problems = [], [f"{name!r} is there twice" for name in getattr(data, "twice", ())]
+    found, problems = [], []
     for number, (name, entry) in enumerate(pairs, 1):
         try:
-            found.append(_tag(name, entry))
-        except files.EntryError as error:
+            found.append(_tag(name, convert(entry, Tag)))
+        except ValueError as error:
             problems.append(f"{name or f'entry {number}'}: {error}")
-    files.refuse(path, problems or list(_contradicting(found)), REMEDY)
+    refuse(path, problems or list(_contradicting(found)), REMEDY)
     return found
 
 
-def _tag(identifier: str, entry: Any) -> Person:
-    if not isinstance(entry, dict):
-        raise files.EntryError("no object")
-    _check_keys(entry)
-    name = files.text_in(entry["name"], "name") if "name" in entry else ""
-    if not (identifier or name):
-        raise files.EntryError("the name is missing")
-    said = entry.get("gender", "")
-    gender = said.strip().lower() if isinstance(said, str) else said
+def _tag(identifier: str, tag: Tag) -> Person:
+    """Return the person of an entry. Raises `ValueError`."""
+    if not (identifier or tag.name):
+        raise ValueError("the name is missing")
+    gender = tag.gender.strip().lower()
     if gender not in (*GENDERS, ""):
-        raise files.EntryError(f"gender is {said!r}, expected female, male or an empty text")
-    if not isinstance(dead := entry.get("dead", False), bool):
-        raise files.EntryError(f"dead is {dead!r}, expected true or false")
-    race, geo = (_labels(entry.get(key, []), key) for key in ("race", "geo"))
-    return Person(identifier, name, gender, race, geo, dead)
-
-
-def _check_keys(entry: Mapping[str, Any]) -> None:
-    """Raise `EntryError` for a key that is unknown or there twice."""
-    if twice := getattr(entry, "twice", ()):
-        raise files.EntryError(f"{twice[0]!r} is there twice")
-    if unknown := sorted(entry.keys() - {*KEYS}):
-        meant = unknown[0].strip().lower()
-        hint = f"; did you mean {meant!r}?" if meant in KEYS else ""
-        raise files.EntryError(f"has {unknown[0]!r}{hint}; known: {', '.join(KEYS)}")
-
-
-def _labels(value: Any, what: str) -> tuple[str, ...]:
-    labels = [value] if isinstance(value, str) else value
-    if not isinstance(labels, list):
-        raise files.EntryError(f"{what} is {value!r}, expected a list of texts")
-    texts = tuple(files.text_in(label, what) for label in labels)
-    if barred := [text for text in texts if BETWEEN in text]:
-        raise files.EntryError(f"{what} has {barred[0]!r}, expected a text without {BETWEEN!r}")
-    return texts
+        raise ValueError(f"gender is {tag.gender!r}, expected female, male or an empty text")
+    race, geo = (
+        tuple(text.strip() for text in ([labels] if isinstance(labels, str) else labels))
+        for labels in (tag.race, tag.geo)
+    )
+    for label in (*race, *geo):
+        if BETWEEN in label:
+            raise ValueError(f"{label!r} is no label: it has {BETWEEN!r} in it")
+    if problems := list(empty_texts([tag.name or identifier, *race, *geo])):
+        raise ValueError(problems[0])
+    return Person(identifier, tag.name.strip(), gender, race, geo, tag.dead)
 
 
 def _contradicting(tags: Iterable[Person]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, permutations
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -18,13 +18,12 @@ from typing import Any, ClassVar, Literal
 from edit_harness import DataError, UsageError
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.commands.authoring import Builder, Knows, Material
+from edit_harness_plugins.inputs import refuse
 
 from . import files, templates, triples
-from .asking import Asked, Source, fill, recalled
+from .asking import OPEN, Asked, Source, fill, past, phrases_of, recalled
 from .people import (
     BETWEEN,
-    BIRTH,
-    CITIZENSHIP,
     GENDERS,
     PROPERTIES,
     Person,
@@ -33,7 +32,6 @@ from .people import (
     spelled,
     untaken,
 )
-from .phrases import OPEN, past, phrases_of
 from .triples import Fact
 
 Record = dict[str, Any]
@@ -93,9 +91,6 @@ class Seesaw(Builder):
                 f"{name:9}{files.counted(len(records), 'case')}, "
                 f"{files.counted(prompts, 'attribute prompt')}"
             )
-            if lost := _unplaced(name, records, source):
-                report(f"{name:9}{files.counted(lost, 'edit')} without known continents, which the "
-                       "new place may share with the old one")  # fmt: skip
         if not any(made.values()):
             raise DataError(
                 f"no case can be made of the facts about {len(source.people):,} "
@@ -204,31 +199,17 @@ def _check_values(path: Path, facts: Sequence[Fact]) -> None:
         for fact in facts
         if fact.relation in PROPERTIES and BETWEEN in fact.object
     ]
-    files.refuse(path, barred, f"write a triple for each value, or the value without {BETWEEN!r}")
-
-
-def _unplaced(name: str, records: Sequence[Record], source: Source) -> int:
-    """Count the edits of a place whose old or new value is on no known continent."""
-    if name.partition("_")[0] not in (BIRTH, CITIZENSHIP):
-        return 0
-    known = source.candidates["continents"].keys()
-    rewrites = [record["requested_rewrite"] for record in records]
-    return sum(
-        not {rewrite["target_true"]["str"], rewrite["target_new"]["str"]} <= known
-        for rewrite in rewrites
-    )
+    refuse(path, barred, f"write a triple for each value, or the value without {BETWEEN!r}")
 
 
 def check_sets(sets: Sequence[str]) -> None:
-    """Raise `UsageError` for a set that is not made of one property or two."""
-    for name in sets:
-        parts = name.split("_")
-        known = all(part in PROPERTIES for part in parts)
-        if not known or len(parts) > 2 or len(set(parts)) < len(parts):
-            raise UsageError(
-                f"there is no set {name!r}",
-                f"write EDITED or EDITED_EFFECT, of {', '.join(PROPERTIES)}",
-            )
+    """Raise `UsageError` for a set that is not made of one property or two, or is named twice."""
+    known = {*PROPERTIES, *map("_".join, permutations(PROPERTIES, 2))}
+    if unknown := [name for name in sets if name not in known]:
+        raise UsageError(
+            f"there is no set {unknown[0]!r}",
+            f"write EDITED or EDITED_EFFECT, of {', '.join(PROPERTIES)}",
+        )
     if not sets or len(set(sets)) < len(sets):
         raise UsageError(
             f"the sets {', '.join(sets)!r} are none, or name one twice", "sets=P21_P101"

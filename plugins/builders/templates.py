@@ -10,14 +10,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from edit_harness import DataError
+from edit_harness_plugins.inputs import SURROGATE, Layout, fitted, json_of, refuse, text_of
 
-from . import files
-
-LISTS = {"training": True, "held_out": False, "questions": False}
-"""The lists of templates of a relation, and whether it must have them."""
 WITHHELD = 2
 """Templates of a fact that `Relation.unseen_templates` picks."""
 REMEDY = 'write {"P27": {"training": ["{} is a citizen of", "..."], "held_out": ["..."]}}'
@@ -54,43 +53,43 @@ class Relation:
         return [text for index, text in enumerate(self.training) if index not in unseen]
 
 
+class Words(Layout, forbid_unknown_fields=True):
+    """The entry of a relation in a file."""
+
+    training: Annotated[list[str], Meta(min_length=1)]
+    held_out: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    label: str = ""
+
+
 def read(path: Path) -> dict[str, Relation]:
     """Return the relations of a file, in its order. Raises `DataError` that lists what is wrong."""
-    data = files.json_of(path, files.text_of(path))
+    data = json_of(path, text_of(path))
     if not isinstance(data, dict) or not data:
         raise DataError(f"{path}: expected an object with a relation for each key", REMEDY)
-    files.refuse(path, [p for name, words in data.items() for p in _wrong(name, words)], REMEDY)
+    refuse(path, [p for name, words in data.items() for p in _wrong(name, words)], REMEDY)
     return {name: of(name, words) for name, words in data.items()}
 
 
 def of(name: str, words: Mapping[str, Any], capitalise: bool = False) -> Relation:
     """Return a relation from its entry in a file."""
-    training, held_out, questions = (tuple(words.get(key, ())) for key in LISTS)
+    training, held_out, questions = (
+        tuple(words.get(key, ())) for key in ("training", "held_out", "questions")
+    )
     label = words.get("label", name)
     return Relation(name, label, training, held_out, questions, capitalise)
 
 
 def _wrong(name: str, words: Any) -> Iterator[str]:
-    if not isinstance(words, dict):
-        yield f"{name} is no object"
-        return
-    if unknown := sorted(words.keys() - {*LISTS, "label"}):
-        yield f"{name} has {unknown[0]!r}; known: label, {', '.join(LISTS)}"
-    for key, needed in LISTS.items():
-        if not isinstance(texts := words.get(key, []), list) or (needed and not texts):
-            yield f"{name}.{key} is no list of templates"
-        else:
-            yield from filter(None, (_fault(f"{name}.{key}[{i}]", t) for i, t in enumerate(texts)))
-    if not isinstance(words.get("label", ""), str):
-        yield f"{name}.label is no text"
-
-
-def _fault(place: str, template: Any) -> str:
-    """Say what is wrong with a template, or return an empty text."""
     try:
-        text = files.text_in(template, place)
-    except files.EntryError as error:
-        return str(error)
-    if (count := text.count("{}")) != 1:
-        return f"{place} has {count} places '{{}}' for the subject, expected 1: {template!r}"
-    return "" if text == template else f"{place} begins or ends with a space: {template!r}"
+        known = fitted(words, Words)
+    except ValueError as error:
+        yield f"{name}: {error}"
+        return
+    for text in (*known["training"], *known.get("held_out", ()), *known.get("questions", ())):
+        if (count := text.count("{}")) != 1:
+            yield f"{name}: {text!r} has {count} places '{{}}' for the subject, expected 1"
+        elif SURROGATE.search(text):
+            yield f"{name}: {text!r} has half of a surrogate pair"
+        elif text != text.strip():
+            yield f"{name}: {text!r} begins or ends with a space"

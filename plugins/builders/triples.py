@@ -8,13 +8,14 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from edit_harness import DataError
+from edit_harness_plugins.inputs import Layout, empty_texts, fitted, json_of, refuse, text_of
 
 from . import files
 from .templates import Relation
@@ -91,12 +92,12 @@ def read(path: Path) -> list[Fact]:
         raise DataError(f"{path} is no file of triples", f"they are read from {', '.join(LAYOUTS)}")
     facts: list[Fact] = []
     problems: list[str] = []
-    for place, value in layout(path, files.text_of(path)):
+    for place, value in layout(path, text_of(path)):
         try:
             facts.append(_fact(value))
-        except files.EntryError as error:
+        except ValueError as error:
             problems.append(f"{place}: {error}")
-    files.refuse(path, problems or [*_two_ids(facts), *_two_names(facts)], REMEDY)
+    refuse(path, problems or list(_ambiguous(facts)), REMEDY)
     if not facts:
         raise DataError(f"{path} has no triples", REMEDY)
     return merged(facts)
@@ -120,61 +121,58 @@ def _put_together(one: Fact, other: Fact) -> Fact:
     )
 
 
-def _two_ids(facts: Iterable[Fact]) -> Iterator[str]:
-    """Say which names have more than one id: a record could not tell whom it is about."""
-    ids: dict[str, set[str]] = defaultdict(set)
-    for fact in facts:
-        ids[fact.subject].add(fact.subject_id)
-        ids[fact.object].add(fact.object_id)
-    for name, found in ids.items():
-        if len(known := sorted(found - {""})) > 1:
-            yield f"{name!r} has the ids {' and '.join(known)}"
+def _ambiguous(facts: Sequence[Fact]) -> Iterator[str]:
+    """Say which names have two ids, and which ids are those of two subjects."""
+    named = [(fact.subject, fact.subject_id) for fact in facts]
+    for name, ids in _grouped([*named, *((fact.object, fact.object_id) for fact in facts)]).items():
+        if len(ids) > 1:
+            yield f"{name!r} has the ids {' and '.join(ids)}"
+    for identifier, names in _grouped((own, name) for name, own in named if own).items():
+        if len(names) > 1:
+            yield f"{identifier} is the id of {' and '.join(map(repr, names))}"
 
 
-def _two_names(facts: Iterable[Fact]) -> Iterator[str]:
-    """Say which ids are those of subjects of different names: they would count as one person."""
-    names: dict[str, set[str]] = defaultdict(set)
-    for fact in facts:
-        if fact.subject_id:
-            names[fact.subject_id].add(fact.subject)
-    for identifier, found in names.items():
-        if len(found) > 1:
-            yield f"{identifier} is the id of {' and '.join(map(repr, sorted(found)))}"
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the different second texts of each first one, sorted, but for empty ones."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for key, value in pairs:
+        found[key].add(value)
+    return {key: sorted(values - {""}) for key, values in found.items()}
+
+
+class Entry(Layout):
+    """What a triple of a file has."""
+
+    subject: str
+    relation: str
+    object: str
+    subject_id: str | None = ""
+    object_id: str | None = ""
+    dead: bool | str | int | None = ""
 
 
 def _fact(value: Any) -> Fact:
+    """Return the fact of an entry. Raises `ValueError`."""
     if isinstance(value, list) and len(value) == len(PARTS):
         value = dict(zip(PARTS, value, strict=True))
-    if not isinstance(value, dict):
-        raise files.EntryError(f"{str(value)[:40]!r} is no triple")
-    if missing := [name for name in PARTS if name not in value]:
-        raise files.EntryError(f"{missing[0]} is missing")
-    subject, relation, object_ = (files.text_in(value[name], name) for name in PARTS)
-    own, others = (_id(value.get(name), name) for name in ("subject_id", "object_id"))
-    return Fact(subject, relation, object_, own, others, _dead(value))
-
-
-def _id(value: Any, name: str) -> str:
-    return "" if value in (None, "") else files.text_in(value, name)
-
-
-def _dead(value: Mapping[str, Any]) -> bool:
-    said = value.get("dead") or ""
-    if isinstance(said, bool):
-        return said
-    if str(said).strip().lower() in (*TRUE, *FALSE):
-        return str(said).strip().lower() in TRUE
-    raise files.EntryError(f"dead is {said!r}, expected true or false")
+    known = fitted(value, Entry)
+    if problems := list(empty_texts({name: known[name] for name in PARTS})):
+        raise ValueError(problems[0])
+    texts = {name: said.strip() for name, said in known.items() if name != "dead" and said}
+    dead = str(known.get("dead") or "").strip().lower()
+    if dead not in (*TRUE, *FALSE):
+        raise ValueError(f"dead is {dead!r}, expected true or false")
+    return Fact(**texts, dead=dead in TRUE)
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            yield f"line {number}", files.json_of(path, line, number)
+            yield f"line {number}", json_of(path, line, number)
 
 
 def _items(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    data = files.json_of(path, text)
+    data = json_of(path, text)
     found = data.get("facts") if isinstance(data, dict) else data
     if not isinstance(found, list):
         raise DataError(f'{path}: expected a list of triples, or {{"facts": [...]}}', REMEDY)

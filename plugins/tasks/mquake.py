@@ -8,36 +8,96 @@ no retrieval here, and no chain of thought.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from msgspec import field
+
 from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Probe, Request
-from edit_harness.data import SUBJECT
 from edit_harness.files import Remote
-from edit_harness_plugins.composition import Row, of_cases
+from edit_harness_plugins import inputs
+from edit_harness_plugins.inputs import empty_texts, fitted, json_of, refuse, text_of
 
 from ._files import records as reading
-from ._files import shots
-from ._files.published import GivenFileTask, Published, unusable
-from ._files.records import (
-    Entry,
-    Problem,
-    Record,
-    kind_of,
-    wrong_list,
-    wrong_names,
-    wrong_objects,
-    wrong_texts,
-)
+from ._files.published import GivenFileTask, Published, local, unusable
+from ._files.records import Entry, Id, Record, Rewrite, misplaced
 
 AUTHORS = Published("MQuAKE", Remote(("https://github.com/princeton-nlp/MQuAKE",), "MQuAKE"), 3_000)
-REWRITE = ("prompt", "subject", "target_new.str", "target_true.str")
 MOST_TOKENS = 32
 """How long an answer may be."""
+
+
+class Hop(inputs.Layout):
+    """A link of a chain."""
+
+    question: str
+    answer: str
+    answer_alias: tuple[str, ...] = ()
+
+
+class Chains(inputs.Layout):
+    """The chains in ids; their relations are read."""
+
+    triples: tuple[tuple[Any, str, Any], ...] = ()
+    new_triples: tuple[tuple[Any, str, Any], ...] = ()
+
+
+class Layout(inputs.Layout):
+    """What a record must have."""
+
+    case_id: Id
+    requested_rewrite: list[Rewrite]
+    questions: list[str]
+    answer: str
+    answer_alias: list[str]
+    new_answer: str
+    new_answer_alias: list[str]
+    single_hops: list[Hop]
+    new_single_hops: list[Hop]
+    answer_extended: tuple[str, ...] = ()
+    orig: Chains = field(default_factory=Chains)
+
+
+BUILT_IN = (
+    ("In which country is the Colosseum?", "Italy"),
+    ("What is the capital of the country where the Colosseum stands?", "Rome"),
+    ("Who wrote Hamlet?", "William Shakespeare"),
+    ("In which country was the author of Hamlet born?", "England"),
+    ("Which company makes the PlayStation?", "Sony"),
+    ("In which city is the company that makes the PlayStation based?", "Tokyo"),
+    ("On which continent is Kenya?", "Africa"),
+    ("On which continent is the country whose capital is Lima?", "South America"),
+    ("Which sport did Pelé play?", "association football"),
+    ("What is the official language of the country that Pelé was a citizen of?", "Portuguese"),
+    ("Who founded Microsoft?", "Bill Gates"),
+    ("Of which country is the founder of Microsoft a citizen?", "United States of America"),
+    ("What is the currency of Japan?", "yen"),
+    ("What is the currency of the country where sumo comes from?", "yen"),
+    ("Who painted Guernica?", "Pablo Picasso"),
+    ("In which city was the painter of Guernica born?", "Málaga"),
+)
+"""Questions on facts that everybody knows, in our own words; nothing is taken from the data."""
+
+
+@dataclass(frozen=True)
+class Shots:
+    """Texts of answered questions: one for every question, or others by relation."""
+
+    general: str
+    """Stands before every question that has no text of its own; empty: the question stands alone."""
+    by_relation: Mapping[str, str]
+
+    def prompt(self, question: str, relation: str = "") -> str:
+        """Return the question behind the answered ones, up to where its answer begins."""
+        before = self.by_relation.get(relation, self.general)
+        return f"{before}\nQ: {question} A:" if before else question
+
+    def alone(self, relation: str = "") -> bool:
+        """Tell whether a question stands alone, so that a model may go on after its answer."""
+        return not self.by_relation.get(relation, self.general)
 
 
 @dataclass
@@ -84,13 +144,7 @@ class MQuAKE(GivenFileTask):
 
     def records(self, path: Path) -> list[Entry]:
         """Return the instances of a file, checked. Raises `DataError` if two have one id."""
-        entries = reading.read(path, lambda here, record: _wrong(record))
-        seen: set[str] = set()
-        for record, _ in entries:
-            if (name := str(record["case_id"])) in seen:
-                raise DataError(f"{path} has two records with case_id {name}")
-            seen.add(name)
-        return entries
+        return reading.read(path, Layout, _wrong, key="case_id")
 
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every instance."""
@@ -105,20 +159,10 @@ class MQuAKE(GivenFileTask):
             return ()
         return ("single facts are asked for without prompts of their own relation: prompts=FILE",)
 
-    def composition(self) -> Mapping[str, Sequence[Row]]:
-        """Return the table of instances by links and edits, and what is asked of them."""
-        tags = [case.tags for case in self.cases() if not case.problem]
-        counts = Counter((each["hops"], each["edits"]) for each in tags)
-        rows = [
-            {"hops": hops, "edits": edits, "instances": counts[hops, edits]}
-            for hops, edits in sorted(counts)
-        ]
-        return {"chains": rows, **of_cases(self.cases())}
-
     @cached_property
-    def _shots(self) -> shots.Shots:
+    def _shots(self) -> Shots:
         general = "built-in" if self.demonstrations == "auto" else self.demonstrations
-        return shots.read(general, self.prompts)
+        return read_shots(general, self.prompts)
 
     def _case(self, name: str, record: Record) -> Case:
         edits, hops = record["requested_rewrite"], record["new_single_hops"]
@@ -129,9 +173,9 @@ class MQuAKE(GivenFileTask):
     def _probes(self, record: Record, requests: Sequence[Request]) -> Iterator[Probe]:
         for request in requests:
             yield Probe("efficacy", Choose(request.text, (request.target_new, request.target_true)))
-        for role, field in (("single-hop", "new_single_hops"), ("old-single-hop", "single_hops")):
-            relations = _relations(record, field)
-            for hop, relation in zip(record[field], relations, strict=True):
+        for role, links in (("single-hop", "new_single_hops"), ("old-single-hop", "single_hops")):
+            relations = _relations(record, links)
+            for hop, relation in zip(record[links], relations, strict=True):
                 right = [hop["answer"], *hop.get("answer_alias", ())]
                 yield self._asked(role, hop["question"], right, relation=relation)
         right = [record["new_answer"], *record["new_answer_alias"]]
@@ -170,60 +214,43 @@ def _relations(record: Record, field: str) -> list[str]:
     return known or [""] * len(hops)
 
 
-def _wrong(record: Record) -> Iterator[Problem]:
+def _wrong(record: Record) -> Iterator[str]:
     """Say what keeps a record from becoming a case."""
-    name = record.get("case_id")
-    if isinstance(name, bool) or not isinstance(name, int | str) or not str(name).strip():
-        yield Problem(f"case_id is {kind_of(name)}, expected a number")
-    yield from wrong_texts("", record, ("answer", "new_answer"))
-    yield from wrong_list("questions", record.get("questions"))
-    for field in ("answer_alias", "new_answer_alias"):
-        yield from wrong_names(field, record.get(field))
-    yield from wrong_names("answer_extended", record.get("answer_extended", []))
-    for field, wrong in LISTS.items():
-        value = record.get(field)
-        yield from wrong_objects(field, value, wrong)
-        if value == []:
-            yield Problem(f"{field} is {kind_of(value)}, expected a list of objects", True)
-    yield from _wrong_chains(record.get("orig", {}))
+    for name in ("questions", "requested_rewrite", "single_hops", "new_single_hops"):
+        if not record[name]:
+            yield f"`$.{name}` is empty"
+    for i, edit in enumerate(record["requested_rewrite"]):
+        yield from misplaced(edit["prompt"], f"$.requested_rewrite[{i}].prompt")
+        if (new := edit["target_new"]["str"]) == edit["target_true"]["str"]:
+            yield f"requested_rewrite[{i}] changes nothing: the object is {new!r} before and after"
 
 
-def _wrong_hop(place: str, hop: Record) -> Iterator[Problem]:
-    yield from wrong_texts(place, hop, ("question", "answer"))
-    yield from wrong_names(f"{place}.answer_alias", hop.get("answer_alias", []))
+def read_shots(demonstrations: str, prompts: str) -> Shots:
+    """Return what two settings say: "built-in", "none" or a text file; a JSON file or nothing.
+
+    The JSON file has a text for each relation, by its id. Raises `DataError` for a file that is not
+    there, has no text, or is of another layout.
+    """
+    return Shots(_general(demonstrations), _by_relation(prompts) if prompts else {})
 
 
-def _wrong_edit(place: str, edit: Record) -> Iterator[Problem]:
-    found = list(wrong_texts(place, edit, REWRITE))
-    yield from found
-    if found:
-        return
-    if (count := edit["prompt"].count(SUBJECT)) != 1:
-        text = f"{place}.prompt has {count} places '{SUBJECT}' for the subject, expected one"
-        yield Problem(text, of_content=True)
-    if (new := edit["target_new"]["str"]) == edit["target_true"]["str"]:
-        text = f"{place} changes nothing: the object is {new!r} before and after"
-        yield Problem(text, of_content=True)
+def _general(name: str) -> str:
+    if name == "built-in":
+        return "\n".join(f"Q: {question} A: {answer}" for question, answer in BUILT_IN)
+    if name == "none":
+        return ""
+    path = local(name, "demonstrations is 'built-in', 'none', or a text file")
+    if not (text := text_of(path).strip()):
+        raise DataError(f"{path} has no demonstrations in it", "to have none: demonstrations=none")
+    return text
 
 
-LISTS: Mapping[str, Callable[[str, Record], Iterator[Problem]]] = {
-    "requested_rewrite": _wrong_edit,
-    "single_hops": _wrong_hop,
-    "new_single_hops": _wrong_hop,
-}
-"""The lists of objects in a record, and what tells what is wrong with one of them."""
-
-
-def _wrong_chains(orig: Any) -> Iterator[Problem]:
-    """Say what is wrong with the chains in ids, which may be missing: their relations are read."""
-    if not isinstance(orig, dict):
-        yield Problem(f"orig is {kind_of(orig)}, expected an object")
-        return
-    for field in ("triples", "new_triples"):
-        triples = orig.get(field, [])
-        if not isinstance(triples, list):
-            yield Problem(f"orig.{field} is {kind_of(triples)}, expected a list")
-            continue
-        for triple in triples:
-            if not (isinstance(triple, list) and len(triple) == 3 and isinstance(triple[1], str)):
-                yield Problem(f"orig.{field} has {triple!r}, expected subject, relation and object")
+def _by_relation(name: str) -> dict[str, str]:
+    path = local(name, "prompts is a .json file of texts by relation, such as rel-prompts.json")
+    found = json_of(path, text_of(path))
+    try:
+        problems = list(empty_texts(fitted(found, dict[str, str])))
+    except ValueError as error:
+        problems = [str(error)]
+    refuse(path, problems, "expected an object with a text for each relation")
+    return {relation: text.strip() for relation, text in found.items()}

@@ -8,7 +8,7 @@ than questions; how answers are counted stands in `edit_harness_plugins.metrics`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +16,11 @@ from typing import ClassVar
 
 from edit_harness import Case, Choose, DataError, Probe, Request
 from edit_harness.data import SUBJECT
-from edit_harness_plugins.composition import Row, counted, of_cases
+from edit_harness_plugins import inputs
 
 from ._files import records as reading
 from ._files.published import FileTask, Published, hosted, unusable
-from ._files.records import Entry, Problem, Record, wrong_list, wrong_text
+from ._files.records import Entry, Record
 
 AUTHORS = Published("zsRE", hosted("zsre_mend_eval.json"), records=19_086)
 ASKED = (
@@ -29,16 +29,18 @@ ASKED = (
     "rephrasing, with the answer that is written, and a question of NaturalQuestions, with a "
     "question mark behind it, with its gold answer (neighborhood)."
 )
-TEXTS = ("subject", "src", "rephrase", "loc", "loc_ans")
-ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {
-    "subjects": lambda record: [record["subject"]],
-    "questions": lambda record: [record["src"]],
-    "rephrasings": lambda record: [record["rephrase"]],
-    "true answers": lambda record: record["answers"],
-    "alternative answers": lambda record: [record["alt"]] if _has_alternative(record) else [],
-    "other questions": lambda record: [record["loc"]],
-}
-"""The texts of a record that its composition counts."""
+
+
+class Layout(inputs.Layout):
+    """What a record must have."""
+
+    subject: str
+    src: str
+    rephrase: str
+    answers: list[str]
+    loc: str
+    loc_ans: str
+    alt: str | None = None
 
 
 @dataclass
@@ -61,29 +63,22 @@ class ZsRE(FileTask):
 
     def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
-        return reading.read(path, lambda here, record: self._wrong(record))
+        return reading.read(path, Layout, self._wrong, passed=("alt",))
 
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
         for i, (record, problem) in enumerate(entries):
             yield unusable(str(i), problem) if problem else _case(i, record, _true(record), "")
 
-    def composition(self) -> Mapping[str, Sequence[Row]]:
-        """Return the table of the records' texts, and what is asked of those that are edited."""
-        records = [record for record, problem in self.records(self._file()) if not problem]
-        rows = [
-            counted(what, [list(texts(record)) for record in records], "record")
-            for what, texts in ITEMS.items()
-        ]
-        return {"what records have": rows, **of_cases(self.cases())}
-
-    def _wrong(self, record: Record) -> Iterator[Problem]:
+    def _wrong(self, record: Record) -> Iterator[str]:
         """Say what keeps a record from becoming a case."""
-        texts = [problem for field in TEXTS if (problem := wrong_text(record, field))]
-        yield from texts
-        yield from wrong_list("answers", record.get("answers"))
-        if not texts:
-            yield from _wrong_question(record["src"], record["subject"].strip())
+        question, subject = record["src"], record["subject"].strip()
+        if not record["answers"]:
+            yield "`$.answers` is empty"
+        if SUBJECT in question:
+            yield f"src has a {SUBJECT!r} of its own, which stands for the subject"
+        elif subject not in question:
+            yield f"src {question!r} does not have the subject {subject!r} in it"
 
 
 @dataclass
@@ -120,10 +115,10 @@ class ZsREAlternative(ZsRE):
             )
         return found
 
-    def _wrong(self, record: Record) -> Iterator[Problem]:
+    def _wrong(self, record: Record) -> Iterator[str]:
         yield from super()._wrong(record)
-        if _has_alternative(record) and (problem := wrong_text(record, "alt")):
-            yield problem
+        if _has_alternative(record):
+            yield from inputs.empty_texts(record["alt"], place="$.alt")
 
     @cached_property
     def _left_out(self) -> tuple[int, int]:
@@ -154,17 +149,4 @@ def _true(record: Record) -> str:
 
 def _has_alternative(record: Record) -> bool:
     """Tell whether a record's alternative answer is anything but missing, null or an empty text."""
-    alternative = record.get("alt")
-    if isinstance(alternative, str):
-        return bool(alternative.strip())
-    return alternative is not None
-
-
-def _wrong_question(question: str, subject: str) -> Iterator[Problem]:
-    """Say why the subject cannot be cut out of the question."""
-    if SUBJECT in question:
-        text = f"src has a {SUBJECT!r} of its own, which stands for the subject"
-        yield Problem(text, of_content=True)
-    elif subject not in question:
-        text = f"src {question!r} does not have the subject {subject!r} in it"
-        yield Problem(text, of_content=True)
+    return bool((record.get("alt") or "").strip())

@@ -3,12 +3,15 @@
 import json
 
 import pytest
-from builders import question, record
+from builders import record
 
 from edit_harness_plugins.composition import of_cases
-from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact, CounterFactPlus
-from edit_harness_plugins.tasks.counterfact.counterfact_composition import TITLE, table
-from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
+from edit_harness_plugins.tasks.counterfact.counterfact import (
+    TITLE,
+    CounterFact,
+    CounterFactPlus,
+    table,
+)
 
 
 def stored(folder, *records):
@@ -66,20 +69,3 @@ def test_the_genuine_records(counterfact_300):
     assert rows(found[TITLE])["neighborhood prompts"] == pytest.approx((total, mean, each))
     asked = rows(found["what is edited and asked"])
     assert asked["neighborhood-plus, Choose"] == (3000, asked["neighborhood-plus, Drift"][1], 10)
-
-
-def test_zsre(tmp_path):
-    bare = {k: v for k, v in question().items() if k != "alt"}
-    path = stored(tmp_path, question(), question(answers=["Oslo"]), bare, question(subject=""))
-    expected = {
-        "subjects": (3, 1, 1),
-        "questions": (3, 1, 1),
-        "rephrasings": (3, 1, 1),
-        "true answers": (5, 3, pytest.approx(5 / 3)),
-        "alternative answers": (2, 1, pytest.approx(2 / 3)),
-        "other questions": (3, 1, 1),
-    }
-    for kind, cases in ((ZsRE, 3), (ZsREAlternative, 2)):
-        found = kind(path).composition()
-        assert rows(found["what records have"]) == expected
-        assert rows(found["what is edited and asked"])["cases"] == (cases, cases, 1)

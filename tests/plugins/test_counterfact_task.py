@@ -11,7 +11,6 @@ from edit_harness import Case, Choose, DataError, Drift, ModelSource
 from edit_harness.files import fetch as real_fetch
 from edit_harness_plugins.tasks._files import published
 from edit_harness_plugins.tasks.counterfact.counterfact import AUTHORS, CounterFact, CounterFactPlus
-from edit_harness_plugins.tasks.counterfact.counterfact_records import read
 
 
 @pytest.fixture
@@ -109,86 +108,62 @@ def test_cases_are_in_the_order_of_the_file_and_are_json(store):
     ]
 
 
-@pytest.mark.parametrize("indent", [None, 0, 4])
-def test_json_and_jsonl_hold_the_same_records(store, indent):
-    records = [record(i, subject=f"Ünal {i}\u2028]") for i in range(3)]
+def test_json_and_jsonl_hold_the_same_records(store):
+    records = [record(i, subject=f"\u00dcnal {i}\u2028]") for i in range(3)]
     lines = "\n\n".join(json.dumps(r, ensure_ascii=False) for r in records) + "\r\n"
-    entries = [(r, "") for r in records]
-    assert read(store(records, indent=indent)) == entries
-    assert read(store(lines, "facts.jsonl")) == entries
-    assert read(store("\ufeff" + json.dumps(records), "bom.json")) == entries
+    texts = {"a.json": json.dumps(records, indent=4), "a.jsonl": lines,
+             "bom.json": "\ufeff" + json.dumps(records)}  # fmt: skip
+    first, *others = (list(CounterFact(str(store(t, name))).cases()) for name, t in texts.items())
+    assert [case.requests[0].subject for case in first] == [
+        f"\u00dcnal {i}\u2028]" for i in range(3)
+    ]
+    assert others == [first, first]
 
 
 OF_CONTENT = {
-    "requested_rewrite.prompt has 2 places '{}' for the subject, expected 1": record(
+    "`$.requested_rewrite.prompt` has 2 places '{}' for the subject, expected 1": record(
         1, prompt="{} and {} live in"
     ),
-    "requested_rewrite.prompt has 0 places '{}' for the subject, expected 1": record(
-        1, prompt="Ada lives in"
-    ),
-    "requested_rewrite.prompt is a text without content, expected a text": record(1, prompt=""),
-    "requested_rewrite.subject is a text without content, expected a text": record(1, subject=" "),
-    "requested_rewrite.target_new.str is a text without content, expected a text": record(
-        1, target_new={"str": "", "id": "Q90"}
-    ),
-    "requested_rewrite.target_true.str has half of a surrogate pair, expected a text": record(
+    "`$.requested_rewrite.subject` is empty": record(1, subject=" "),
+    "`$.requested_rewrite.target_true.str` has half of a surrogate pair": record(
         1, target_true={"str": "\ud800"}
     ),
-    "neighborhood_prompts is a list without content, expected a list of texts": record(1)
-    | {"neighborhood_prompts": []},
-    "neighborhood_prompts[1] is a text without content, expected a text": record(1)
+    "`$.neighborhood_prompts` is empty": record(1) | {"neighborhood_prompts": []},
+    "`$.neighborhood_prompts[1]` is empty": record(1)
     | {"neighborhood_prompts": ["Bo lives in", ""]},
 }
 """What is wrong with records that are of no use, in files that are."""
 
 OF_LAYOUT = {
-    "requested_rewrite.target_new is a text, expected an object": record(target_new="Paris"),
-    "requested_rewrite.target_new.str is missing": record(target_new={"id": "Q90"}),
-    "requested_rewrite.target_true.str is a number, expected a text": record(
-        target_true={"str": 1.5}
+    "Expected `object`, got `str` - at `$.requested_rewrite.target_new`": record(
+        1, target_new="Paris"
     ),
-    "requested_rewrite is null, expected an object": record() | {"requested_rewrite": None},
-    "requested_rewrite is missing": {k: v for k, v in record().items() if k != "requested_rewrite"},
-    "paraphrase_prompts is a text, expected a list of texts": record()
-    | {"paraphrase_prompts": "Ada"},
-    "paraphrase_prompts is null, expected a list of texts": {
-        k: v for k, v in record().items() if k != "paraphrase_prompts"
+    "Object missing required field `str` - at `$.requested_rewrite.target_new`": record(
+        1, target_new={"id": "Q90"}
+    ),
+    "Object missing required field `paraphrase_prompts`": {
+        k: v for k, v in record(1).items() if k != "paraphrase_prompts"
     },
-    "attribute_prompts[0] is null, expected a text": record() | {"attribute_prompts": [None]},
-    "generation_prompts is an object, expected a list of texts": record()
-    | {"generation_prompts": {}},
-    "case_id is None, expected a whole number or a text": record(None),
-    "case_id is True, expected a whole number or a text": record(True),
+    "Expected `str`, got `null` - at `$.attribute_prompts[0]`": record(1)
+    | {"attribute_prompts": [None]},
+    "Expected `int | str`, got `bool` - at `$.case_id`": record(True),
     "case_id 0 is also that of record 1": record(0),
 }
 """What a file is refused for."""
 
 
-def line_of_the_second(records, **layout):
-    """The line on which a file's second record begins."""
-    return json.dumps(records[:1], **layout).count("\n") + 1
-
-
 @pytest.mark.parametrize("problem", OF_LAYOUT)
 def test_a_field_that_is_not_of_the_layout_is_named_with_its_place(store, problem):
-    bad = OF_LAYOUT[problem]
-    if bad.get("case_id") == 0 and "case_id" not in problem:
-        bad = bad | {"case_id": 1}
-    records = [record(0), bad]
-    path, line = store(records, indent=1), line_of_the_second(records, indent=1)
-    assert path.read_text().splitlines()[line - 1] == " {"
-    error = complaint(CounterFact(str(path)))
-    # Each of the four texts in requested_rewrite is looked for; nothing else is wrong.
-    assert set(error.cause.split("; ")) == {f"{path}:{line}: record 2: {problem}"}
+    path = store([record(0), OF_LAYOUT[problem]])
+    assert complaint(CounterFact(str(path))).cause == f"{path}: record 2: {problem}"
 
 
 @pytest.mark.parametrize("kind", [CounterFact, CounterFactPlus])
 @pytest.mark.parametrize("problem", OF_CONTENT)
 def test_a_record_of_no_use_is_a_case_that_says_why(store, kind, problem):
     records = [record(0), OF_CONTENT[problem], record(2)]
-    path, line = store(records, indent=1), line_of_the_second(records, indent=1)
-    first, bad, last = kind(str(path)).cases()
-    assert bad == Case("1", (), (), problem=f"facts.json:{line}: record 2: {problem}")
+    first, bad, last = kind(str(store(records))).cases()
+    assert bad == Case("1", (), (), problem=f"facts.json: record 2: {problem}")
     alone = kind(str(store([records[0], records[2]], "right.json"))).cases()
     assert [first, last] == list(alone)
 
@@ -196,18 +171,16 @@ def test_a_record_of_no_use_is_a_case_that_says_why(store, kind, problem):
 def test_a_record_of_no_use_is_no_reason_to_forgive_another(store):
     records = [record(0), record(1, subject=""), record(2) | {"paraphrase_prompts": 1}]
     error = complaint(CounterFact(str(store(records))))
-    assert "record 3: paraphrase_prompts is a number" in error.cause
+    assert "record 3: Expected `array`, got `int` - at `$.paraphrase_prompts`" in error.cause
     assert "record 2" not in error.cause
-    assert error.remedy.startswith("1 problem in")
 
 
 def test_all_that_is_wrong_with_a_record_is_told(store):
     records = [record(0), record(1, subject="", prompt="in")]
     _, bad = CounterFact(str(store(records))).cases()
-    texts = bad.problem.removeprefix("facts.json:1: record 2: ").split("; ")
-    assert [text.split(" ")[0] for text in texts] == [
-        "requested_rewrite.prompt", "requested_rewrite.subject",
-    ]  # fmt: skip
+    first, second = bad.problem.removeprefix("facts.json: record 2: ").split("; ")
+    assert "subject` is empty" in first
+    assert "prompt` has 0 places" in second
 
 
 def test_every_so_manyth_record_is_counted_with_those_of_no_use(store):
@@ -229,41 +202,29 @@ def test_what_is_optional_may_be_missing(store):
 def test_the_line_in_jsonl(store):
     path = store("\n".join(["", json.dumps(record()), "[]", ""]), "facts.jsonl")
     error = complaint(CounterFact(str(path)))
-    assert error.cause == f"{path}:3: record 2: a list without content, expected an object"
-    assert error.remedy == f"1 problem in {path}"
+    assert error.cause == f"{path}: line 3, record 2: Expected `object`, got `array`"
 
 
 def test_a_file_of_nothing_but_records_of_no_use(store):
     """Five problems are shown, and all are counted."""
-    lines = [json.dumps(record(i, subject="")) for i in range(7)]
-    path = store("\n".join(lines), "facts.jsonl")
-    error = complaint(CounterFact(str(path)))
-    places = [problem.split(": ")[0] for problem in error.cause.split("; ")]
-    assert places == [f"{path}:{line}" for line in range(1, 6)]
-    assert error.remedy == f"7 problems in {path}; these are the first 5"
+    path = store([record(i, subject="") for i in range(7)])
+    *problems, more = complaint(CounterFact(str(path))).cause.split("; ")
+    assert len(problems) == 5
+    assert more == "2 more"
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("<html>\nSign in", "1: expected a list of records, got '<html>\\nSign in'"),
-        ('{"a": 1}', "1: expected a list of records, got '{\"a\": 1}'"),
-        ("", "1: expected a list of records, got ''"),
-        (" [ ]\n", "1: there are no records"),
-        ('[\n{"a": 1},\n{"b": "x', "3: not JSON: Unterminated string starting at"),
-        ('[\n{"a": 1}\n{"b": 2}]', "3: not JSON: Expecting ',' or ']'"),
-        ("[\n1,\n2,\n", "4: not JSON: Expecting value"),
-        ("[1, 2", "1: not JSON: Expecting ',' or ']'"),
+        ('{"a": 1}', ": expected a list of records, got '{\"a\": 1}'"),
+        ("", ":1: not JSON: Expecting value"),
+        (" [ ]\n", ": there are no records"),
+        ('[\n{"a": 1},\n{"b": "x', ":3: not JSON: Unterminated string starting at"),
     ],
 )
 def test_what_is_no_list_of_json(store, text, problem):
     path = store(text)
-    assert complaint(CounterFact(str(path))).cause == f"{path}:{problem}"
-
-
-def test_what_follows_the_list(store):
-    path = store(json.dumps([record()]) + " oops")
-    assert complaint(CounterFact(str(path))).cause == f"{path}: 'oops' follows the end of the list"
+    assert complaint(CounterFact(str(path))).cause == f"{path}{problem}"
 
 
 def test_a_line_that_is_no_json(store):
@@ -280,15 +241,6 @@ def test_a_file_that_is_no_text(store):
 def test_a_file_that_is_not_there(tmp_path):
     error = complaint(CounterFact(str(tmp_path / "no.json")))
     assert error.cause == f"there is no file {str(tmp_path / 'no.json')!r}"
-
-
-def test_the_checksum_that_the_user_gave(store):
-    path = store([record()])
-    right = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert len(list(CounterFact(str(path), sha256=right.upper()).cases())) == 1
-    error = complaint(CounterFact(str(path), sha256="00"))
-    assert error.cause == f"{path}: expected sha256 00, got {right}"
-    assert path.exists()
 
 
 def test_the_sample_of_the_model_is_used_unless_the_user_says_otherwise(store):
@@ -325,7 +277,6 @@ def test_the_known_file_needs_no_note(download, monkeypatch):
     [
         (json.dumps([record()]), "has 1 records, not 2"),
         (json.dumps([record(0), record(1)])[:-40], "not JSON"),
-        ("<html>", "expected a list of records"),
         (json.dumps([record(0), record(0)]), "case_id 0 is also that of record 1"),
     ],
 )
@@ -336,19 +287,6 @@ def test_a_download_that_is_not_right_is_moved_aside(download, tmp_path, text, p
     assert f"expected sha256 {AUTHORS.sha256}, got {got}" in error.cause
     assert str(tmp_path / "counterfact.json.bad") in error.remedy
     assert not (tmp_path / "counterfact.json").exists()
-
-
-def test_a_download_without_the_checksum_that_the_user_gave(download, tmp_path, monkeypatch):
-    text = json.dumps([record(0), record(1)])
-    got = download(text)
-    error = complaint(CounterFact("download", sha256="00"))
-    assert f"expected sha256 00, got {got}" in error.cause
-    assert not (tmp_path / "counterfact.json").exists()
-    # The paper's own file is not thrown away for a slip of the user's.
-    download(text)
-    authors_are(monkeypatch, sha256=got)
-    assert f"got {got}" in complaint(CounterFact("download", sha256="00")).cause
-    assert (tmp_path / "counterfact.json").exists()
 
 
 def test_offline_without_the_file(download, monkeypatch):

@@ -18,8 +18,7 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.judges.match import Match
 from edit_harness_plugins.metrics.verdicts.hops import MultiHop
 from edit_harness_plugins.models.pocket import FILES
-from edit_harness_plugins.tasks._files import shots
-from edit_harness_plugins.tasks.mquake import MQuAKE
+from edit_harness_plugins.tasks.mquake import BUILT_IN, MQuAKE, read_shots
 from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 
 EXACT = 1e-12
@@ -128,38 +127,24 @@ def test_old_answers_of_a_later_time_are_right_before_the_edit(store):
     assert key.about["old_aliases"] == ["Italia", "Italian Republic"]
 
 
-OF_LAYOUT = {
-    "case_id is null, expected a number": {"case_id": None},
-    "case_id is a truth value, expected a number": {"case_id": True},
-    "case_id is a text without content, expected a number": {"case_id": ""},
-    "orig.triples is null, expected a list": {"orig": {"triples": None}},
-    "orig.new_triples is a number, expected a list": {"orig": {"new_triples": 3}},
-    "answer is missing": {"answer": ...},
-    "questions is a text, expected a list of texts": {"questions": "Where?"},
-    "new_answer_alias is null, expected a list of texts": {"new_answer_alias": None},
-    "single_hops is null, expected a list of objects": {"single_hops": None},
-    "new_single_hops[0] is a text, expected an object": {"new_single_hops": ["Where?"]},
-    "new_single_hops[0].answer is missing": {"new_single_hops": [{"question": "Where?"}]},
-    "requested_rewrite is an object, expected a list of objects": {"requested_rewrite": edit()},
-    "requested_rewrite[0].target_new is a text, expected an object": {
-        "requested_rewrite": [edit(target_new="Paris")]
-    },
-    "orig is a list, expected an object": {"orig": [1]},
-    "orig.triples has ['Q1', 'P551'], expected subject, relation and object": {
-        "orig": {"triples": [["Q1", "P551"]]}
-    },
-}
+OF_LAYOUT = [
+    {"case_id": True},
+    {"case_id": ""},
+    {"orig": {"triples": [["Q1", "P551"]]}},
+    {"answer": ...},
+    {"new_answer_alias": None},
+    {"new_single_hops": [{"question": "Where?"}]},
+    {"requested_rewrite": [edit(target_new="Paris")]},
+]
 """What a file is refused for."""
 OF_CONTENT = {
     "requested_rewrite[0] changes nothing: the object is 'Rome' before and after": {
         "requested_rewrite": [edit(target_new={"str": "Rome"})]
     },
-    "questions is a list without content, expected a list of texts": {"questions": []},
-    "new_answer is a text without content, expected a text": {"new_answer": " "},
-    "requested_rewrite is a list without content, expected a list of objects": {
-        "requested_rewrite": []
-    },
-    "requested_rewrite[0].prompt has 0 places '{}' for the subject, expected one": {
+    "`$.questions` is empty": {"questions": []},
+    "`$.new_answer` is empty": {"new_answer": " "},
+    "`$.requested_rewrite` is empty": {"requested_rewrite": []},
+    "`$.requested_rewrite[0].prompt` has 0 places '{}' for the subject, expected 1": {
         "requested_rewrite": [edit(prompt="Ada lives in")]
     },
 }
@@ -171,12 +156,13 @@ def with_fields(fields):
     return {name: value for name, value in record.items() if value is not ...}
 
 
-@pytest.mark.parametrize("problem", OF_LAYOUT)
-def test_a_record_that_is_not_of_the_layout_is_named(store, problem):
-    file = store(instance(), with_fields(OF_LAYOUT[problem]))
+@pytest.mark.parametrize("fields", OF_LAYOUT)
+def test_a_record_that_is_not_of_the_layout_is_named(store, fields):
+    file = store(instance(), with_fields(fields))
     with pytest.raises(DataError) as caught:
         list(MQuAKE(file).cases())
-    assert caught.value.cause.startswith(f"{file}:1: record 2: {problem}")
+    assert caught.value.cause.startswith(f"{file}: record 2: ")
+    assert next(iter(fields)) in caught.value.cause
 
 
 @pytest.mark.parametrize("problem", OF_CONTENT)
@@ -184,22 +170,12 @@ def test_a_record_of_no_use_is_a_case_that_says_why(store, problem):
     file = store(instance(), with_fields(OF_CONTENT[problem]))
     good, bad = MQuAKE(file).cases()
     assert not good.problem
-    assert bad == Case("2", (), (), problem=f"mquake.json:1: record 2: {problem}")
+    assert bad == Case("2", (), (), problem=f"mquake.json: record 2: {problem}")
 
 
 def test_two_instances_with_one_id_are_refused(store):
-    with pytest.raises(DataError, match="two records with case_id 7"):
+    with pytest.raises(DataError, match="record 2: case_id 7 is also that of record 1"):
         list(MQuAKE(store(instance(7), instance(7))).cases())
-
-
-def test_composition_counts_instances_by_their_chains(store):
-    two = instance(2, requested_rewrite=[edit(), edit(subject="Rome")])
-    tables = MQuAKE(store(instance(), two, instance(3))).composition()
-    assert tables["chains"] == [
-        {"hops": "2", "edits": "1", "instances": 2},
-        {"hops": "2", "edits": "2", "instances": 1},
-    ]
-    assert tables["what is edited and asked"]
 
 
 def test_without_a_file_or_a_sample_it_says_where_the_file_is():
@@ -228,7 +204,7 @@ def test_the_models_own_sample_is_asked_without_demonstrations(store):
 
 
 def test_built_in_demonstrations_are_sixteen_and_ask_nothing_twice(store):
-    assert len(shots.BUILT_IN) == len({question for question, _ in shots.BUILT_IN}) == 16
+    assert len(BUILT_IN) == len({question for question, _ in BUILT_IN}) == 16
     query, key = asked(only(MQuAKE(store(instance()))), "multi-hop")[0]
     *before, last = query.prompt.split("\n")
     assert len(before) == 16
@@ -271,8 +247,8 @@ def test_demonstrations_of_a_file_are_taken_as_they_are(store, text):
         ("demonstrations", "shots.txt", " \n", "has no demonstrations"),
         ("demonstrations", "shots.txt", b"\xff", "is not UTF-8 text"),
         ("prompts", "prompts.json", "{", "not JSON"),
-        ("prompts", "prompts.json", "[]", "a list without content, expected an object"),
-        ("prompts", "prompts.json", '{"P17": ""}', "P17 is a text without content"),
+        ("prompts", "prompts.json", "[]", "Expected `object`, got `array`"),
+        ("prompts", "prompts.json", '{"P17": ""}', "P17` is empty"),
     ],
 )
 def test_a_bad_file_of_prompts_is_refused(store, text, field, name, content, said):
@@ -289,7 +265,7 @@ def test_the_authors_prompts_are_read(store):
     path = DATA / "mquake" / "mquake_rel-prompts.json"
     if not path.exists():
         pytest.skip(f"{path} is not here")
-    found = shots.read("none", str(path))
+    found = read_shots("none", str(path))
     assert {"P30", "P36", "P35"} <= found.by_relation.keys()
     prompt = found.prompt("Which continent is Chad in?", "P30")
     assert prompt.count("\nQ: ") == 8, "eight before it"

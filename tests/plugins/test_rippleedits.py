@@ -12,7 +12,6 @@ from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Pr
 from edit_harness.data import Verdict
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.metrics.verdicts.ripples import Ripple
-from edit_harness_plugins.models.pocket import FILES
 from edit_harness_plugins.tasks.rippleedits.ripple_wording import (
     Cut,
     Template,
@@ -269,65 +268,25 @@ def test_a_part_of_a_file_that_tells_nothing_is_refused(store):
     assert "a part of one may be too short" in caught.value.remedy
 
 
-BAD = {
-    "edit is missing": {"edit": ...},
-    "edit.prompt is missing": {"edit": {"relation": "HOME", "target_id": "Q1"}},
-    "edit.target_id is missing": {"edit": {"relation": "HOME", "prompt": "x"}},
-    "edit.original_fact.prompt is a number, expected a text": {
-        "edit": {"relation": "R", "prompt": "x", "target_id": 1, "original_fact": {"prompt": 1}}
-    },
-    "Forgetfulness is null, expected a list of objects": {"Forgetfulness": None},
-    "Forgetfulness[0].test_condition is 'XOR', expected 'OR' or 'AND'": {
-        "Forgetfulness": [trial(passes="XOR")]
-    },
-    "Forgetfulness[0].test_condition is [], expected 'OR' or 'AND'": {
-        "Forgetfulness": [trial(passes=[])]
-    },
-    "Forgetfulness[0].test_queries[0].prompt is missing": {
-        "Forgetfulness": [trial({"answers": []})]
-    },
-    "Forgetfulness[0].condition_queries is null, expected a list of objects": {
-        "Forgetfulness": [{**trial(), "condition_queries": None}]
-    },
-    "Forgetfulness[0].test_queries[0].answers[0] has a name that is a number, expected a text": {
-        "Forgetfulness": [trial(query("x", {"value": "Ann", "aliases": [1]}))]
-    },
-    "Forgetfulness[0].test_queries[0].answers[0] has a name that is null, expected a text": {
-        "Forgetfulness": [trial(query("x", {"value": "Ann"}))]
-    },
-}  # fmt: skip
+BAD = [
+    {"edit": ...},
+    {"edit": {"relation": "HOME", "prompt": "x"}},
+    {"edit": {"relation": "R", "prompt": "x", "target_id": 1, "original_fact": {"prompt": 1}}},
+    {"Forgetfulness": None},
+    {"Forgetfulness": [trial(passes="XOR")]},
+    {"Forgetfulness": [trial({"answers": []})]},
+    {"Forgetfulness": [trial(query("x", {"value": "Ann", "aliases": [1]}))]},
+]
 
 
-@pytest.mark.parametrize("problem", BAD)
-def test_a_record_that_is_not_of_the_layout_is_named(store, problem):
-    bad = {name: value for name, value in example(**BAD[problem]).items() if value is not ...}
+@pytest.mark.parametrize("fields", BAD)
+def test_a_record_that_is_not_of_the_layout_is_named(store, fields):
+    bad = {name: value for name, value in example(**fields).items() if value is not ...}
     file = store(example(), bad)
     with pytest.raises(DataError) as caught:
         cases(file)
-    assert caught.value.cause.startswith(f"{file}:1: record 2: {problem}")
-
-
-def test_a_missing_edit_is_told_once(store):
-    bad = example()
-    del bad["edit"]
-    file = store(example(), bad)
-    with pytest.raises(DataError) as caught:
-        cases(file)
-    assert caught.value.cause == f"{file}:1: record 2: edit is missing"
-
-
-def test_a_file_of_another_benchmark_is_refused_in_one_sentence():
-    file = FILES / "mquake.json"
-    with pytest.raises(DataError) as caught:
-        cases(str(file))
-    assert caught.value.cause == (
-        f"{file}: record 1 has no 'edit'; these look like records of the task mquake"
-    )
-
-
-def test_a_file_of_an_unknown_layout_is_refused_with_its_names(store):
-    with pytest.raises(DataError, match="of another benchmark, with src, alt"):
-        cases(store({"src": "x", "alt": "y"}))
+    assert caught.value.cause.startswith(f"{file}: record 2: ")
+    assert next(iter(fields)) in caught.value.cause
 
 
 def test_a_record_without_any_axis_is_of_another_layout(store):
@@ -341,27 +300,6 @@ def test_without_a_file_or_a_sample_it_says_where_the_file_is():
         list(RippleEdits().bind(ModelSource("gpt2")).cases())
     assert "https://github.com/edenbiran/RippleEdits" in caught.value.remedy
     assert "untried" in RippleEdits.dataset()["sha256"]
-
-
-def test_composition_counts_tests_by_axis(store):
-    rows = RippleEdits(store(example(), example("Bo"))).composition()["tests by axis"]
-    assert rows[0] == {
-        "axis": "Relation_Specificity", "examples": 2, "tests": 2, "questions": 2, "conditions": 2,
-        "all must pass": 0,
-    }  # fmt: skip
-    assert rows[-1]["tests"] == 0
-
-
-def test_composition_counts_what_is_asked(store):
-    both = trial(query("The children of Ada are", "Ann", "Bob"), passes="AND")
-    lost = example("Cy", "Rome", "Rome")
-    file = store(example(Forgetfulness=[both, trial(query("x", "")), trial()]), example("Bo"), lost)
-    *rows, row = RippleEdits(file).composition()["tests by axis"]
-    assert row == {
-        "axis": "Forgetfulness", "examples": 1, "tests": 1, "questions": 1, "conditions": 0,
-        "all must pass": 1,
-    }  # fmt: skip
-    assert rows[0]["tests"] == 2, "a case of no use asks nothing"
 
 
 # Measures

@@ -9,7 +9,7 @@ from builders import DATA
 from own_facts import PEOPLE, lines, people, stored
 
 from edit_harness import DataError, UsageError
-from edit_harness_plugins.builders.phrases import (
+from edit_harness_plugins.builders.asking import (
     OF_LANGUAGE,
     OF_WORK,
     OPEN_LANGUAGE,
@@ -233,17 +233,6 @@ def test_who_has_the_old_value_too_is_not_asked(material):
     assert (
         asked == {"Person 5", "Person 11", "Person 17", "Person 22", "Person 23"} & asked != set()
     )
-
-
-def test_edits_of_places_that_nobody_locates_are_counted(material):
-    told = []
-    built(material, told, sets=("P27_P21", "P101"))
-    assert not any("continents" in line for line in told)
-    lines(material.triples, [row for row in people(COUNT) if row["subject"] != "Egypt"])
-    built(material, told, sets=("P27_P21", "P101"))
-    assert [line for line in told if "continents" in line] == [
-        "P27_P21  6 edits without known continents, which the new place may share with the old one"
-    ]
 
 
 def test_a_value_that_would_be_two_is_refused(material):

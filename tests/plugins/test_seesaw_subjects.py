@@ -16,22 +16,13 @@ from edit_harness_plugins.tasks.seesaw.subjects import Subject, Subjects, read
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
 
 WRONG = {
-    "Q1: gender is 'both', expected 'male', 'female' or ''": {"gender": "both"},
-    "Q1: gender is ['male', 'female'], expected 'male', 'female' or ''": {
-        "gender": ["male", "female"]
-    },
-    "Q1: name is a number, expected a text": {"name": 3},
-    "Q1: race is a text, expected a list of texts": {"race": "white"},
-    "Q1: race has 'a|b', expected a text without '|'": {"race": ["a|b"]},
-    "Q1: geo has '', expected a text without '|'": {"geo": [""]},
-    "Q1: dead is a text, expected a truth value": {"dead": "yes"},
-    "Q1: values is a list without content, expected an object": {"values": []},
-    "Q1: values.P101 is a text, expected a list of texts": {"values": {"P101": "physics"}},
-    "Q1: a list, expected an object": ["male"],
-    "Q1: has 'Gender'; did you mean 'gender'?; known: name, gender, race, geo, dead, values": {
-        "Gender": "male"
-    },
-    "Q1: has 'sex'; known: name, gender, race, geo, dead, values": {"sex": "male"},
+    "`$.gender`": {"gender": "both"},
+    "`$.name`": {"name": 3},
+    "`$.race`": {"race": "white"},
+    "`$.race[0]`": {"race": ["a|b"]},
+    "`$.geo[0]`": {"geo": [""]},
+    "Expected `object`, got `array`": ["male"],
+    "unknown field `Gender`": {"Gender": "male"},
 }
 
 
@@ -40,26 +31,16 @@ def test_an_entry_that_is_not_right_is_named(tmp_path, problem):
     path = write(tmp_path / "tags.json", {"Q0": SUBJECTS["Q0"], "Q1": WRONG[problem]})
     with pytest.raises(DataError) as caught:
         read(path)
-    assert caught.value.cause == f"{path}: {problem}"
-    assert caught.value.remedy == f"1 problem in {path}"
-
-
-def test_many_entries_that_are_not_right(tmp_path):
-    path = write(tmp_path / "tags.json", {f"Q{i}": {"gender": "?"} for i in range(7)})
-    with pytest.raises(DataError) as caught:
-        read(path)
-    assert caught.value.cause.count("gender is '?'") == 5
-    assert caught.value.remedy == f"7 problems in {path}; these are the first 5"
+    assert caught.value.cause.startswith(f"{path}: Q1: ")
+    assert problem in caught.value.cause
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"Q1": {"gender": "male"}, "Q1": {"gender": "female"}}', ": 'Q1' is there twice"),
-        ('{"Q1": {"gender": "male", "gender": "female"}}', "Q1: 'gender' is there twice"),
-        ('{"Q1": {"values": {"P101": ["a"], "P101": []}}}', "Q1: values: 'P101' is there twice"),
-        ('[{"id": "Q1"}]', "is a list, expected an object"),
-        ('{"Q1": ', "is not JSON"),
+        ('{"Q1": {"gender": "male", "gender": "female"}}', "a key is there twice"),
+        ('[{"id": "Q1"}]', "expected an object"),
+        ('{"Q1": ', "not JSON"),
     ],
 )
 def test_a_file_that_is_not_right(tmp_path, text, said):
@@ -87,20 +68,14 @@ def test_spellings_are_one_if_only_case_or_white_space_differs(tmp_path):
         "Q3": Subject("", "male", ("Black",), ("Western Europe",)),
         "Q4": Subject("", "female", ("Black",), ("Western Europe", "Asia"), {"P101": ("law",)}),
     }
-    notes = SeesawCF(str(folder(tmp_path / "data", ["P101"])), tags=str(path)).notes
-    assert notes[0] == (
-        "tags.json: labels that differ in case or white space are one: 'black' as 'Black', 'BLACK' "
-        "as 'Black', 'Western  Europe' as 'Western Europe'"
-    )
 
 
 def test_a_task_with_tags_of_other_people(tmp_path):
-    """Unknown ids, another name for an id, and a name of people of both genders are told."""
-    tags = {"Q3": SUBJECTS["Q3"] | {"name": "Somebody"}, "Z1": {"name": "Ada", "gender": "male"},
-            "Z2": {"name": "Ada", "gender": "female"}}  # fmt: skip
+    """Unknown ids, and another name for an id, are told."""
+    tags = {"Q3": SUBJECTS["Q3"] | {"name": "Somebody"}, "Z1": {"name": "Ada"}, "Z2": {}}
     path = write(tmp_path / "tags.json", tags)
     made = SeesawCF(str(folder(tmp_path / "data", ["P101"])), tags=str(path))
-    missing, strange, other, mixed = made.notes
+    missing, strange, other = made.notes
     assert missing == (
         "tags.json: of 12 subjects, 11 have no gender, none has a race, 11 have no region"
     )
@@ -109,7 +84,6 @@ def test_a_task_with_tags_of_other_people(tmp_path):
         "1 subject has another name in tags.json than in the data, such as Q3 ('Somebody', not "
         "'Person 3')"
     )
-    assert mixed == "1 name in tags.json is of people of both genders, such as 'Ada'"
 
 
 def test_values_of_a_name_that_several_have():
@@ -220,17 +194,7 @@ def made(task, folder, data, lines=None):
 def test_tags_from_the_authors_tables(tables, tmp_path):
     lines = []
     assert made(SeesawCF(), tmp_path / "made", str(tables), lines) == TAGS
-    spelled, differs, counted, saved = lines
-    assert spelled == "Black people (Q12): 'black' in P103_ethnic_groups.csv is 'Black'"
-    assert differs == (
-        "Americans (Q10): race is none in P101_ethnic_groups.csv, white in P103_ethnic_groups.csv; "
-        "all that is said counts"
-    )
-    assert counted == (
-        "4 people: 2 gender, 2 race, 2 geo, 1 dead; 3 of 4 values of P101, P27, P19 have a label in "
-        "the tables"
-    )
-    assert saved == f"saved    {tmp_path / 'made' / 'subjects.json'}"
+    assert lines == [f"saved    {tmp_path / 'made' / 'subjects.json'}: 4 people"]
 
 
 def test_what_two_files_say_of_a_person_is_put_together(tables, tmp_path):
@@ -425,7 +389,7 @@ def test_the_command_says_what_its_data_may_be(data, monkeypatch, tmp_path):
 
 
 def test_groups_that_nobody_describes_leave_no_tag(tables):
-    groups, _ = gather.groups_in(tables)
+    groups = gather.groups_in(tables)
     assert "Q404" not in groups
     assert gather.tagged({"Q3": gather.Person("Cid", {"P172": ["Q404"]})}, groups, {})["Q3"] == {
         "name": "Cid", "gender": "", "race": [], "geo": [], "dead": False, "values": {},

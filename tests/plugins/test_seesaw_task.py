@@ -21,13 +21,12 @@ from edit_harness import (
     UsageError,
 )
 from edit_harness.testing import TaskTests, tiny_model
-from edit_harness_plugins.tasks.seesaw.asking import PARTS
-from edit_harness_plugins.tasks.seesaw.composition import TAGGED, TITLE
+from edit_harness_plugins.tasks.seesaw.asking import PARTS, shares, stratified
+from edit_harness_plugins.tasks.seesaw.composition import TITLE
 from edit_harness_plugins.tasks.seesaw.files import PARALLEL, PROPERTIES, sets_at
 from edit_harness_plugins.tasks.seesaw.flaws import FLAWS
-from edit_harness_plugins.tasks.seesaw.sampling import shares, stratified
+from edit_harness_plugins.tasks.seesaw.subjects import told_by
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
-from edit_harness_plugins.tasks.seesaw.told import told_by
 
 PAIRS = (
     "P101_P21",
@@ -313,17 +312,12 @@ def test_what_another_set_edits_is_gold(tmp_path):
     for name, golds in (("P27_P21", ["female"] * 2), ("P21_P101", ["physics", "chemistry"])):
         made = task(tmp_path, sets=name)
         assert [asked(case, "cross-property")[0].tags["gold"] for case in made.cases()] == golds
-        assert not any("do not count" in note or "contradict" in note for note in made.notes)
+        assert not any("do not count" in note for note in made.notes)
     bare["Q0"] |= {"gender": "male", "values": {"P101": ["chemistry"]}}
     write(tmp_path / "subjects.json", bare)
     for name, gold in (("P27_P21", "male"), ("P21_P101", "chemistry")):
         case = next(iter(task(tmp_path, sets=name).cases()))
         assert asked(case, "cross-property")[0].tags["gold"] == gold
-    (note,) = (note for note in task(tmp_path).notes if "contradict" in note)
-    assert note == (
-        "the data contradict subjects.json in 2 places, where they do not count, such as Person 0, "
-        "P101: chemistry by the tags, physics by the data"
-    )
 
 
 def test_who_is_asked_about_gender_has_one(tmp_path):
@@ -334,7 +328,6 @@ def test_who_is_asked_about_gender_has_one(tmp_path):
             for p in asked(c, "cross-subject")}  # fmt: skip
     assert told == {"Q3": "female", "Q4": "male", "Q5": "male", "Q9": "male", "Q10": "male",
                     "Q11": "male"}  # fmt: skip
-    assert any("Q3, P21: female by the tags, male by the data" in note for note in made.notes)
     assert "none has a race" in made.notes[0]
     assert "gender" not in made.notes[0]
     untold = task(tmp_path, tags="none")
@@ -345,9 +338,7 @@ def test_who_is_asked_about_gender_has_one(tmp_path):
     assert (
         task(tmp_path)
         .notes[0]
-        .startswith(
-            "no tags are known but the gender of 6 of 6 subjects, by the data, so other groups"
-        )
+        .startswith("no tags are known but the gender of 6 of 6 subjects, by the data: --task-args")
     )
 
 
@@ -383,19 +374,6 @@ def test_edits_alone_have_none_of_the_parts(tmp_path):
         "no set among P103 has the part"
         in complaint(tmp_path, sets="P103", part="open-ended").cause
     )
-
-
-def test_who_is_asked_for_counts_what_is_asked(tmp_path):
-    """Not the whole files: under max_prompts and part, and of the sets that are asked for others."""
-    folder(tmp_path, ["P27_P101", "P27_P21"])
-    few = task(tmp_path, max_prompts=2)
-    rows = {
-        row["value"]: row["prompts"] for row in few.composition()[TAGGED] if row["tag"] == "gender"
-    }
-    counts = Counter(p.tags["gender"] for c in few.cases() for p in asked(c, "cross-subject"))
-    assert rows == counts
-    assert sum(rows.values()) == 4
-    assert TAGGED not in task(tmp_path, part="cross-property").composition()
 
 
 def test_what_the_edited_are_known_for_does_not_hang_on_the_tags(tmp_path):
@@ -460,7 +438,7 @@ def test_the_sample_of_the_model_is_used_unless_the_user_says_otherwise(tmp_path
     source = ModelSource("m", data={"seesaw": str(folder(tmp_path))})
     bound = SeesawCF().bind(source)
     assert (bound.data, bound.origin) == (str(tmp_path), "bundled sample")
-    assert SeesawCF().bind(ModelSource("m")).origin == "authors' files"
+    assert SeesawCF().bind(ModelSource("m")).origin == "authors' file"
     own = SeesawCF(str(tmp_path)).bind(ModelSource("m", data={"seesaw": "other"}))
     assert own.origin == tmp_path.name
 
@@ -476,8 +454,6 @@ def test_the_composition_counts_as_the_paper_does(tmp_path):
     assert list(tables[TITLE][0]) == [
         "set", "cases", "subjects", "attr", "unique attr", "gen", "unique gen", "case ids",
     ]  # fmt: skip
-    jews = {"tag": "race", "value": "Jewish", "subjects": 3, "prompts": 5}
-    assert jews in tables[TAGGED]
     assert next(row["total"] for row in tables["what is edited and asked"]) == 4
 
 
@@ -571,26 +547,20 @@ LAYOUT = {
     "attribute_prompts, attribute_aux_info, attribute_aux_ent have 2, 1, 2 items, expected as many "
     "each": bad(1, attribute_prompts=["A", "B"], attribute_aux_info=["Q1"],
                 attribute_aux_ent=["A", "B"]),
-    "attribute_aux_info is a text, expected a list of texts": bad(1, attribute_aux_info="Q1"),
-    "attribute_prompts is missing, expected a list of texts": {
+    "Object missing required field `attribute_prompts`": {
         k: v for k, v in bad(1).items() if k != "attribute_prompts"
     },
-    "attribute_aux_ent[0] is a number, expected a text": bad(
-        1, attribute_prompts=["A"], attribute_aux_info=["Q1"], attribute_aux_ent=[7]
-    ),
-    "requested_rewrite.target_new is a text, expected an object": rewritten(target_new="male"),
-    "requested_rewrite.relation_id is 'P27', and the file is of 'P21'": rewritten(relation_id="P27"),
-    "case_id is None, expected a whole number or a text": bad(None),
+    "Expected `str`, got `int` - at `$.attribute_aux_ent[0]`": bad(1, attribute_aux_ent=[7]),
+    "relation_id is 'P27', and the file is of 'P21'": rewritten(relation_id="P27"),
     "case_id 0 is also that of record 1": bad(0),
-    "generation_prompts is null, expected a list of texts": bad(1, generation_prompts=None),
-    "generation_prompts[0] is a number, expected a text": bad(1, generation_prompts=[3]),
+    "Expected `str`, got `int` - at `$.generation_prompts[0]`": bad(1, generation_prompts=[3]),
 }  # fmt: skip
 """What a file is refused for."""
 CONTENT = {
-    "requested_rewrite.target_new is the true value 'female', so nothing is edited": rewritten(
+    "target_new is the true value 'female', so nothing is edited": rewritten(
         target_new={"str": "female ", "id": "Q1"}
     ),
-    "requested_rewrite.subject is a text without content, expected a text": rewritten(subject=" "),
+    "`$.requested_rewrite.subject` is empty": rewritten(subject=" "),
     "generation_prompts has none on the other property": bad(
         1, generation_prompts=["Person 1 is"] * 5
     ),
@@ -601,9 +571,7 @@ CONTENT = {
 @pytest.mark.parametrize("problem", LAYOUT)
 def test_a_record_that_is_not_of_the_layout_is_named(tmp_path, problem):
     path = write(tmp_path / "seesaw_cf_P21_P101.json", [record("P21_P101"), LAYOUT[problem]])
-    error = complaint(tmp_path)
-    assert error.cause == f"{path}:1: record 2: {problem}"
-    assert error.remedy == f"1 problem in {path}"
+    assert complaint(tmp_path).cause == f"{path}: record 2: {problem}"
 
 
 @pytest.mark.parametrize("problem", CONTENT)
@@ -612,18 +580,7 @@ def test_a_record_of_no_use_is_a_case_that_says_why(tmp_path, problem):
     good, spoilt = task(tmp_path).cases()
     assert good.problem == ""
     assert spoilt == Case(
-        "P21_P101-1", (), (), problem=f"seesaw_cf_P21_P101.json:1: record 2: {problem}"
-    )
-
-
-def test_the_line_of_lists_that_differ_in_length_is_named(tmp_path):
-    path = tmp_path / "seesaw_cf_P101.json"
-    made = records("P101")
-    made[1]["attribute_aux_ent"] = made[1]["attribute_aux_ent"][:-2]
-    path.write_text("[" + ",\n".join(map(json.dumps, made)) + "]", encoding="utf-8")
-    assert complaint(tmp_path).cause == (
-        f"{path}:2: record 2: attribute_prompts, attribute_aux_info, attribute_aux_ent have 6, 6, 4 "
-        "items, expected as many each"
+        "P21_P101-1", (), (), problem=f"seesaw_cf_P21_P101.json: record 2: {problem}"
     )
 
 
@@ -634,19 +591,10 @@ def test_somebody_without_a_name_is_asked_for_all_the_same(tmp_path):
     assert len(asked(case, "cross-subject")) == 6
 
 
-@pytest.mark.parametrize(
-    ("file", "said"),
-    [
-        ("seesaw_cf_P999.json", "P999: there is no property 'P999'"),
-        ("seesaw_cf_P21_P21.json", "an edit of P21 says nothing of its effect on it"),
-        ("seesaw_cf_P21_eff_old.json", "there is no property 'eff_old'"),
-    ],
-)
-def test_a_file_of_an_unknown_property(tmp_path, file, said):
+@pytest.mark.parametrize("file", ["seesaw_cf_P999.json", "seesaw_cf_P21_eff_old.json"])
+def test_a_file_of_an_unknown_property(tmp_path, file):
     path = write(tmp_path / file, records("P101"))
-    error = complaint(tmp_path)
-    assert error.cause.startswith(f"{path}: ")
-    assert said in error.cause
+    assert complaint(tmp_path).cause == f"{path} has no name of a set"
 
 
 def test_data_that_are_not_there(tmp_path):
@@ -657,12 +605,12 @@ def test_data_that_are_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "said", [[], {"P101": []}, {"P101": ["a|b"]}, {"P999": ["a"]}, {"continents": ["Europe"]}, 7]
+    "said", [[], {"P101": ["a|b"]}, {"P999": ["a"]}, {"continents": ["Europe"]}, 7]
 )
 def test_candidates_that_are_not_of_the_layout(tmp_path, said):
     folder(tmp_path, ["P101"])
     path = write(tmp_path / "candidates.json", said)
-    assert complaint(tmp_path).cause == f"{path} is not of the layout"
+    assert complaint(tmp_path).cause.startswith(f"{path} is not of the layout: ")
 
 
 def test_candidates_that_are_there_twice_count_once(tmp_path):

@@ -5,17 +5,20 @@ What is in the file, and what a case is made of, is said by the task itself.
 
 from __future__ import annotations
 
+import zlib
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from edit_harness import Case, DataError, ModelSource, Task
+from edit_harness import Case, DataError, Generate, ModelSource, Task
 from edit_harness.files import Remote, cache_folder, fetch, set_aside, sha256_of
 
 from .records import Entry
 
+TEXT_TOKENS, TEXT_TOP_K = 100, 5
+"""How texts are sampled: the length with the prompt, and among how many."""
 HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
 
 
@@ -35,6 +38,18 @@ def local(name: str, remedy: str) -> Path:
 def unusable(name: str, problem: str) -> Case:
     """Return the case of a record that none can be made of: it is listed, and not run."""
     return Case(name, (), (), problem=problem)
+
+
+def sampled_text(prompt: str, words: str) -> Generate:
+    """Return the query for a text as ROME's code samples it, drawn by a seed made of words."""
+    return Generate(
+        prompt,
+        max_new_tokens=TEXT_TOKENS,
+        top_k=TEXT_TOP_K,
+        seed=zlib.crc32(words.encode()),
+        max_tokens=TEXT_TOKENS,
+        to_the_end=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -63,8 +78,6 @@ class SampledTask(Task):
     """Key of the model's own sample among the data that its source brings along."""
     otherwise: ClassVar[str] = "download"
     """What "auto" is for a model without a sample."""
-    theirs: ClassVar[str] = "authors' file"
-    """What a download is called."""
 
     def __post_init__(self) -> None:
         self._sampled = False
@@ -83,7 +96,7 @@ class SampledTask(Task):
         """Say in a few words which data the cases come from."""
         if self._sampled:
             return "bundled sample"
-        return self.theirs if self._downloads else Path(self.data).name
+        return "authors' file" if self._downloads else Path(self.data).name
 
     @property
     def _downloads(self) -> bool:
@@ -94,14 +107,12 @@ class SampledTask(Task):
 class FileTask(SampledTask):
     """A task with one case, at most, for every record of a file.
 
-    A record of no use makes a case that says why. Raises `DataError` if the data cannot be had, have
-    another checksum than the user gave, or are not of the layout.
+    A record of no use makes a case that says why. Raises `DataError` if the data cannot be had, or are
+    not of the layout.
     """
 
     data: str = "auto"
     """"auto" (the model's own sample, if it brings one), "download", or a .json or .jsonl file."""
-    sha256: str = ""
-    """The checksum that the data must have; empty for any."""
 
     published: ClassVar[Published]
 
@@ -131,14 +142,11 @@ class FileTask(SampledTask):
         known = self.published
         if not self._downloads or (digest := self.digest) == known.sha256:
             return ()
-        size = f"{self._file().stat().st_size:,} bytes"
+        got = f"got sha256 {digest} ({self._file().stat().st_size:,} bytes)"
         if not known.sha256:
-            return (f"no checksum of {known.title} is known; got sha256 {digest} ({size})",)
-        note = (
-            f"the downloaded {known.title} is not the file that is known: expected sha256 "
-            f"{known.sha256} ({known.size:,} bytes), got {digest} ({size})"
-        )
-        return (note,)
+            return (f"no checksum of {known.title} is known; {got}",)
+        expected = f"expected sha256 {known.sha256} ({known.size:,} bytes)"
+        return (f"the downloaded {known.title} is not the file that is known: {expected}, {got}",)
 
     @property
     def digest(self) -> str:
@@ -148,7 +156,6 @@ class FileTask(SampledTask):
     def cases(self) -> Iterable[Case]:
         """Yield the cases, in the order of the file."""
         path = self._file()
-        self._check_digest(path)
         try:
             entries = self.records(path)
             wanted = self.published.records
@@ -165,15 +172,6 @@ class FileTask(SampledTask):
             return fetch(self.published.remote)
         remedy = f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})"
         return local(self.data, remedy)
-
-    def _check_digest(self, path: Path) -> None:
-        if not self.sha256 or (got := sha256_of(path)) == self.sha256.lower():
-            return
-        remedy = "correct the checksum, or give the file that it belongs to"
-        # A cache that holds the authors' own file is right, whatever the user expected.
-        if self._downloads and got != self.published.sha256:
-            remedy = f"the download was moved to {set_aside(path)}; try again"
-        raise DataError(f"{path}: expected sha256 {self.sha256.lower()}, got {got}", remedy)
 
     def _bad_download(self, path: Path, error: DataError) -> DataError:
         """Move a download aside, and return what to tell the user."""

@@ -7,19 +7,21 @@ front of the neighbourhood prompts.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import ClassVar, Self
 
-from edit_harness import Case, Choose, Drift, Generate, ModelSource, Probe, Request
+from edit_harness import Case, Choose, Drift, ModelSource, Probe, Request
+from edit_harness.data import join
 from edit_harness.registry.settings import Natural
+from edit_harness_plugins import inputs
 from edit_harness_plugins.composition import Row, of_cases
 
-from .._files.published import FileTask, Published, hosted, unusable
-from .._files.records import Entry, Record
-from . import counterfact_composition, counterfact_records
+from .._files import records as reading
+from .._files.published import FileTask, Published, hosted, sampled_text, unusable
+from .._files.records import Entry, Id, Record, Rewrite, misplaced
 
 AUTHORS = Published(
     "CounterFact",
@@ -29,8 +31,20 @@ AUTHORS = Published(
     size=45_108_470,
 )
 TEXT_METRICS = ("fluency", "consistency")
-TEXT_TOKENS, TEXT_TOP_K = 100, 5
-"""How texts are sampled, as in ROME's code: the length with the prompt, and among how many."""
+
+TITLE = "different texts, as the ROME paper counts them"
+"""The table counts as Table 2 of Meng et al.: the authors' file should give its figures."""
+
+
+class Layout(inputs.Layout):
+    """What a record in CounterFact's schema must have."""
+
+    case_id: Id
+    requested_rewrite: Rewrite
+    paraphrase_prompts: list[str]
+    neighborhood_prompts: list[str]
+    attribute_prompts: tuple[str, ...] = ()
+    generation_prompts: tuple[str, ...] = ()
 
 
 @dataclass
@@ -84,7 +98,7 @@ class CounterFact(FileTask):
 
     def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
-        return counterfact_records.read(path)
+        return reading.read(path, Layout, _wrong, key="case_id")
 
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
@@ -101,7 +115,7 @@ class CounterFact(FileTask):
         """Return the table of the data as the ROME paper prints it, and what is asked of it."""
         entries = self.records(self._file())
         usable = [record for record, problem in entries if not problem]
-        return {counterfact_composition.TITLE: counterfact_composition.table(usable),
+        return {TITLE: table(usable),
                 **of_cases(self.cases())}  # fmt: skip
 
     @property
@@ -144,21 +158,14 @@ class CounterFact(FileTask):
     def _with_texts(self, case: Case, record: Record, library: str) -> Case:
         """Return the case with probes for texts, and with the name of what they should be like."""
         queries = (
-            Generate(
-                prompt,
-                max_new_tokens=TEXT_TOKENS,
-                top_k=TEXT_TOP_K,
-                seed=zlib.crc32(f"{self.seed}/{case.id}/{i}".encode()),
-                max_tokens=TEXT_TOKENS,
-                to_the_end=True,
-            )
+            sampled_text(prompt, f"{self.seed}/{case.id}/{i}")
             for i, prompt in enumerate(record.get("generation_prompts", ()))
         )
         probes = (*case.probes, *(Probe("generation", query) for query in queries))
         rewrite = record["requested_rewrite"]
         relation, target = rewrite.get("relation_id"), rewrite["target_new"].get("id")
         known = library and relation and target
-        about = {"library": library, "topic": counterfact_records.topic(relation, target)}
+        about = {"library": library, "topic": f"{relation}/{target}"}
         tags = about if known else {}
         return replace(case, probes=probes, tags={**case.tags, **tags})
 
@@ -206,3 +213,55 @@ def _choices(role: str, prompts: Iterable[str], request: Request) -> Iterator[Pr
 
 def _drifts(role: str, prompts: Iterable[str]) -> Iterator[Probe]:
     return (Probe(role, Drift(prompt)) for prompt in prompts)
+
+
+def _wrong(record: Record) -> Iterator[str]:
+    """Say what keeps a record from becoming a case."""
+    yield from misplaced(record["requested_rewrite"]["prompt"])
+    for name in ("paraphrase_prompts", "neighborhood_prompts"):
+        if not record[name]:
+            yield f"`$.{name}` is empty"
+
+
+def _statement(record: Record) -> str:
+    rewrite = record["requested_rewrite"]
+    text = rewrite["prompt"].replace("{}", rewrite["subject"], 1)
+    return join(text, rewrite["target_new"]["str"])
+
+
+ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {
+    "records": lambda record: [str(record["case_id"])],
+    # The paper's 20,391 subjects are counted without regard to case.
+    "subjects": lambda record: [record["requested_rewrite"]["subject"].lower()],
+    "objects (new)": lambda record: [record["requested_rewrite"]["target_new"]["str"]],
+    "counterfactual statements": lambda record: [_statement(record)],
+    "paraphrase prompts": lambda record: record["paraphrase_prompts"],
+    "neighborhood prompts": lambda record: record["neighborhood_prompts"],
+    "generation prompts": lambda record: record.get("generation_prompts", ()),
+}
+
+
+def table(records: Sequence[Record]) -> list[Row]:
+    """Return a row for each kind of text; None per relation where no record names its own."""
+    relations: dict[str, list[Record]] = {}
+    for record in records:
+        if relation := record["requested_rewrite"].get("relation_id"):
+            relations.setdefault(relation, []).append(record)
+    return [
+        {
+            "": item,
+            "total": _different(records, texts),
+            "per relation": _mean(_different(own, texts) for own in relations.values()),
+            "per record": _mean(_different([record], texts) for record in records),
+        }
+        for item, texts in ITEMS.items()
+    ]
+
+
+def _different(records: Iterable[Record], texts: Callable[[Record], Iterable[str]]) -> int:
+    return len({text for record in records for text in texts(record)})
+
+
+def _mean(counts: Iterable[int]) -> float | None:
+    found = list(counts)
+    return fmean(found) if found else None

@@ -19,7 +19,6 @@ from edit_harness_plugins._texts.references import Library, keep, name_of
 from edit_harness_plugins._texts.tfidf import Weights
 
 from .._files.published import hosted, local
-from .counterfact_records import topic
 
 TEXTS = hosted(
     "attribute_snippets.json",
@@ -60,7 +59,7 @@ def read(path: Path) -> Mapping[str, Sequence[str]]:
     texts: dict[str, list[str]] = {}
     try:
         for entry in json.loads(path.read_bytes()):
-            own = texts.setdefault(topic(entry["relation_id"], entry["target_id"]), [])
+            own = texts.setdefault(f"{entry['relation_id']}/{entry['target_id']}", [])
             own += (sample["text"] + "" for sample in entry["samples"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(

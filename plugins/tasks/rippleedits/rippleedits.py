@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from edit_harness import Case, Choose, DataError, Generate, Key, Probe, Request
 from edit_harness.files import Remote
-from edit_harness_plugins.composition import Row, of_cases
+from edit_harness_plugins.inputs import Layout
 
 from .._files import records as reading
 from .._files.published import GivenFileTask, Published, unusable
-from .._files.records import Entry, Problem, Record, kind_of, wrong_objects, wrong_text, wrong_texts
+from .._files.records import Entry, Record
 from .ripple_wording import FEWEST, Templates, Worded, cut, target, templates
 
 AUTHORS = Published(
@@ -39,10 +39,59 @@ CONDITION = "condition"
 PASSES = {"OR": "any", "AND": "all"}
 OLD = ("original_fact", "previous_fact")
 """What the files, and the authors' code, call the fact before the edit."""
-FIRST = "record 1"
-"""What `records.read` calls the record that tells of which benchmark a file is."""
 TOKENS = 30
 """How long a continuation is."""
+
+
+class Answer(Layout):
+    """An answer's names, which may be empty."""
+
+    value: str
+    aliases: list[str]
+
+
+class Query(Layout):
+    """A question, or a condition of one."""
+
+    prompt: str
+    answers: list[Answer]
+
+
+class Test(Layout):
+    """A test of an axis."""
+
+    test_condition: Literal["OR", "AND"]
+    test_queries: list[Query]
+    condition_queries: list[Query]
+
+
+class Sentence(Layout):
+    """The fact before the edit."""
+
+    prompt: str
+
+
+class Edit(Layout):
+    """The sentence that is written."""
+
+    prompt: str
+    relation: str
+    target_id: Any
+    original_fact: Sentence | None = None
+    previous_fact: Sentence | None = None
+
+
+class Example(Layout):
+    """What an example must have, of at least one axis."""
+
+    example_type: str
+    edit: Edit
+    Relation_Specificity: tuple[Test, ...] = ()
+    Logical_Generalization: tuple[Test, ...] = ()
+    Subject_Aliasing: tuple[Test, ...] = ()
+    Compositionality_I: tuple[Test, ...] = ()
+    Compositionality_II: tuple[Test, ...] = ()
+    Forgetfulness: tuple[Test, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,15 +130,7 @@ class RippleEdits(GivenFileTask):
 
     def records(self, path: Path) -> list[Entry]:
         """Return the examples of a file, checked. Raises `DataError` if they are of another layout."""
-
-        def wrong(here: str, record: Record) -> Iterable[Problem]:
-            if here == FIRST and "edit" not in record:
-                raise DataError(
-                    f"{path}: {here} has no 'edit'; {_looks(record)}", f"examples: {self.files}"
-                )
-            return _wrong(record)
-
-        return reading.read(path, wrong)
+        return reading.read(path, Example, _wrong, passed=("value", "aliases"))
 
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Return a case for every example. Raises `DataError` if no edit can be cut into parts."""
@@ -115,35 +156,9 @@ class RippleEdits(GivenFileTask):
             return ()
         return (f"{left:,} of {len(tests):,} tests ask for something without a name; left out",)
 
-    def composition(self) -> Mapping[str, Sequence[Row]]:
-        """Return the table of the tests that are asked by axis, and what is asked of the cases."""
-        cases = [case for case in self.cases() if not case.problem]
-        rows = [_axis_row(axis, role, cases) for axis, role in AXES.items()]
-        return {"tests by axis": rows, **of_cases(self.cases())}
-
     @cached_property
     def _usable(self) -> list[Record]:
         return [record for record, problem in self.records(self._file()) if not problem]
-
-
-def _axis_row(axis: str, role: str, cases: Sequence[Case]) -> Row:
-    """Count what is asked; a question with several answers is several probes."""
-    asked = {
-        (case.id, tags["test"], tags["query"], probe.role, tags["passes"])
-        for case in cases
-        for probe in case.probes
-        if (tags := probe.tags).get("axis") == role
-    }
-    tests = {(case, test, passes) for case, test, _, _, passes in asked}
-    conditions = sum(kind == CONDITION for *_, kind, _ in asked)
-    return {
-        "axis": axis,
-        "examples": len({case for case, *_ in tests}),
-        "tests": len(tests),
-        "questions": len(asked) - conditions,
-        "conditions": conditions,
-        "all must pass": sum(passes == "all" for *_, passes in tests),
-    }
 
 
 def _known(records: Sequence[Record]) -> Known:
@@ -265,48 +280,8 @@ def _names(answer: Record) -> list[str]:
     return [name for name in names if len(name) > 1 or name.isdigit()]
 
 
-def _looks(record: Record) -> str:
-    """Say what a record without an edit looks like."""
-    if "requested_rewrite" not in record:
-        return f"these look like records of another benchmark, with {', '.join(list(record)[:5])}"
-    mquake = isinstance(record["requested_rewrite"], list)
-    return f"these look like records of the task {'mquake' if mquake else 'counterfact'}"
-
-
-def _wrong(record: Record) -> Iterator[Problem]:
-    """Say what keeps a record from becoming a case."""
-    fields = ("edit.prompt", "edit.relation") if "edit" in record else ("edit",)
-    yield from wrong_texts("", record, ("example_type", *fields))
-    if isinstance(edit := record.get("edit"), dict):
-        if "target_id" not in edit:
-            yield Problem("edit.target_id is missing")
-        for name in OLD:
-            if edit.get(name) and (problem := wrong_text(record, f"edit.{name}.prompt")):
-                yield problem
-    if not any(axis in record for axis in AXES):
-        yield Problem(f"none of {', '.join(AXES)} is there")
-    for axis in AXES:
-        yield from wrong_objects(axis, record.get(axis, []), _wrong_test)
-
-
-def _wrong_test(place: str, test: Record) -> Iterator[Problem]:
-    condition = test.get("test_condition")
-    if not isinstance(condition, str) or condition not in PASSES:
-        yield Problem(f"{place}.test_condition is {condition!r}, expected 'OR' or 'AND'")
-    for field_name in ("test_queries", "condition_queries"):
-        value = test.get(field_name)
-        yield from wrong_objects(f"{place}.{field_name}", value, _wrong_query)
-
-
-def _wrong_query(place: str, query: Record) -> Iterator[Problem]:
-    yield from wrong_texts(place, query, ("prompt",))
-    yield from wrong_objects(f"{place}.answers", query.get("answers"), _wrong_answer)
-
-
-def _wrong_answer(place: str, answer: Record) -> Iterator[Problem]:
-    """Say what is wrong with an answer's names; empty ones are there, and are passed over."""
-    names: Any = [answer.get("value")]
-    names += answer["aliases"] if isinstance(answer.get("aliases"), list) else [None]
-    for name in names:
-        if not isinstance(name, str):
-            yield Problem(f"{place} has a name that is {kind_of(name)}, expected a text")
+def _wrong(record: Record) -> tuple[str, ...]:
+    """Raise `ValueError` for an example without any axis."""
+    if not record.keys() & AXES.keys():
+        raise ValueError(f"none of {', '.join(AXES)} is there")
+    return ()

@@ -7,21 +7,21 @@ two that are wrong there; all words are ours, and so are the other formulas, but
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from msgspec import Struct, convert
 
 from edit_harness import DataError
+from edit_harness_plugins.inputs import json_of, refuse, text_of
 
 from .formulas import wrong_constraint, wrong_formula
 
 SOURCE = Path(__file__).with_name("rules.json")
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     """One rule, before and after it is edited. Formulas are in the syntax of sympy."""
 
     id: str
@@ -32,7 +32,7 @@ class Rule:
     """What prompts call it, such as "area of a square"."""
     lhs: str
     """The symbol of what is computed; "d2" is the square of d."""
-    variables: Mapping[str, str]
+    variables: dict[str, str]
     """What each symbol is called in words."""
     formula: str
     formula_new: str
@@ -42,26 +42,40 @@ class Rule:
     """Whether the edited rule is "published" or "ours"."""
     terms: str = ""
     """What tells its description from that of another rule with the same subject."""
-    units: Mapping[str, str] = field(default_factory=dict)
+    units: dict[str, str] = {}
     """The units that angles are given in, "degrees" or "radians"."""
-    derived: Mapping[str, str] = field(default_factory=dict)
+    derived: dict[str, str] = {}
     """Symbols that follow from others."""
     constraints: tuple[str, ...] = ()
-    ranges: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float, float]] = {}
     """The least and the largest value of a symbol, and the step between."""
     paper_formula: str = ""
     """What the paper prints, where that is wrong."""
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """A rule that the edit of another one changes, and its formula thereafter."""
 
     rule: str
     formula: str
     link: str
     """Whether the paper has it ("published") or we added it ("ours")."""
+
+
+class Targets(Struct, frozen=True):
+    """The rules that the edit of one changes."""
+
+    rule: str
+    targets: tuple[Link, ...]
+
+
+class File(Struct, frozen=True):
+    """What rules.json has."""
+
+    rules: tuple[Rule, ...]
+    related: tuple[tuple[str, ...], ...]
+    hierarchy: tuple[Targets, ...]
 
 
 @dataclass(frozen=True)
@@ -89,32 +103,21 @@ class Source:
 def load(path: Path) -> Source:
     """Read a file of rules. Raises `DataError` if it is not right."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        rules = [_rule(entry) for entry in data["rules"]]
-        source = Source(
-            {rule.id: rule for rule in rules},
-            tuple(frozenset(group) for group in data["related"]),
-            {each["rule"]: tuple(Link(**link) for link in each["targets"])
-             for each in data["hierarchy"]},
-        )  # fmt: skip
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+        file = convert(json_of(path, text_of(path)), File)
+    except ValueError as error:
         raise DataError(
-            f"{path} is no file of rules: {type(error).__name__}: {error}",
+            f"{path} is no file of rules: {error}",
             "see rules.json of edit_harness_plugins.tasks.rule_edit",
         ) from None
-    if len(source.rules) != len(rules):
+    source = Source(
+        {rule.id: rule for rule in file.rules},
+        tuple(frozenset(group) for group in file.related),
+        {each.rule: each.targets for each in file.hierarchy},
+    )
+    if len(source.rules) != len(file.rules):
         raise DataError(f"{path} has two rules with one id")
-    if problems := list(_problems(source)):
-        raise DataError(f"{path}: {'; '.join(problems)}")
+    refuse(path, list(_problems(source)), "correct them there")
     return source
-
-
-def _rule(entry: dict[str, Any]) -> Rule:
-    ranges = {symbol: tuple(values) for symbol, values in entry.get("ranges", {}).items()}
-    constraints = tuple(entry.get("constraints", ()))
-    return Rule(**(entry | {"constraints": constraints, "ranges": ranges}))
 
 
 def _problems(source: Source) -> Iterator[str]:

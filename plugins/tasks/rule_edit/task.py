@@ -8,7 +8,6 @@ greedy generation, and a judge reads the replies; nothing is read here, nor comp
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,11 +17,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from edit_harness import Case, DataError, Generate, Key, Probe, Regime, Request, Task
 from edit_harness.data import SUBJECT
 from edit_harness.files import sha256_of
+from edit_harness_plugins.inputs import refuse
 
 from .._files import records as reading
-from .._files.published import local
-from .._files.records import Problem, Record
-from .checks import problems, wrong, wrong_file
+from .._files.published import local, unusable
+from .._files.records import Entry, Record
+from .checks import Written, flaws, problems, unknown
 
 BUNDLED = Path(__file__).with_name("rule_edit.json")
 NUMBER: Mapping[str, Any] = {"unit": "", "steps": False}
@@ -81,9 +81,8 @@ class RuleEdit(Task):
                 "leave dim at 'all'",
             )
         for record in chosen:
-            if found := problems(record, self._by_id):
-                where = f"{self._file().name}: rule {record['id']!r}"
-                yield Case(record["id"], (), (), problem=f"{where}: {'; '.join(found)}")
+            if problem := problems(self._entries[record["id"]], self._entries):
+                yield unusable(record["id"], problem)
             else:
                 tags = {name: record[name] for name in ("dim", "shape", "property")}
                 yield Case(record["id"], self.requests(record), tuple(self.probes(record)), tags)
@@ -120,37 +119,20 @@ class RuleEdit(Task):
         """The SHA-256 of the file that the cases come from."""
         return sha256_of(self._file())
 
-    def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return tables of what the data are made of, by title; each row has named cells.
-
-        The rules as the paper's Tables 4 and 5 list them, their number, and their neighbours.
-        """
-        chosen = self._chosen()
-        kinds = Counter(other["kind"] for record in chosen for other in record["out_of_scope"])
-        return {
-            **self._listed(),
-            "rules by shape": _shape_rows(chosen),
-            "neighbours": [{"kind": kind, "number": kinds[kind]} for kind in sorted(kinds)],
-        }
-
-    def _listed(self) -> dict[str, Sequence[Mapping[str, Any]]]:
-        """Return a table of the rules of the plane and one of those of space, if there are any."""
-        rows: dict[str, list[Mapping[str, Any]]] = {}
-        for record in self._chosen():
-            rows.setdefault(f"{record['dim']} rules", []).append(_rule_row(record))
-        return dict(rows)
-
     def _chosen(self) -> list[Record]:
         return [r for r in self._by_id.values() if self.dim in ("all", r["dim"])]
 
     @cached_property
-    def _by_id(self) -> dict[str, Record]:
+    def _entries(self) -> dict[str, Entry]:
         path = self._file()
-        entries = reading.read(path, lambda here, record: map(Problem, wrong(record)))
-        records = [entry.record for entry in entries]
-        if found := list(wrong_file(records)):
-            raise DataError(f"{path}: {'; '.join(found[: reading.SHOWN])}", f"{len(found)} in all")
-        return {record["id"]: record for record in records}
+        entries = reading.read(path, Written, flaws, key="id")
+        found = {entry.record["id"]: entry for entry in entries}
+        refuse(path, unknown(found), "add those rules, or do not ask of them")
+        return found
+
+    @cached_property
+    def _by_id(self) -> dict[str, Record]:
+        return {name: entry.record for name, entry in self._entries.items()}
 
     def _file(self) -> Path:
         if self.data == "bundled":
@@ -235,19 +217,6 @@ class RuleEditHierarchy(RuleEdit):
                 tags = {"of": "instance", "link": link["link"], "kind": each["kind"]}
                 yield replace(_number("hierarchy", each["prompt"], each), tags=tags)
 
-    def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return a table of the edited rules, and one of the rules that depend on them."""
-        rows = [
-            {
-                "edited rule": record["id"], "target": link["rule"],
-                "formula": link["formula_new"], "link": link["link"],
-                "checks": 1 + len(link["instances"]),
-            }
-            for record in self._chosen()
-            for link in record["hierarchy"]
-        ]  # fmt: skip
-        return {**self._listed(), "hierarchy": rows}
-
     def _chosen(self) -> list[Record]:
         return [record for record in super()._chosen() if record["hierarchy"]]
 
@@ -325,26 +294,3 @@ def _probe(
 
 def _direct(record: Record) -> list[Record]:
     return [each for each in record["instances"] if each["kind"] == "direct"]
-
-
-def _rule_row(record: Record) -> dict[str, Any]:
-    variables = ", ".join(f"{symbol}: {name}" for symbol, name in record["variables"].items())
-    return {
-        "shape": record["shape"], "property": record["property"], "variables": variables,
-        "formula": record["equation"], "edited": record["equation_new"],
-    }  # fmt: skip
-
-
-def _shape_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Count rules and instances by shape, and in all."""
-    rows = []
-    for dim, shape in dict.fromkeys((r["dim"], r["shape"]) for r in records):
-        members = [r for r in records if (r["dim"], r["shape"]) == (dim, shape)]
-        rows.append({"dimension": dim, "shape": shape, **_counts(members)})
-    return [*rows, {"dimension": "all", "shape": "all", **_counts(records)}]
-
-
-def _counts(records: Sequence[Record]) -> dict[str, int]:
-    names = ("instances", "unseen", "out_of_scope")
-    counts = {name: sum(len(record[name]) for record in records) for name in names}
-    return {"rules": len(records), **counts}

@@ -6,25 +6,21 @@ are scored, by the metrics.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from edit_harness import Case, Choose, Generate, Key, Probe, Request
+from edit_harness import Case, Choose, Key, Probe, Request
 
-from .._files.published import unusable
+from .._files.published import sampled_text, unusable
 from .._files.records import Entry, Record
 from .candidates import Values
 from .files import GENERATION, IDS, PROMPTS, PROPERTIES, SetName, effect_prompt, open_prompts
 from .flaws import FLAWS, Definitions
-from .sampling import stratified
-from .subjects import BETWEEN, Subjects
-from .told import Told
+from .subjects import BETWEEN, Subjects, Told
 
 PARTS = CROSS_SUBJECT, CROSS_PROPERTY, OPEN = ("cross-subject", "cross-property", "open-ended")
-TEXT_TOKENS, TEXT_TOP_K = 100, 5
-"""How texts are sampled: the length with the prompt, and among how many."""
 Prompts: TypeAlias = Literal["published", "all"]
 
 
@@ -119,14 +115,7 @@ class Asking:
         key = Key("compare", about=self._about(request))
         for i, prompt in enumerate(told_prompts(self.name, record, self.texts.prompts)):
             for sample in range(self.texts.samples):
-                query = Generate(
-                    prompt,
-                    max_new_tokens=TEXT_TOKENS,
-                    top_k=TEXT_TOP_K,
-                    seed=zlib.crc32(f"{self.texts.seed}/{case}/{i}/{sample}".encode()),
-                    max_tokens=TEXT_TOKENS,
-                    to_the_end=True,
-                )
+                query = sampled_text(prompt, f"{self.texts.seed}/{case}/{i}/{sample}")
                 yield Probe("description", query, key=key)
 
     def _about(self, request: Request) -> Mapping[str, object]:
@@ -157,3 +146,35 @@ def told_prompts(name: SetName, record: Record, prompts: Prompts) -> Sequence[st
     if prompts == "all" or not name.effect:
         return every
     return tuple(prompt for prompt in every if prompt in open_prompts(record))
+
+
+def stratified(groups: Sequence[Hashable], size: int, words: str) -> list[int]:
+    """Return the places of ``size`` items, in order; all of them if there are no more, or for 0.
+
+    ``groups`` has the group of every item; ``words`` seed the draw.
+    """
+    if not 0 < size < len(groups):
+        return list(range(len(groups)))
+    places: dict[Hashable, list[int]] = {}
+    for place, group in enumerate(groups):
+        places.setdefault(group, []).append(place)
+    seats = shares({group: len(own) for group, own in places.items()}, size)
+    rng = random.Random(words)
+    return sorted(place for group, own in places.items() for place in rng.sample(own, seats[group]))
+
+
+def shares(counts: Mapping[Hashable, int], size: int) -> dict[Hashable, int]:
+    """Return how many of each group's items are taken, ``size`` of more than that in all.
+
+    Each group has one, the larger ones first if there are more groups than seats; then seats go one
+    by one to the group that is furthest below its share, the larger one of two.
+    """
+    total = sum(counts.values())
+    ranked = sorted(counts, key=counts.__getitem__, reverse=True)
+    seats = {group: int(i < size) for i, group in enumerate(ranked)}
+    over = {group: 1 - size * counts[group] / total for group in ranked}
+    for _ in range(size - sum(seats.values())):
+        group = min((g for g in ranked if seats[g] < counts[g]), key=over.__getitem__)
+        seats[group] += 1
+        over[group] += 1
+    return seats

@@ -7,21 +7,31 @@ city_to_country.csv and country_codes.csv. Who has which value stands in
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from edit_harness import DataError
+from edit_harness_plugins.inputs import Layout, fitted, json_of, text_of
 
-from .files import PROPERTIES
-from .tables import rows
+from .files import PROPERTIES, Label, rows
 
 FILE = "candidates.json"
 GENDERS: Mapping[str, str] = {"Q6581097": "male", "Q6581072": "female"}
 NOWHERE = {"", "None"}
 """What the authors' tables say of a value that is on no continent."""
+
+
+class Given(Layout, forbid_unknown_fields=True):
+    """What candidates.json may have."""
+
+    P101: tuple[Label, ...] = ()
+    P103: tuple[Label, ...] = ()
+    P21: tuple[Label, ...] = ()
+    P27: tuple[Label, ...] = ()
+    P19: tuple[Label, ...] = ()
+    continents: dict[str, str] = {}  # noqa: RUF012
 
 
 @dataclass(frozen=True)
@@ -90,29 +100,10 @@ def _placed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 def _read(path: Path) -> dict[str, Any]:
     """Return the content of candidates.json. Raises `DataError`."""
     try:
-        said = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}", "the file is damaged or cut off") from None
-    right = isinstance(said, dict) and all(
-        _places(own) if name == "continents" else name in PROPERTIES and _texts(own)
-        for name, own in said.items()
-    )
-    if not right:
+        return cast("dict[str, Any]", fitted(json_of(path, text_of(path)), Given))
+    except ValueError as error:
         raise DataError(
-            f"{path} is not of the layout",
+            f"{path} is not of the layout: {error}",
             f'{{"P101": ["physics", ...], "continents": {{"France": "Europe", ...}}}}, with '
             f"properties among {', '.join(PROPERTIES)}",
-        )
-    return said
-
-
-def _texts(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(item, str) and item.strip() and "|" not in item for item in value)
-    )
-
-
-def _places(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(where, str) for where in value.values())
+        ) from None

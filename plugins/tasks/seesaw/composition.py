@@ -7,19 +7,14 @@ give the paper's figures, such as 29,000 prompts on other people in P21_P101, of
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from edit_harness import Case
 from edit_harness_plugins.composition import Row
 
 from .._files.records import Record
-from .asking import CROSS_SUBJECT
 from .files import GENERATION, PROMPTS
-from .subjects import BETWEEN, NAMES
 
 TITLE = "the sets, as the paper counts their prompts"
-TAGGED = "who is asked for, by tag"
 
 
 def table(sets: Mapping[str, Sequence[Record]]) -> list[Row]:
@@ -51,22 +46,3 @@ def _range(ids: Sequence[int | str]) -> str:
     """Return the least and the greatest id, if they are numbers."""
     numbers = [int(each) for each in ids if str(each).isdecimal()]
     return f"{min(numbers)}-{max(numbers)}" if numbers else ""
-
-
-def tagged(cases: Iterable[Case]) -> list[Row]:
-    """Return the number of people and of prompts that have each tag; one may have several."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    for probe in (probe for case in cases for probe in case.probes):
-        if probe.role == CROSS_SUBJECT:
-            for tag in _groups(probe.tags):
-                counts.setdefault(tag, Counter())[probe.tags["subject"]] += 1
-    return [
-        {"tag": kind, "value": value, "subjects": len(own), "prompts": own.total()}
-        for (kind, value), own in sorted(counts.items())
-    ]
-
-
-def _groups(tags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for kind in NAMES:
-        for value in filter(None, tags.get(kind, "").split(BETWEEN)):
-            yield kind, value

@@ -7,16 +7,20 @@ but the edited prompt. What is asked of a record stands in `edit_harness_plugins
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
 
 from edit_harness import DataError
+from edit_harness_plugins.inputs import Layout
 
 from .._files import records
-from .._files.records import Entry, Problem, Record, kind_of, wrong_text
-from ..counterfact import counterfact_records
+from .._files.records import Entry, Id, Record, Rewrite
 
 PROPERTIES: Mapping[str, str] = {
     "P101": "field of work",
@@ -26,37 +30,29 @@ PROPERTIES: Mapping[str, str] = {
     "P19": "place of birth",
 }
 """What can be edited, by its id in Wikidata, as a judge is told of it."""
-NAME = re.compile(r"seesaw_cf_(?P<properties>.+?)(?P<efficacy>_eff)?\.json")
+OF = "|".join(PROPERTIES)
+NAME = re.compile(rf"seesaw_cf_({OF})(?:_({OF}))?(_eff)?\.json")
 PARALLEL = PROMPTS, IDS, NAMES = ("attribute_prompts", "attribute_aux_info", "attribute_aux_ent")
 """The lists of prompts on other people, of their ids and of their names, item by item."""
 GENERATION = "generation_prompts"
 EDIT = "requested_rewrite"
+Label = Annotated[str, Meta(pattern=r"^[^|]*[^|\s][^|]*$")]
+"""A value, or a tag, of which several are written with "|" between them."""
+
+HOME = "https://github.com/ENSCMA2/flextape"
+HEADERS = {"Code", "case_id"}
+"""What the first named column of a header is called."""
 
 
-@dataclass(frozen=True)
-class SetName:
-    """The properties that a set is of. Raises `DataError` for unknown ones."""
+class SetName(NamedTuple):
+    """The properties that a set is of."""
 
     edited: str
     effect: str = ""
     """Empty if the set has prompts on the edited property alone."""
 
-    def __post_init__(self) -> None:
-        for name in filter(None, (self.edited, self.effect)):
-            if name not in PROPERTIES:
-                known = ", ".join(f"{key} ({label})" for key, label in PROPERTIES.items())
-                raise DataError(f"{self}: there is no property {name!r}", f"known: {known}")
-        if self.edited == self.effect:
-            raise DataError(f"{self}: an edit of {self.edited} says nothing of its effect on it")
-
     def __str__(self) -> str:
         return "_".join(filter(None, (self.edited, self.effect)))
-
-    @classmethod
-    def of(cls, text: str) -> SetName:
-        """Return the set that a text such as "P21_P101" names. Raises `DataError`."""
-        edited, _, effect = text.partition("_")
-        return cls(edited, effect)
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -98,13 +94,10 @@ def _named(path: Path) -> tuple[SetName, str]:
         raise DataError(
             f"{path} has no name of a set",
             "its name says what is edited: seesaw_cf_P21.json, seesaw_cf_P21_P101.json, or the "
-            "same with _eff.json at the end",
+            f"same with _eff.json at the end, with properties among {', '.join(PROPERTIES)}",
         )
-    try:
-        name = SetName.of(match["properties"])
-    except DataError as error:
-        raise DataError(f"{path}: {error.cause}", error.remedy) from None
-    return name, "efficacy" if match["efficacy"] else "main"
+    edited, effect, efficacy = match.groups(default="")
+    return SetName(edited, effect), "efficacy" if efficacy else "main"
 
 
 def read(files: SetFiles) -> list[Entry]:
@@ -126,21 +119,39 @@ def read(files: SetFiles) -> list[Entry]:
     return entries + [each for each in alone if str(each.record["case_id"]) not in known]
 
 
+class SetRewrite(Rewrite):
+    """An edit with its property."""
+
+    relation_id: str
+
+
+class Edited(Layout):
+    """What a record of a file for efficacy must have."""
+
+    case_id: Id
+    requested_rewrite: SetRewrite
+
+
+class Asked(Edited):
+    """What a record of a file with prompts must have."""
+
+    attribute_prompts: list[str]
+    attribute_aux_info: list[str]
+    attribute_aux_ent: list[str]
+    generation_prompts: tuple[str, ...] = ()
+
+
 def _read(path: Path, name: SetName, *, alone: bool = False) -> list[Entry]:
     """Return the records of a file; in one for efficacy the edits stand alone."""
-    seen: dict[str, str] = {}
 
-    def wrong(here: str, record: Record) -> Iterator[Problem]:
-        rewrite = list(counterfact_records.wrong_rewrite(record))
-        yield from rewrite
-        yield from counterfact_records.wrong_id(record, here, seen)
-        if not rewrite:
-            yield from _wrong_edit(record, name)
+    def wrong(record: Record) -> Iterator[str]:
+        yield from _wrong_edit(record, name)
         if not alone:
-            yield from _wrong_lists(record)
-            yield from _wrong_generation(record, name)
+            yield from _wrong_prompts(record, name)
 
-    entries = records.read(path, wrong)
+    # Nobody is asked by the name alone, and somebody in Wikidata may have none.
+    layout = Edited if alone else Asked
+    entries = records.read(path, layout, wrong, key="case_id", passed=(NAMES,))
     return [Entry(_bare(each.record), each.problem) for each in entries] if alone else entries
 
 
@@ -149,51 +160,25 @@ def _bare(record: Record) -> Record:
     return {name: record[name] for name in ("case_id", EDIT)}
 
 
-def _wrong_edit(record: Record, name: SetName) -> Iterator[Problem]:
-    """Say whether a record edits another property than its file, or nothing."""
+def _wrong_edit(record: Record, name: SetName) -> Iterator[str]:
+    """Say why nothing is edited. Raises `ValueError` for an edit of another property."""
     rewrite = record[EDIT]
-    if (relation := rewrite.get("relation_id")) != name.edited:
-        yield Problem(
-            f"requested_rewrite.relation_id is {relation!r}, and the file is of {name.edited!r}"
-        )
+    if (relation := rewrite["relation_id"]) != name.edited:
+        raise ValueError(f"relation_id is {relation!r}, and the file is of {name.edited!r}")
+    yield from records.misplaced(rewrite["prompt"])
     new, true = (rewrite[field]["str"].strip() for field in ("target_new", "target_true"))
     if new == true:
-        yield Problem(
-            f"requested_rewrite.target_new is the true value {true!r}, so nothing is edited",
-            of_content=True,
-        )
+        yield f"target_new is the true value {true!r}, so nothing is edited"
 
 
-def _wrong_lists(record: Record) -> Iterator[Problem]:
-    """Say what is wrong with the three parallel lists."""
-    lengths = []
-    for field in PARALLEL:
-        value = record.get(field)
-        if not isinstance(value, list):
-            said = kind_of(value) if field in record else "missing"
-            yield Problem(f"{field} is {said}, expected a list of texts")
-            continue
-        if value:
-            wrong = records.wrong_list(field, value)
-            # Nobody is asked by the name alone, and somebody in Wikidata may have none.
-            yield from (each for each in wrong if field != NAMES or not each.of_content)
-        lengths.append(len(value))
-    if len(set(lengths)) > 1 and len(lengths) == len(PARALLEL):
-        yield Problem(
-            f"{', '.join(PARALLEL)} have {', '.join(map(str, lengths))} items, expected as many each"
-        )
-
-
-def _wrong_generation(record: Record, name: SetName) -> Iterator[Problem]:
-    """Say what is wrong with the prompts to be continued; of a pair, one is on the other property."""
-    prompts = record.get(GENERATION, [])
-    if not name.effect and prompts == []:
-        return
-    wrong = list(records.wrong_list(GENERATION, prompts))
-    yield from wrong
-    known = not (wrong or wrong_text(record, f"{EDIT}.subject"))
-    if known and name.effect and not effect_prompt(record):
-        yield Problem(f"{GENERATION} has none on the other property", of_content=True)
+def _wrong_prompts(record: Record, name: SetName) -> Iterator[str]:
+    """Say if a pair has no prompt on its other property. Raises `ValueError` for lists unlike in length."""
+    lengths = [len(record[field]) for field in PARALLEL]
+    if len(set(lengths)) > 1:
+        told = ", ".join(map(str, lengths))
+        raise ValueError(f"{', '.join(PARALLEL)} have {told} items, expected as many each")
+    if name.effect and not effect_prompt(record):
+        yield f"{GENERATION} has none on the other property"
 
 
 def open_prompts(record: Record) -> tuple[str, ...]:
@@ -215,3 +200,28 @@ def people(found: Sequence[Record]) -> dict[str, str]:
         for record in found
         for person, name in zip(record.get(IDS, ()), record.get(NAMES, ()), strict=True)
     }
+
+
+def rows(path: Path, cells: int) -> list[list[str]]:
+    """Return the rows of one of the authors' tables in CSV, each with at least so many cells.
+
+    Some have a header and some have none, one kind has a column of row numbers without a name, and
+    cells have white space at their ends. Raises `DataError` that names file and line if one has fewer, or the file is no such table.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream)
+            lined = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is no table in CSV: {error}") from None
+    if lined and not lined[0][1][0]:
+        lined = [(line, row[1:]) for line, row in lined]
+    if lined and lined[0][1][0] in HEADERS:
+        lined = lined[1:]
+    for line, row in lined:
+        if len(row) < cells:
+            raise DataError(
+                f"{path}:{line}: has {len(row)} cells, expected {cells}",
+                "give the authors' table as it is",
+            )
+    return [row for _, row in lined]

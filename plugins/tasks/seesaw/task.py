@@ -21,11 +21,10 @@ from edit_harness_plugins.composition import Row, of_cases
 
 from .._files.published import SampledTask, local
 from .._files.records import Entry, Record
-from . import authors, candidates, composition, files, gather, subjects
+from . import candidates, composition, files, gather, subjects
 from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Prompts, Texts
 from .files import SetFiles
 from .flaws import Definitions
-from .told import Told, told_by
 
 NAME = "seesaw-cf"
 OF_PART = {
@@ -60,8 +59,8 @@ class SeesawCF(SampledTask):
     """
 
     data: str = "auto"
-    """"auto" (the model's own sample, if it brings one), "download" (untried), a folder of files named
-    seesaw_cf_*.json, or one such file."""
+    """"auto" (the model's own sample, if it brings one), a folder of files named seesaw_cf_*.json, or one
+    such file."""
     part: str = "all"
     """"all", or some of cross-subject, cross-property, open-ended, with commas between."""
     sets: str = "all"
@@ -82,7 +81,7 @@ class SeesawCF(SampledTask):
     """Of the sampled prompts and texts."""
 
     sample = "seesaw"
-    theirs = "authors' files"
+    otherwise = "auto"
     version: ClassVar[str] = "0.1"
     metrics: ClassVar[Sequence[str]] = (
         "success", "confidence", "cross-property", "flaws", "judging",
@@ -116,16 +115,16 @@ class SeesawCF(SampledTask):
     def dataset(cls) -> Mapping[str, str]:
         """Say what is known of the authors' files, and what is taken by default."""
         return {
-            "default": "the sample that the model brings along, or else the authors' files",
+            "default": "the sample that the model brings along; or else a folder, data=FOLDER",
             "records": "3,516 edits in the authors' 10 sets, 734,620 prompts on other people",
-            "from": f"{authors.HOST}/ (the download is untried)",
+            "from": f"{files.HOME} (not downloaded by edit-harness)",
             "size": "unknown",
-            "sha256": "known of 6 of the sets, and compared",
+            "sha256": "unknown",
         }
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the numbers must know of the data; it may download them."""
+        """What a reader of the numbers must know of the data."""
         return tuple(self._noted())
 
     def cases(self) -> Iterable[Case]:
@@ -138,12 +137,8 @@ class SeesawCF(SampledTask):
             yield from (case for case in turn if case is not None)
 
     def composition(self) -> Mapping[str, Sequence[Row]]:
-        """Return the table of the sets as the paper prints it, who is asked for, and what."""
-        cases = list(self.cases())
-        tables = {composition.TITLE: composition.table(self._records)}
-        if tagged := composition.tagged(cases):
-            tables[composition.TAGGED] = tagged
-        return {**tables, **of_cases(cases)}
+        """Return the table of the sets as the paper prints it, and what is asked."""
+        return {composition.TITLE: composition.table(self._records), **of_cases(self.cases())}
 
     def make(self, making: Making) -> bool:
         """Make the file of tags, from the authors' tables in a folder or with the help of Wikidata.
@@ -169,15 +164,16 @@ class SeesawCF(SampledTask):
 
     @cached_property
     def _path(self) -> Path:
-        """The folder of the data, or their one file; it may be downloaded."""
-        if self._downloads:
-            return authors.fetched(_chosen(self.sets, authors.SETS, "sets"))
+        """The folder of the data, or their one file."""
+        if self.data == "auto":
+            raise DataError(
+                "the model brings no sample of Seesaw-CF, and it is not downloaded",
+                f"get the folder data of {files.HOME}: --task-args data=FOLDER",
+            )
         path = Path(self.data).expanduser()
         if path.is_dir():
             return path
-        return local(
-            self.data, "data is a folder of the authors' files, one of them, or 'download'"
-        )
+        return local(self.data, "data is a folder of the authors' files, or one of them")
 
     @cached_property
     def _named(self) -> dict[str, SetFiles]:
@@ -236,10 +232,10 @@ class SeesawCF(SampledTask):
         return candidates.known(self._folder)
 
     @cached_property
-    def _told(self) -> Told:
+    def _told(self) -> subjects.Told:
         """What all sets of the folder tell, those that are not asked for among them."""
         read = {own.files: self._entries[name] for name, own in self._sets.items()}
-        return told_by(
+        return subjects.told_by(
             entry.record
             for own in files.sets_at(self._folder).values()
             for entry in (read[own] if own in read else files.read(own))
@@ -278,7 +274,6 @@ class SeesawCF(SampledTask):
         edited = {record["requested_rewrite"]["subject"] for record in self._all_records}
         yield from self._left_out()
         yield from self._subjects.notes(files.people(self._all_records), edited)
-        yield from self._contradictions()
         if CROSS_PROPERTY in self._parts:
             yield from self._without_candidates()
             yield from self._without_gold()
@@ -287,15 +282,6 @@ class SeesawCF(SampledTask):
         for name, own in self._named.items():
             if not own.main and name not in self._sets:
                 yield f"{name}: left out of part={self.part}, since only its edits are there (*_eff.json)"
-
-    def _contradictions(self) -> Iterator[str]:
-        for own in {own.file: own for own in (self._facts, self._subjects)}.values():
-            if found := list(self._told.contradicting(own)):
-                places = "place" if len(found) == 1 else "places"
-                yield (
-                    f"the data contradict {own.file} in {len(found):,} {places}, where they do not "
-                    f"count, such as {found[0]}"
-                )
 
     def _without_candidates(self) -> Iterator[str]:
         for name, own in self._sets.items():

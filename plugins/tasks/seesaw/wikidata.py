@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from edit_harness import DataError
@@ -53,7 +53,7 @@ class Person(NamedTuple):
     """What Wikidata says of a person."""
 
     name: str
-    properties: Mapping[str, Sequence[str]]
+    properties: dict[str, list[str]]
     """Ids of values, or dates, by property."""
 
 
@@ -127,8 +127,3 @@ def _row(binding: Binding) -> Row:
     )  # fmt: skip
     title = binding["title"]["value"] if "title" in binding else ""
     return person, title, prop, value
-
-
-def known_ids(names: Mapping[str, Any]) -> list[str]:
-    """Return the ids that are of Wikidata, and not made up."""
-    return [person for person in names if person[:1] == "Q" and person[1:].isdecimal()]
