@@ -35,7 +35,7 @@ from edit_harness.interfaces import Metric
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics
 from edit_harness.run.estimates import values
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 ROLES = (
     "efficacy",
@@ -162,7 +162,7 @@ def _steps(path: Path, metrics: dict[str, Metric]) -> Iterator[tuple[str, float]
     assert known
     del known
     start = process_time()
-    run = Run.read(RunFolder(path), metrics)
+    run = Results.read(RunFolder(path), metrics)
     yield "read", process_time() - start
     start = process_time()
     assert run.estimates

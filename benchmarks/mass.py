@@ -50,13 +50,13 @@ def sizes(limit: int) -> list[int]:
     return sorted({min(size, limit) for size in SIZES})
 
 
-def _cell(run: eh.Run, name: str) -> str:
+def _cell(run: eh.Results, name: str) -> str:
     line = next(line for line in run.lines if line.name == name)
     value = run[name].value
     return f"{100 * value:.1f}" if line.measure.unit == "%" else f"{value:.3f}"
 
 
-def _perplexity(run: eh.Run) -> str:
+def _perplexity(run: eh.Results) -> str:
     return "{1:.3g} ({0:.3g})".format(*run.perplexity) if run.perplexity else "–"
 
 

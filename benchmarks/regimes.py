@@ -71,7 +71,7 @@ def main(limit: int, tasks: tuple[str, ...], editors: tuple[str, ...], output: P
                     print(f"| {task} | {mode} | {' | '.join(cells(run))} |", flush=True)
 
 
-def cells(run: eh.Run) -> Iterator[str]:
+def cells(run: eh.Results) -> Iterator[str]:
     """Yield the editor's label, a cell for each column, and the perplexity."""
     yield run.label
     for names in COLUMNS.values():
@@ -80,7 +80,7 @@ def cells(run: eh.Run) -> Iterator[str]:
     yield "{1:.3g} ({0:.3g})".format(*run.perplexity) if run.perplexity else "–"
 
 
-def _cell(run: eh.Run, name: str) -> str:
+def _cell(run: eh.Results, name: str) -> str:
     after, before = run.estimates[f"post_{name}"].value, run.estimates.get(f"pre_{name}")
     if math.isnan(after):
         return "–"

@@ -37,7 +37,7 @@ def main(
 ) -> None:
     """Run everything, print the tables and draw the figure."""
     model = eh.load_model("pocket")
-    together: list[eh.Run] = []
+    together: list[eh.Results] = []
     print(f"| editor | edits | {' | '.join(COLUMNS)} | perplexity |")
     print("|---" * (len(COLUMNS) + 3) + "|")
     with TemporaryDirectory() as temporary:
@@ -67,7 +67,7 @@ def main(
         figure.write_text(_figure(together), encoding="utf-8")
 
 
-def _cell(run: eh.Run, name: str) -> str:
+def _cell(run: eh.Results, name: str) -> str:
     """Return a value after the edits and, in brackets, before."""
     after, before = run.estimates.get(f"post_{name}"), run.estimates.get(f"pre_{name}")
     if after is None:
@@ -77,7 +77,7 @@ def _cell(run: eh.Run, name: str) -> str:
     return shown + (f" ({show.format(before.value).rstrip('%')})" if before else "")
 
 
-def _perplexity(run: eh.Run) -> str:
+def _perplexity(run: eh.Results) -> str:
     return "{1:.3g} ({0:.3g})".format(*run.perplexity) if run.perplexity else "–"
 
 
@@ -94,7 +94,7 @@ def _shown(cell: Any) -> str:
     return f"{cell:.3g}" if isinstance(cell, float) else str(cell).replace("*", "\\*")
 
 
-def _figure(runs: Sequence[eh.Run]) -> str:
+def _figure(runs: Sequence[eh.Results]) -> str:
     """Return D_d as bars, from -1 to 1: a block for each set, in it a pair of bars for each editor."""
     bars = list(_bars(runs))
     width = LEFT + max(x for x, *_ in bars) + 4 * BAR
@@ -117,7 +117,7 @@ def _figure(runs: Sequence[eh.Run]) -> str:
     return "\n".join(parts)
 
 
-def _bars(runs: Sequence[eh.Run]) -> Iterator[tuple[int, float, str, str]]:
+def _bars(runs: Sequence[eh.Results]) -> Iterator[tuple[int, float, str, str]]:
     """Yield where a bar stands, D_d, its color and what it is of."""
     for i, name in enumerate(_sets(runs)):
         for j, run in enumerate(runs):
@@ -128,7 +128,7 @@ def _bars(runs: Sequence[eh.Run]) -> Iterator[tuple[int, float, str, str]]:
                     yield x, rows[gender]["D_d"], color, f"{name}, {run.label}, {gender}"
 
 
-def _sets(runs: Sequence[eh.Run]) -> list[str]:
+def _sets(runs: Sequence[eh.Results]) -> list[str]:
     return [
         name for name in next(iter(runs[0].tables["confidence"].values()))[0] if name != "group"
     ]
@@ -142,7 +142,7 @@ def _legend() -> Iterator[str]:
         yield f'<text x="{x + 14}" y="30">{gender.partition("=")[2]}</text>'
 
 
-def _labels(runs: Sequence[eh.Run]) -> Iterator[str]:
+def _labels(runs: Sequence[eh.Results]) -> Iterator[str]:
     for i, name in enumerate(_sets(runs)):
         middle = LEFT + BAR * (i * (2 * len(runs) + 3) + len(runs) + 1)
         y = TOP + 2 * HEIGHT + 18

@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from .api import edit, evaluate, load_model, save_model
     from .folder.manifest import Identity
     from .run.assembly import inner
-    from .run.results import Run
+    from .run.results import Results
     from .run.spec import ModelRef, RunSpec
 
 _LAZY = {
-    "ModelRef": "run.spec", "RunSpec": "run.spec", "Identity": "folder.manifest", "Run": "run.results",
+    "ModelRef": "run.spec", "RunSpec": "run.spec", "Identity": "folder.manifest", "Results": "run.results",
     "inner": "run.assembly", "edit": "api", "evaluate": "api", "load_model": "api", "save_model": "api",
 }  # fmt: skip
 
@@ -63,7 +63,7 @@ __all__ = [
     "Divergence", "Drift", "Editor", "Executor", "Generate", "Graded", "HarnessError", "Identity",
     "Judge", "Key", "Making", "Marks", "Measure", "Metric", "ModelRef", "ModelShape",
     "ModelSource", "NextToken", "PluginError", "Preset", "Probe", "Query", "Regime", "Register",
-    "RegisterCommand", "RegisterKind", "Reply", "Request", "ResourceError", "Run",
+    "RegisterCommand", "RegisterKind", "Reply", "Request", "ResourceError", "Results",
     "RunFolderError", "RunSpec", "Scores", "Task", "Text", "UsageError", "Verdict", "edit",
     "evaluate", "hookimpl", "inner", "join", "load_model", "save_model",
 ]  # fmt: skip

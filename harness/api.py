@@ -20,7 +20,7 @@ from .registry.settings import make_executor
 from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import assemble
 from .run.loop import run_all
-from .run.results import Run
+from .run.results import Results
 from .run.shards import Share
 from .run.spec import ModelRef, RunSpec, Selection
 from .run.trial import check_seen
@@ -44,7 +44,7 @@ def evaluate(
     executor: str = "local",
     executor_args: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> Run:
+) -> Results:
     """Edit case by case, ask before and after, and return the numbers.
 
     ``editor``, ``task`` and ``model`` are names or objects, by default ``rome``, ``counterfactplus`` and

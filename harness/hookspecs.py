@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .data import Answer, Case
     from .folder.manifest import Identity
     from .interfaces import ModelSource
-    from .run.results import Run
+    from .run.results import Results
 
 GROUP = "edit_harness"
 DISTRIBUTION = "edit-harness"
@@ -128,7 +128,7 @@ def edit_harness_check_answers(
 
 
 @hookspec
-def edit_harness_run_finished(run: Run) -> str | list[str] | None:
+def edit_harness_run_finished(run: Results) -> str | list[str] | None:
     """Use a finished run, such as to write a further table into its folder; return lines to print.
 
     ``run.folder.path`` is the folder, ``run.estimates`` has the numbers.

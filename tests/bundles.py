@@ -19,7 +19,7 @@ from edit_harness.folder.record import INVALID, Record
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics, source_of
 from edit_harness.run.estimates import values
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness_plugins.commands.leaderboard import baseline, build, bundle, checks
 from edit_harness_plugins.commands.leaderboard.bundle import Report
 from edit_harness_plugins.commands.leaderboard.evidence import Evidence
@@ -75,7 +75,7 @@ class Forgery:
             if "case" in row
         }
         everything = sorted(found.values(), key=lambda record: order.get(record.case, len(order)))
-        run = Run(None, metrics, decoded(self.manifest, Manifest), everything)
+        run = Results(None, metrics, decoded(self.manifest, Manifest), everything)
         run.cases, run.by_id = list(known.values()), known
         self.results = run.results()
 
@@ -134,7 +134,7 @@ def framed(record: Record, seq: int, mark: str) -> dict:
     return json.loads(json.dumps({"v": 4, "seq": seq, "fp": mark[:12], **record.row}))
 
 
-def honest(folder: Path, **changes) -> tuple[Forgery, Path, Run]:
+def honest(folder: Path, **changes) -> tuple[Forgery, Path, Results]:
     """Return the bundle of a run of twelve cases, the baseline that it is checked against, and the run."""
     facts = folder / "facts.json"
     facts.write_text(json.dumps(json.loads(SAMPLE.read_text())[:CASES]))

@@ -9,7 +9,7 @@ from typing import Any
 from builders import record
 
 import edit_harness as eh
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo", "Fiat", "Rome", "Oslo")
@@ -18,7 +18,7 @@ NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo", "Fiat", "Rome
 def made(
     folder: Path, editor: Any, *, count: int = len(NAMES), task: str = "counterfactplus",
     model: Any = None, **settings: Any,
-) -> Run:  # fmt: skip
+) -> Results:  # fmt: skip
     """Run an editor on invented records, into ``folder / "results"``."""
     facts = folder / f"facts-{count}.json"
     facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES[:count])]))

@@ -12,7 +12,7 @@ from test_runner import Push
 
 from edit_harness import Case, Choose, Generate, Probe, Request, evaluate
 from edit_harness.folder.record import Record
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
 
 ELSEWHERE = "https://evil.example"
@@ -75,7 +75,7 @@ STRINGS = [closer + payload for payload in PAYLOADS for closer in CLOSERS]
 NAMES = ("Ada", "Bob", "Ann", "Danielle")
 
 
-def small(folder: Path) -> Run:
+def small(folder: Path) -> Results:
     """Return a run of a tiny model on four cases; the edit of Bob fails."""
     facts = [record(i, subject=name, relation_id=f"P{i % 2}") for i, name in enumerate(NAMES)]
     (folder / "facts.json").write_text(json.dumps(facts))
@@ -84,7 +84,7 @@ def small(folder: Path) -> Run:
     return evaluate(editor, "counterfact", tiny_model(), task_args=args, output=folder)
 
 
-def spoilt(run: Run, part: list[str]) -> Run:
+def spoilt(run: Results, part: list[str]) -> Results:
     """Return a run with one text in every place of each case, and with all of them in its manifest."""
     cases = [_case(f"{i} {text}", text) for i, text in enumerate(part)]
     records = [_record(case, text, run.records[0]) for case, text in zip(cases, part, strict=True)]
@@ -104,10 +104,12 @@ def spoilt(run: Run, part: list[str]) -> Run:
     )  # fmt: skip
 
 
-def altered(run: Run, cases: list[Case], records: list[Record], **manifest: Any) -> Run:
+def altered(run: Results, cases: list[Case], records: list[Record], **manifest: Any) -> Results:
     """Return a run of other cases and records; what its manifest says besides may differ."""
     planned = {"cases": [case.id for case in cases], "visits": len(records)}
-    made = Run(run.folder, run.metrics, with_entries(run.manifest, **manifest, **planned), records)
+    made = Results(
+        run.folder, run.metrics, with_entries(run.manifest, **manifest, **planned), records
+    )
     made.cases, made.by_id = cases, {case.id: case for case in cases}
     return made
 

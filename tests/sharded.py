@@ -16,7 +16,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.loop import run_all
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.testing import tiny_model
@@ -57,7 +57,9 @@ def assembled(
     return evaluation.assemble(plugins(), model(), benchmark, spec, Selection(share=share, **own))
 
 
-def made(output: Path, share: Share | None = None, *, new: bool = False, **settings: Any) -> Run:
+def made(
+    output: Path, share: Share | None = None, *, new: bool = False, **settings: Any
+) -> Results:
     """Run it, or go on."""
     one = assembled(share, **settings)
     return run_all({one: one.open(output, new=new)})[0]

@@ -23,7 +23,7 @@ from edit_harness.run.estimates import LEVEL, limits_of
 from edit_harness.run.evaluation import assemble
 from edit_harness.run.loop import run_all
 from edit_harness.run.remarks import remarks
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.stats import estimates
 from edit_harness.testing import tiny_model
@@ -391,7 +391,7 @@ def test_a_smaller_limit_is_a_view_of_the_folder(evaluate):
     assert (part["ES"].n, len(part.cases), part.missing) == (2, 2, 0)
     assert ("note", "2 of the 4 cases in this folder") in list(remarks(part))
     assert {name: (whole.folder.path / name).read_bytes() for name in before} == before
-    again = Run.read(RunFolder(whole.folder.path), whole.metrics)
+    again = Results.read(RunFolder(whole.folder.path), whole.metrics)
     assert (again["ES"].n, len(again.cases), again.missing) == (4, 4, 0)
     assert not [text for _, text in remarks(again) if "in this folder" in text]
 
@@ -409,7 +409,7 @@ def test_what_was_interrupted_stays_planned(evaluate, model):
         evaluate(advance=advance)
     part = evaluate(limit=1)
     assert (part["ES"].n, part.missing) == (1, 0)
-    left = Run.read(RunFolder(part.folder.path), part.metrics)
+    left = Results.read(RunFolder(part.folder.path), part.metrics)
     assert (len(left.cases), left.missing) == (4, 4 - len(left.everything))
     assert evaluate()["ES"].n == 4
 
@@ -437,34 +437,6 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
     assert cases_digest(whole.cases) == whole.manifest.identity.task.data
     (whole.folder.path / "manifest.json").write_text("{")
     assert run(limit=2).folder.manifest().cases == ids, "rows say which there were"
-
-
-def test_another_model_in_the_place_of_the_first_has_a_folder_of_its_own(tmp_path):
-    """Item 8 of issue I."""
-    folder = tmp_path / "model"
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record(0)]))
-
-    def run(**more):
-        return eh.evaluate(
-            "none", "counterfact", str(folder), task_args={"data": str(facts)},
-            output=tmp_path / "results", **more,
-        )  # fmt: skip
-
-    def save(moved):
-        model = tiny_model()
-        next(model.module.parameters()).data[0] += moved
-        model.module.save_pretrained(folder)
-        model.tokens.tokenizer.save_pretrained(folder)
-
-    save(0)
-    first = run().folder.path
-    save(1)
-    other = run().folder.path
-    assert other != first
-    assert run().folder.path == other
-    save(0)
-    assert run().folder.path == first
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from edit_harness.edits import Edit
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.plan import sample
 from edit_harness.run.remarks import remarks
-from edit_harness.run.results import Run, reread
+from edit_harness.run.results import Results, reread
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2,))
@@ -112,7 +112,7 @@ def test_a_run_goes_on_where_it_was_cut_off(evaluate):
 
 def test_its_numbers_are_read_from_the_folder_alone(evaluate):
     run = evaluate(control=Likelihood())
-    again = Run.read(RunFolder(run.folder.path), run.metrics)
+    again = Results.read(RunFolder(run.folder.path), run.metrics)
     assert again.results() == run.results()
     found = run.results()["control"]["likelihood"]["loglikelihood"]
     assert found["models"] == 7

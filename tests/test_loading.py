@@ -337,7 +337,7 @@ def test_a_chat_template_that_cannot_be_rendered(folder, template, cause):
 @pytest.mark.parametrize("dtype", ["int8", "fp32", "auto", ""])
 def test_a_precision_that_does_not_exist(saved, dtype):
     said = refusal(saved, UsageError, dtype=dtype)
-    known = "float32, float64, bfloat16, float16"
+    known = "float32, float64, bfloat16, float16, tf32"
     assert said == f"there is no dtype {dtype!r} | choose from {known}"
 
 

@@ -20,7 +20,7 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import as_json
 from edit_harness.interfaces import Regime
 from edit_harness.run import plan
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
 from edit_harness_plugins.commands.distributed.merge import Whole, merge
 from edit_harness_plugins.commands.results.diff import environment_of
@@ -112,7 +112,7 @@ def test_a_shard_goes_on_and_needs_no_case_of_the_others(parts, tmp_path):
 
 
 def test_a_case_that_cannot_be_used_is_the_first_shards(parts):
-    having = [BAD in Run.read(RunFolder(path), {}).planned for path in parts]
+    having = [BAD in Results.read(RunFolder(path), {}).planned for path in parts]
     assert having == [True, False, False]
 
 
@@ -162,7 +162,7 @@ def state(path):
     """Tell what a folder passes for; one that passes for whole has all rows."""
     if not (path / "manifest.json").exists():
         return "no run"
-    run = Run.read(RunFolder(path), {})
+    run = Results.read(RunFolder(path), {})
     if run.missing:
         with pytest.raises(RunFolderError, match="is not finished"):
             run.check_finished()
@@ -390,7 +390,7 @@ def test_a_place_that_cannot_be_written_is_told(halves, tmp_path):
 
 def test_python_merges_too(halves, tmp_path):
     run = merge(halves[0], tmp_path)
-    assert isinstance(run, Run)
+    assert isinstance(run, Results)
     assert run["ES"].n == 10
 
 

@@ -20,7 +20,7 @@ from edit_harness.errors import RunFolderError
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run import controls
 from edit_harness.run.remarks import collapsed
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
@@ -143,7 +143,7 @@ def test_what_a_run_has_can_be_asked(evaluate):
 
 def test_a_run_is_read_back_from_its_folder(evaluate):
     run = evaluate(regime=SEQUENCE)
-    again = Run.read(RunFolder(run.folder.path), run.metrics)
+    again = Results.read(RunFolder(run.folder.path), run.metrics)
     assert again.results() == run.results()
     assert [case.id for case in again.cases] == list("0123456")
     assert again.folder.results().items() >= run.results().items()
@@ -527,8 +527,8 @@ def test_a_finished_run_that_lost_rows_is_not_read(evaluate, tmp_path, monkeypat
         in CliRunner().invoke(main, ["ls", "runs", "-o", str(run.folder.path.parent)]).stdout
     )
     with pytest.raises(RunFolderError, match="are gone"):
-        Run.read(RunFolder(run.folder.path), run.metrics)
+        Results.read(RunFolder(run.folder.path), run.metrics)
     assert run.folder.samples.read_bytes() == left, "who reads changes nothing"
     again = evaluate(regime=Regime())
     assert again.estimates == run.estimates
-    assert Run.read(RunFolder(run.folder.path), run.metrics).missing == 0
+    assert Results.read(RunFolder(run.folder.path), run.metrics).missing == 0

@@ -13,7 +13,7 @@ from test_stats import bent
 from edit_harness import Metric, Regime, stats
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness_plugins.commands.results.pairing import (
     ALPHA,
     JACKKNIFE,
@@ -42,7 +42,7 @@ def batches(tmp_path_factory):
     return made(folder, Push(), regime=Regime("batch", 3)), made(folder, "prompt")
 
 
-def paired(first: Run, second: Run) -> Pairing:
+def paired(first: Results, second: Results) -> Pairing:
     return Pairing(first, second)
 
 

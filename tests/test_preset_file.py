@@ -45,7 +45,7 @@ def test_it_comes_back_from_its_file(tmp_path):
         "context_lengths": "5,10",
     }
     with pytest.raises(ResourceError, match="cannot be written"):
-        TUNED.save(tmp_path / "no" / "best.json")
+        TUNED.save(tmp_path / "best.json" / "best.json")
 
 
 def test_another_editor_has_no_use_for_it():

@@ -16,7 +16,7 @@ from test_runner import Push
 
 from edit_harness.cli import main
 from edit_harness.run import remarks
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.report import facts, layouts
 from edit_harness_plugins.commands.run import console
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def runs(folder) -> list[Run]:
+def runs(folder) -> list[Results]:
     return [made(folder, editor) for editor in (Push(fails=("Ann",)), "prompt")]
 
 

@@ -18,7 +18,7 @@ from edit_harness.folder.record import STATUSES, Record
 from edit_harness.folder.table import Chosen, RunTable
 from edit_harness.run import estimates
 from edit_harness.run.controls import ID
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 NAMES = ("a", "b", 'q"\\', "ü", "10", "c")
 
@@ -155,9 +155,9 @@ def test_records_numbers_and_results_are_those_of_rows_that_are_read_whole(
     assert [r.row for r in table] == [r.row for r in plain]
     assert [table[i].row for i in range(len(plain))] == [r.row for r in plain]
     assert list(folder.visits().items()) == [(r.visit, r.status) for r in plain]
-    run = Run.read(folder, METRICS)
+    run = Results.read(folder, METRICS)
     kept = [r for r in plain if r.case in {*NAMES, ID}]
-    same = Run(folder, METRICS, run.manifest, kept)
+    same = Results(folder, METRICS, run.manifest, kept)
     assert run.everything == kept
     assert run.records == same.records == by_hand(kept)
     assert list(run.estimates) == list(same.estimates)

@@ -29,7 +29,7 @@ from .controls import ID as CONTROL
 from .controls import is_control
 from .measure import Work, failed
 from .plan import Chunk, chunk_size, chunks
-from .results import Run
+from .results import Results
 from .rows import RunRows, settle
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def run_all(
     advance: Callable[[Evaluation, Record], object] = lambda evaluation, record: None,
     policy: FailurePolicy = NO_POLICY,
     turns: Turns = turns,
-) -> list[Run]:
+) -> list[Results]:
     """Run what the folders lack, chunk by chunk, one editor after the other on each.
 
     All evaluations have the same cases and the same model, and share its clean passes. ``turns`` makes the
@@ -286,7 +286,7 @@ def _mismatch(evaluation: Evaluation, its: RunRows) -> str:
     return "; ".join(str(objection) for objection in found if objection)
 
 
-def _summed(rows: Mapping[Evaluation, RunRows]) -> list[Run]:
+def _summed(rows: Mapping[Evaluation, RunRows]) -> list[Results]:
     """Return the runs as far as they are done, and write their results."""
     runs = []
     for evaluation, its in rows.items():
@@ -294,7 +294,7 @@ def _summed(rows: Mapping[Evaluation, RunRows]) -> list[Run]:
         there = [its.known[visit] for visit in evaluation.visits if visit in its.known]
         left_out = set(manifest.cases).difference(own)
         more = [record for record in its.known.values() if record.case in left_out]
-        whole = Run(its.folder, evaluation.metrics, manifest, [*there, *more])
+        whole = Results(its.folder, evaluation.metrics, manifest, [*there, *more])
         its.folder.write_results(whole.results())
         runs.append(whole.of(own, there, len(evaluation.visits)) if left_out else whole)
     return runs

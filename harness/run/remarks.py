@@ -16,7 +16,7 @@ from ..folder.manifest import software
 from .controls import COLLAPSE
 from .effects import ENOUGH as MODELS
 from .judging import UNPARSED
-from .results import Run
+from .results import Results
 
 NONFINITE = 0.05
 """The share of broken models above which a remark says so."""
@@ -26,7 +26,7 @@ ENOUGH = 20
 """The least number of cases for a share."""
 
 
-def remarks(run: Run) -> Iterator[tuple[str, str]]:
+def remarks(run: Results) -> Iterator[tuple[str, str]]:
     """Yield the remarks on a run: a label of a few letters, and a line of text."""
     if part := run.manifest.shard:
         own, all_ = len(run.planned), len(part.cases)
@@ -66,7 +66,7 @@ def remarks(run: Run) -> Iterator[tuple[str, str]]:
         yield "no-op", f"{noop} of {counted(len(run.records), 'edit')} changed no answer"
 
 
-def _known(run: Run) -> Iterator[tuple[str, str]]:
+def _known(run: Results) -> Iterator[tuple[str, str]]:
     """Yield how much of the task the unedited model can do: by metrics, or else by the keys of texts."""
     shares = {
         name: estimate.value
@@ -86,7 +86,7 @@ def _known(run: Run) -> Iterator[tuple[str, str]]:
         yield "before", f"the unedited model {told}"
 
 
-def _of_segments(run: Run) -> Iterator[tuple[str, str]]:
+def _of_segments(run: Results) -> Iterator[tuple[str, str]]:
     for before, now in pairwise(run.manifest.segments):
         if changed := software(before.environment, now.environment):
             again = "no finished case could be asked again"
@@ -96,7 +96,7 @@ def _of_segments(run: Run) -> Iterator[tuple[str, str]]:
             yield "note", f"from row {now.first} on made with {'; '.join(changed)}: {again}"
 
 
-def _of_controls(run: Run) -> Iterator[tuple[str, str]]:
+def _of_controls(run: Results) -> Iterator[tuple[str, str]]:
     if any(each.over == "models" for each in run.effects):
         of = "batches" if run.regime.mode == "batch" else f"{len(run.records)} edits, a sample"
         most = max(each.models for each in run.effects)
@@ -117,7 +117,7 @@ def _of_controls(run: Run) -> Iterator[tuple[str, str]]:
         yield "control", f"no answer of {models} to {name}, left out here; the first: {why}"
 
 
-def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
+def _of_judge(run: Results) -> Iterator[tuple[str, str]]:
     if not run.judge and not any(probe.key for case in run.cases for probe in case.probes):
         return  # nothing was to be judged; to count verdicts takes a walk over all answers
     if run.pending:
@@ -135,12 +135,12 @@ def _of_judge(run: Run) -> Iterator[tuple[str, str]]:
         yield "judged", text + (many if run.doubtful else "")
 
 
-def collapsed(run: Run) -> list[int]:
+def collapsed(run: Results) -> list[int]:
     """Return the states at which the model no longer predicts the control text."""
     return [s for s, (old, new) in run.perplexities.items() if not new <= COLLAPSE * old]
 
 
-def knows(run: Run) -> dict[str, tuple[int, int]]:
+def knows(run: Results) -> dict[str, tuple[int, int]]:
     """Return, by role, how many of the unedited model's replies are right without the edit, of how many."""
     found: dict[str, tuple[int, int]] = {}
     for record in run.records.judged:
@@ -153,7 +153,7 @@ def knows(run: Run) -> dict[str, tuple[int, int]]:
     return found
 
 
-def perplexity(run: Run) -> tuple[float, float] | None:
+def perplexity(run: Results) -> tuple[float, float] | None:
     """Return the perplexity before and after a sequence, or after the worst batch.
 
     None of single edits, or if the text could not be asked.

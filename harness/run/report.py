@@ -19,7 +19,7 @@ from .effects import Effect
 from .estimates import LEVEL
 
 if TYPE_CHECKING:
-    from .results import Run
+    from .results import Results
 
 HUNDREDTHS = ("%", "0.01 bits")
 """The units of numbers that tables show times 100."""
@@ -170,7 +170,7 @@ def table_of_text() -> Table:
     return Table(box=None, pad_edge=False, header_style="bold")
 
 
-def data(run: Run) -> dict[str, Any]:
+def data(run: Results) -> dict[str, Any]:
     """Return a run's results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
     mode, identity = run.regime.mode, run.manifest.identity
     found = {

@@ -43,7 +43,7 @@ from .spec import Share
 
 
 @dataclass(eq=False)
-class Run(JudgedTexts):
+class Results(JudgedTexts):
     """A run in a folder, or as much of it as there is."""
 
     folder: RunFolder
@@ -55,7 +55,7 @@ class Run(JudgedTexts):
     """How intervals are made: see ``--interval``."""
 
     @classmethod
-    def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Run:
+    def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Results:
         """Return the run in a folder, as last planned. Raises `RunFolderError`."""
         manifest = folder.planned()
         planned = [*manifest.cases, controls.ID, *manifest.identity.asked]
@@ -68,7 +68,7 @@ class Run(JudgedTexts):
         run._cases.ids = manifest.cases  # equal, and a million ids are held once
         return run
 
-    def of(self, cases: Sequence[str], everything: Sequence[Record], visits: int) -> Run:
+    def of(self, cases: Sequence[str], everything: Sequence[Record], visits: int) -> Results:
         """Return the run as if these cases of its folder were all."""
         manifest = structs.replace(self.manifest, cases=list(cases), visits=visits)
         return replace(self, manifest=manifest, everything=everything)
@@ -324,7 +324,7 @@ class Run(JudgedTexts):
         return report.data(self)
 
 
-def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Run:
+def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Results:
     """Return the finished run in a folder with values measured anew, by these metrics or its own.
 
     Raises `UsageError` if there is no run, `RunFolderError` if it is damaged or not finished, and
@@ -332,12 +332,12 @@ def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Run:
     """
     folder = RunFolder.at(name)
     found = make_metrics(plugins, metrics) if metrics else own_metrics(plugins, folder)
-    run = Run.read(folder, found)
+    run = Results.read(folder, found)
     run.check_finished()
     return replace(run, everything=revalued(run, found))
 
 
-def revalued(run: Run, metrics: Mapping[str, Metric]) -> list[Record]:
+def revalued(run: Results, metrics: Mapping[str, Metric]) -> list[Record]:
     """Return the records with new values of the metrics; controls have none."""
     return [
         r

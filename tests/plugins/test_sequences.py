@@ -11,7 +11,7 @@ import edit_harness as eh
 from edit_harness import Regime
 from edit_harness.edits import UNEDITED
 from edit_harness.model.model import Model
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.tuning.ft import FineTuning
@@ -45,7 +45,7 @@ def facts(tmp_path):
     return path
 
 
-def run(name, facts, folder) -> Run:
+def run(name, facts, folder) -> Results:
     return eh.evaluate(
         EDITORS[name](), "counterfact", tiny_model(dtype=torch.float64), task_args={"data": str(facts)},
         metrics=["success", "magnitude"], regime=REGIME, output=folder,

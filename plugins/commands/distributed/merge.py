@@ -24,7 +24,7 @@ from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.estimates import own_metrics
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
 from edit_harness.shell.options import SETTINGS, as_json, debug, with_plugins
 
@@ -65,7 +65,7 @@ def command(plugins: Plugins, shards: Sequence[str], **flags: Any) -> int:
 
 def merge(
     shards: Sequence[str | Path], output: str | Path = "results", *, new: bool = False
-) -> Run:
+) -> Results:
     """Join the shards of a run, by their folders, to the run that one process would have made.
 
     Raises `HarnessError`, before anything is written, for shards that are not the whole of one run.
@@ -77,7 +77,7 @@ def merge(
 class Shard:
     """A part of a run, as its folder has it."""
 
-    run: Run
+    run: Results
     share: Share
     said: ShardInfo
     """What its manifest says of the plan, and of its place in it."""
@@ -86,7 +86,7 @@ class Shard:
     def read(cls, plugins: Plugins, name: str) -> Shard:
         """Read a folder. Raises `UsageError` for one of no shard, `RunFolderError` for a damaged one."""
         folder = RunFolder.at(name)
-        run = Run.read(folder, own_metrics(plugins, folder))
+        run = Results.read(folder, own_metrics(plugins, folder))
         if run.shard is None:
             raise UsageError(f"{name} is no shard of a run, but a run", OTHER)
         return cls(run, run.shard, cast(ShardInfo, run.manifest.shard))
@@ -219,7 +219,7 @@ class Whole:
             )
         return found[0] if found else every[0]
 
-    def write(self, output: Path, *, new: bool = False) -> Run:
+    def write(self, output: Path, *, new: bool = False) -> Results:
         """Write the run's folder, and return the run. Raises `RunFolderError` if it has rows already."""
         manifest = self.first.run.manifest
         identity, preview = manifest.identity, manifest.preview
@@ -241,7 +241,7 @@ class Whole:
                     folder.notes.append(told)
             shards = [{"number": s.share.number, "folder": s.path.name} for s in self.shards]
             folder.event("merge", shards=shards)
-        run = Run.read(folder, self.first.run.metrics)
+        run = Results.read(folder, self.first.run.metrics)
         folder.write_results(run.results())
         return run
 

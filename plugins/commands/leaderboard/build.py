@@ -22,7 +22,7 @@ from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import selection, settings
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 from ..run.console import err
 from ..run.console import out as console
@@ -111,7 +111,7 @@ def badge(tally: dict[str, Any] | None) -> str:
 
 def _entry(evidence: Evidence, badge: str) -> Entry:
     manifest = _vouched(evidence)
-    run = Run(evidence.run.folder, evidence.metrics, manifest, evidence.everything)
+    run = Results(evidence.run.folder, evidence.metrics, manifest, evidence.everything)
     submitted = as_json(evidence.submission)
     for name, own in (("editor", manifest.label), ("model", manifest.model.name)):
         if (text := submitted.pop(name)) != own:
@@ -188,7 +188,7 @@ def measure(
     return 0
 
 
-def of_run(run: Run) -> tuple[baselines.Header, list[baselines.Line]]:
+def of_run(run: Results) -> tuple[baselines.Header, list[baselines.Line]]:
     """Return the baseline that a run's answers before its edits are. Raises `DataError` for NaN among them."""
     identity = run.manifest.identity
     model, task = identity.model, identity.task

@@ -21,7 +21,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics, source_of
 from edit_harness.run import controls, plan
 from edit_harness.run.plan import Step
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 from . import baseline, bundle
 from .baseline import Baseline
@@ -185,6 +185,6 @@ class Evidence:
         return make_metrics(self.plugins, self.manifest.metrics)
 
     @cached_property
-    def run(self) -> Run:
+    def run(self) -> Results:
         """The run, whose numbers are computed here from its rows."""
-        return Run(self.files, self.metrics, self.manifest, self.everything)
+        return Results(self.files, self.metrics, self.manifest, self.everything)

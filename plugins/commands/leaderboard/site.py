@@ -22,7 +22,7 @@ from markupsafe import Markup
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.files import dumps, finite
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 from ..report.boards import Entrant, Protocol, model_of
 from ..report.facts import statuses
@@ -38,7 +38,7 @@ POLICY = {"policy": Markup(SHARED), "style": None, "script": None}
 class Entry:
     """A bundle that passed."""
 
-    run: Run
+    run: Results
     submission: Mapping[str, Any]
     """What the submitter declares."""
     badge: str

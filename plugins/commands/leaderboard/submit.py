@@ -17,7 +17,7 @@ from edit_harness.folder.table import cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.sources import UNVERSIONED
 from edit_harness.run.estimates import own_metrics
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 from ..run.console import err
 from ..run.console import out as console
@@ -46,7 +46,7 @@ def submit(
             flag = name.replace("_", "-")
             raise UsageError(f"--{flag} is empty", "none, if there is nothing to say")
     folder = RunFolder.at(run)
-    made = Run.read(folder, own_metrics(plugins, folder))
+    made = Results.read(folder, own_metrics(plugins, folder))
     check(made)
     tuned = made.manifest.preset if made.manifest.preset.startswith("tuned") else ""
     if said["tuned_on"].strip().lower() == "none" and (made.manifest.tuned or tuned):
@@ -75,7 +75,7 @@ def submit(
     return _verified(path, baseline, made)
 
 
-def check(run: Run) -> None:
+def check(run: Results) -> None:
     """Raise `RunFolderError` for a run that is not finished, `UsageError` for one that is no submission."""
     run.check_finished()
     path = run.folder.path
@@ -101,7 +101,7 @@ def check(run: Run) -> None:
         )
 
 
-def members(run: Run, said: Mapping[str, str]) -> dict[str, bytes]:
+def members(run: Results, said: Mapping[str, str]) -> dict[str, bytes]:
     """Return the files of a run's bundle, but for their checksums; its numbers are computed anew.
 
     Home folders are left out of the manifest where nothing depends on them.
@@ -112,7 +112,7 @@ def members(run: Run, said: Mapping[str, str]) -> dict[str, bytes]:
     rest, home = dumps({**own, "identity": None}), dumps(str(Path.home()))[1:-1]
     rest = rest.replace(home, "~") if len(home) > 1 else rest
     manifest = decoded({**json.loads(rest), "identity": own["identity"]}, Manifest)
-    results = Run(run.folder, run.metrics, manifest, run.everything).results()
+    results = Results(run.folder, run.metrics, manifest, run.everything).results()
     made_of = {"sha256": bundle.digest(samples), "bytes": len(samples)}
     submission = {
         **said, "editor": run.label, "fingerprint": manifest.fingerprint,
@@ -127,7 +127,7 @@ def members(run: Run, said: Mapping[str, str]) -> dict[str, bytes]:
     }
 
 
-def _verified(path: Path, baselines: Sequence[str], run: Run) -> int:
+def _verified(path: Path, baselines: Sequence[str], run: Results) -> int:
     """Check the bundle as a board does, print what it comes to and the command that does it."""
     with tempfile.TemporaryDirectory(prefix="edit-harness-") as folder:
         report = inspect(path, LEVEL, Path(folder), verify.existing(baselines))

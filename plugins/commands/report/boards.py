@@ -14,7 +14,7 @@ from functools import cached_property
 from edit_harness.folder.record import INVALID
 from edit_harness.interfaces import Measure
 from edit_harness.run.report import MeasureRow, show
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 from .facts import facts, grouped
 from .subsets import unedited
@@ -35,7 +35,7 @@ class Protocol:
     judge: str
 
     @classmethod
-    def of(cls, run: Run) -> Protocol:
+    def of(cls, run: Results) -> Protocol:
         """Return that of a run."""
         own, judge = facts(run), run.judge
         judged = ", ".join([f"{judge.name} {judge.version}", *run.served]) if judge else ""
@@ -53,7 +53,7 @@ class Protocol:
 class Entrant:
     """A run as a row of a leaderboard, or of a page of several runs."""
 
-    run: Run
+    run: Results
     href: str
     """Where its own page is; a fragment on the same page."""
     badge: str = ""
@@ -147,7 +147,7 @@ def _board(protocol: Protocol, rows: Sequence[Entrant]) -> Board:
     return Board(protocol, columns, rows, best)
 
 
-def model_of(run: Run) -> str:
+def model_of(run: Results) -> str:
     """Return the model's name and, where it is known, its revision."""
     model = run.manifest.model
     return f"{model.name}@{model.revision[:12]}" if model.revision else model.name

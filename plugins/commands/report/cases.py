@@ -17,7 +17,7 @@ from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, T
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.record import OK, Record
 from edit_harness.run.report import HUNDREDTHS
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 from .templates import embedded
 
@@ -26,7 +26,7 @@ Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
 
 
-def explored(run: Run, budget: int) -> dict[str, Any]:
+def explored(run: Results, budget: int) -> dict[str, Any]:
     """Return the explorer's data of a run; its cases take ``budget`` bytes of JSON, or one case."""
     table = measured(run)
     measures = {name: run.measures[name] for name in table}
@@ -46,7 +46,7 @@ def explored(run: Run, budget: int) -> dict[str, Any]:
     }
 
 
-def measured(run: Run) -> Table:
+def measured(run: Results) -> Table:
     """Return the measures of cases; one that only a summary has, as a harmonic mean, is not there."""
     found = {}
     for metric, made in run.metrics.items():
@@ -57,7 +57,7 @@ def measured(run: Run) -> Table:
     return found
 
 
-def _within(run: Run, table: Table, budget: int) -> Iterator[dict[str, Any]]:
+def _within(run: Results, table: Table, budget: int) -> Iterator[dict[str, Any]]:
     """Yield cases until the budget is spent, those that failed first; at least one."""
     spent, statuses = 0, run.records.statuses
     order = sorted(range(len(statuses)), key=lambda i: statuses[i] == OK)

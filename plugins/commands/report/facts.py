@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from edit_harness.folder.record import INVALID, OK
 from edit_harness.run import remarks
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 T = TypeVar("T")
 SHORT, DIGEST = 8, 16
@@ -22,7 +22,7 @@ TELLING = (
 """What may tell runs of one editor apart, in the order in which `labels` tries it."""
 
 
-def facts(run: Run) -> dict[str, str]:
+def facts(run: Results) -> dict[str, str]:
     """Return what a run's numbers depend on, as texts, by the heads that tables give them."""
     manifest, identity = run.manifest, run.manifest.identity
     model, judge = identity.model, run.judge
@@ -53,13 +53,13 @@ def _settings(fields: Mapping[str, Any]) -> str:
     )
 
 
-def carried(run: Run) -> dict[str, Any]:
+def carried(run: Results) -> dict[str, Any]:
     """Return what every number of a run carries, as cells."""
     own = {head.lower(): text for head, text in facts(run).items()}
     return {**own, "cases": len(run.records), "failed": len(run.failures)}
 
 
-def provenance(run: Run) -> Iterator[tuple[str, list[str]]]:
+def provenance(run: Results) -> Iterator[tuple[str, list[str]]]:
     """Yield what identifies a run, a heading with its lines; nothing of the machine's folders."""
     identity, manifest = run.manifest.identity, run.manifest
     for head, text in facts(run).items():
@@ -85,7 +85,7 @@ def _pairs(data: Mapping[str, Any]) -> list[str]:
 
 
 def labels(
-    runs: Sequence[Run], always: Sequence[str] = ("Editor",)
+    runs: Sequence[Results], always: Sequence[str] = ("Editor",)
 ) -> tuple[list[str], list[list[str]]]:
     """Return the heads that tell runs apart, and what each run has there.
 
@@ -107,7 +107,7 @@ def labels(
     return heads, [[own[head] for head in heads] for own in told]
 
 
-def _differing(run: Run, others: Sequence[Run]) -> str:
+def _differing(run: Results, others: Sequence[Results]) -> str:
     fields = [other.manifest.identity.editor.fields for other in others]
     own = run.manifest.identity.editor.fields
     return _settings({k: v for k, v in own.items() if any(f.get(k) != v for f in fields)})
@@ -121,7 +121,7 @@ def grouped(every: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
     return list(found.values())
 
 
-def caption(runs: Sequence[Run], *, data: bool = False) -> str:
+def caption(runs: Sequence[Results], *, data: bool = False) -> str:
     """Say what all numbers of a table are of, where that is the same for all; with their data, if asked."""
     told = [facts(run) for run in runs]
     tasks = [f"{t['Task']} {t['Version']}" + (f" (data {t['Data']})" * data) for t in told]
@@ -143,7 +143,7 @@ def _common(texts: Sequence[str]) -> str:
     return " and ".join(dict.fromkeys(texts))
 
 
-def caveats(run: Run) -> list[str]:
+def caveats(run: Results) -> list[str]:
     """Return what qualifies a run's numbers, a line each."""
     preview = [str(run.manifest.preview)] if run.manifest.preview else []
     return [
@@ -154,7 +154,7 @@ def caveats(run: Run) -> list[str]:
     ]
 
 
-def shared_caveats(runs: Sequence[Run]) -> list[str]:
+def shared_caveats(runs: Sequence[Results]) -> list[str]:
     """Return the caveats of several runs, each with whose it is; what is so of all stands once."""
     said: dict[str, list[str]] = {}
     for run in runs:
@@ -166,7 +166,7 @@ def shared_caveats(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def failed(run: Run) -> str:
+def failed(run: Results) -> str:
     """Say how many cases have no valid answer, by status; empty if all have one."""
     found = Counter(run.failures.statuses)
     invalid = found.pop(INVALID, 0)
@@ -190,7 +190,7 @@ class Status:
     counts: str
 
 
-def statuses(run: Run) -> list[Status]:
+def statuses(run: Results) -> list[Status]:
     """Return how the cases ended, ``ok`` first."""
     counts = Counter(run.records.statuses)
     fates = {OK: "measured", INVALID: "counted nowhere"}

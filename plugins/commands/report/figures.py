@@ -15,7 +15,7 @@ from edit_harness.errors import ResourceError, UsageError
 from edit_harness.interfaces import Measure
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import HUNDREDTHS
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 
 from .layouts import directed
@@ -58,7 +58,7 @@ def check() -> None:
         raise UsageError("figures need matplotlib", INSTALL)
 
 
-def draw(runs: Sequence[Run], folder: Path) -> tuple[list[Path], list[str]]:
+def draw(runs: Sequence[Results], folder: Path) -> tuple[list[Path], list[str]]:
     """Draw what runs have numbers for; return the files, and a line for each figure left out.
 
     Raises `UsageError` without matplotlib, `ResourceError` if the folder cannot be written.

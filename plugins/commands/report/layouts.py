@@ -12,7 +12,7 @@ from typing import Any
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 
 from .facts import caption, carried, facts, grouped, labels, shared_caveats
@@ -24,17 +24,17 @@ def directed(name: str, better: str) -> str:
     return f"{name} {report.DIRECTION[better]}".strip()
 
 
-def shown(run: Run, verbose: bool) -> list[MeasureRow]:
+def shown(run: Results, verbose: bool) -> list[MeasureRow]:
     """Return the lines of a run's table, details left out unless asked for."""
     return [line for line in run.lines if verbose or not line.measure.detail] or run.lines
 
 
-def together(runs: Sequence[Run]) -> list[list[Run]]:
+def together(runs: Sequence[Results]) -> list[list[Results]]:
     """Return runs in the groups that may share a table: of one precision, with the same metrics."""
     return grouped(runs, lambda run: (run.manifest.identity.model.dtype, *sorted(run.metrics)))
 
 
-def of_runs(runs: Sequence[Run], *, verbose: bool = False) -> list[Grid]:
+def of_runs(runs: Sequence[Results], *, verbose: bool = False) -> list[Grid]:
     """Return the tables of runs: those that share measures in one, runs as its rows."""
     return [
         _alone(group[0], verbose) if len(group) == 1 else _beside(group, verbose)
@@ -42,7 +42,7 @@ def of_runs(runs: Sequence[Run], *, verbose: bool = False) -> list[Grid]:
     ]
 
 
-def _alone(run: Run, verbose: bool) -> Grid:
+def _alone(run: Results, verbose: bool) -> Grid:
     rows: list[Row] = []
     for line in shown(run, verbose):
         texts = [report.show(line.before, line), report.show(line.after, line)]
@@ -52,7 +52,7 @@ def _alone(run: Run, verbose: bool) -> Grid:
     return Grid(title, ["Metric"], heads, rows, shared_caveats([run]), list(data(run)))
 
 
-def _beside(runs: Sequence[Run], verbose: bool) -> Grid:
+def _beside(runs: Sequence[Results], verbose: bool) -> Grid:
     heads, names = labels(runs)
     lines = [{line.name: line for line in shown(run, verbose)} for run in runs]
     measures = {name: line.measure for each in lines for name, line in each.items()}
@@ -68,7 +68,7 @@ def _beside(runs: Sequence[Run], verbose: bool) -> Grid:
     return Grid(title, heads, columns, rows, shared_caveats(runs), every)
 
 
-def besides(runs: Sequence[Run]) -> list[Grid]:
+def besides(runs: Sequence[Results]) -> list[Grid]:
     """Return the table of what controls came to, if any run has some."""
     some = [run for run in runs if run.effects]
     if not some:
@@ -105,7 +105,7 @@ def spread(numbers: Sequence[int]) -> str:
     return "–".join(map(str, ends[:1] + ends[1:][-1:]))
 
 
-def data(run: Run) -> Iterator[dict[str, Any]]:
+def data(run: Results) -> Iterator[dict[str, Any]]:
     """Yield every number of a run in full, with all that it carries."""
     own = carried(run)
     for line in run.lines:
@@ -127,7 +127,7 @@ def numbers(estimate: Estimate, line: MeasureRow) -> dict[str, Any]:
     }
 
 
-def _side_data(run: Run) -> Iterator[dict[str, Any]]:
+def _side_data(run: Results) -> Iterator[dict[str, Any]]:
     """Yield what controls came to in full, with all that it carries."""
     own = carried(run)
     for each in run.effects:
@@ -143,7 +143,7 @@ def _side_data(run: Run) -> Iterator[dict[str, Any]]:
             yield {**what, **told, "better": each.better, **own}
 
 
-def sources(runs: Sequence[Run]) -> Grid:
+def sources(runs: Sequence[Results]) -> Grid:
     """Return the table of the runs themselves, with their settings below it."""
     rows: list[Row] = []
     settings: dict[str, list[str]] = {}
@@ -161,7 +161,7 @@ def sources(runs: Sequence[Run]) -> Grid:
     return Grid("Runs", heads, ["Cases", "Failed", "No-op"], rows, [*notes, *origins])
 
 
-def _told(run: Run, own: Mapping[str, str]) -> str:
+def _told(run: Results, own: Mapping[str, str]) -> str:
     """Return in one line how a run was made, but of its data."""
     version = run.manifest.identity.editor.version
     told = [f"{version}, preset {run.manifest.preset or 'none'}", own["Fields"], own["Mode"]]

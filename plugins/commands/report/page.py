@@ -10,7 +10,7 @@ from typing import Any
 
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 from . import facts
 from .boards import Entrant, boards, model_of
@@ -24,7 +24,7 @@ TABLES = 50_000
 """Bytes that are set aside for a run's tables; the rest is for cases."""
 
 
-def explore(runs: Sequence[Run], title: str) -> str:
+def explore(runs: Sequence[Results], title: str) -> str:
     """Return one HTML page of runs that opens anywhere and asks nothing of the network."""
     entrants = [Entrant(run, f"#run-{i}") for i, run in enumerate(runs)]
     inner = inlined(asset(STYLE), "\n".join(map(asset, SCRIPTS)))
@@ -32,7 +32,7 @@ def explore(runs: Sequence[Run], title: str) -> str:
     return page("run.jinja", title=title, **inner, boards=several, **contents(runs))
 
 
-def contents(runs: Sequence[Run]) -> dict[str, Any]:
+def contents(runs: Sequence[Results]) -> dict[str, Any]:
     """Return what the template shows of runs, and the data of its script."""
     data = [explored(run, BUDGET // len(runs) - TABLES) for run in runs]
     return {
@@ -50,7 +50,7 @@ def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
     return [{"board": board} for board in boards(entrants)]
 
 
-def _told(run: Run, embedded: int) -> dict[str, Any]:
+def _told(run: Results, embedded: int) -> dict[str, Any]:
     main = shown(run, verbose=False)
     names = {line.name for line in main}
     return {

@@ -13,7 +13,7 @@ import click
 
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.registry.registry import Plugins
-from edit_harness.run.results import Run, reread
+from edit_harness.run.results import Results, reread
 from edit_harness.shell.options import debug, interval, many, with_plugins
 from edit_harness.shell.terminal import Terminal
 
@@ -98,7 +98,7 @@ def _format(form: str | None, out: str | None) -> str:
     return formats.NAMES[suffix]
 
 
-def _grids(runs: Sequence[Run], layout: str, verbose: bool) -> list[Grid]:
+def _grids(runs: Sequence[Results], layout: str, verbose: bool) -> list[Grid]:
     """Return the tables of numbers, and behind them what the numbers are of."""
     if layout == "paper":
         grids, missing = printed(runs)

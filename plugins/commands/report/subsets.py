@@ -1,6 +1,6 @@
 """Numbers of a part of a run: of the cases that have a tag, of a group that their prompts are about.
 
-The numbers of a whole run are `edit_harness.run.results.Run.estimates`. Those of a part are means over
+The numbers of a whole run are `edit_harness.run.results.Results.estimates`. Those of a part are means over
 cases, with intervals drawn in the same way.
 """
 
@@ -16,7 +16,7 @@ from edit_harness import stats
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
 from edit_harness.run.estimates import limits_of, measured, usable, valued
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.stats import Columns, Estimate
 from edit_harness_plugins.significance import TTest, paired
 
@@ -42,7 +42,7 @@ WHOLE = Part()
 class Subsets:
     """A run, and the numbers of its parts: each None where there are no values."""
 
-    run: Run
+    run: Results
     _known: dict[str, tuple[RunTable, Columns]] = field(default_factory=dict, init=False)
 
     @property
@@ -134,7 +134,7 @@ class Subsets:
         return found[name]
 
 
-def unedited(run: Run) -> bool:
+def unedited(run: Results) -> bool:
     """Tell whether nothing is another number after the edits, as of the editor that does nothing."""
     rows = usable(run.records)
     return (

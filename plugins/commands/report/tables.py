@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from edit_harness.run.report import MeasureRow, lines, plain_number, show, table_of_text
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.shell.terminal import plain
 
 from .formats import Cell, Grid
@@ -31,7 +31,7 @@ def combined(
     return Grid("", heads, columns, rows)
 
 
-def curve(run: Run) -> Grid:
+def curve(run: Results) -> Grid:
     """Return the table of a sequence: a row for each of its points, of all cases the model held then."""
     return combined(
         ["Cases"],

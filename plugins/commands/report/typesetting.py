@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from edit_harness.interfaces import Measure
 from edit_harness.run.report import MeasureRow
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 
 from .facts import caption, carried, facts, grouped, labels, shared_caveats
@@ -76,7 +76,7 @@ class Filled:
         return [row for _, rows in self.blocks for row in rows]
 
     @property
-    def edited(self) -> list[Run]:
+    def edited(self) -> list[Results]:
         """The runs that edited something."""
         return [each.run for each in self.some if not unedited(each.run)]
 
@@ -88,7 +88,7 @@ class Filled:
         return f"{' and '.join(data)}, {told[0]['Precision']}, {told[0]['Mode']}"
 
 
-def printed(runs: Sequence[Run]) -> tuple[list[Grid], list[str]]:
+def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
     """Return the papers' tables that runs have numbers for, and a line for each other one."""
     every = [Subsets(run) for run in runs]
     found = {table.name: [_grid(each) for each in filled(table, every)] for table in PRINTED}

@@ -17,7 +17,7 @@ from edit_harness.errors import UsageError
 from edit_harness.folder.encoding import decode_answer, encode_case
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.shell.options import as_json, debug
 from edit_harness.shell.terminal import plain
 
@@ -33,7 +33,7 @@ MARKS = {0.0: "wrong", 1.0: "right"}
 @debug
 def case(folder: str, name: str, as_json: bool, debug: bool) -> None:
     """Show one case of a run: what was written, asked and answered."""
-    run = Run.read(RunFolder.at(folder), {})
+    run = Results.read(RunFolder.at(folder), {})
     if name not in run.by_id:
         raise UsageError(
             f"{run.folder.path} has no case {name!r}",

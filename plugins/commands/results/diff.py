@@ -19,7 +19,7 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import Identity, Segment
 from edit_harness.folder.manifest import as_json as as_mapping
 from edit_harness.folder.record import Record
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.shell.options import as_json, debug
 
 from ..report.formats import Cell, Grid, Row
@@ -40,7 +40,7 @@ ABSENT = "–"
 @debug
 def diff(first: str, second: str, as_json: bool, debug: bool) -> None:
     """Say why two runs are different ones: settings, code, data, and which cases came out otherwise."""
-    found = Difference(*(Run.read(RunFolder.at(name), {}) for name in (first, second)))
+    found = Difference(*(Results.read(RunFolder.at(name), {}) for name in (first, second)))
     data = {
         "same": found.same,
         "A": str(found.first.folder.path),
@@ -99,8 +99,8 @@ def environment_of(segments: Sequence[Segment]) -> dict[str, str]:
 class Difference:
     """Two runs, and what is not the same in them."""
 
-    first: Run
-    second: Run
+    first: Results
+    second: Results
 
     @cached_property
     def identity(self) -> list[Change]:

@@ -20,7 +20,7 @@ from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
 from edit_harness.run.estimates import LEVEL, difference, limits_of, measured, measures_of, usable
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.stats import Columns, Estimate
 from edit_harness_plugins.significance import (
     benjamini_hochberg,
@@ -74,8 +74,8 @@ class Contrast:
 class Pairing:
     """Two runs, and the cases of which they can be compared, by the metrics of the first."""
 
-    first: Run
-    second: Run
+    first: Results
+    second: Results
 
     @cached_property
     def records(self) -> list[Pair]:
@@ -170,7 +170,7 @@ def paired(one: Sequence[Record], two: Sequence[Record]) -> list[Pair]:
     return [(record, others[record.case]) for record in one if record.case in others]
 
 
-def same_content(one: Run, two: Run, case: str) -> bool:
+def same_content(one: Results, two: Results, case: str) -> bool:
     """Tell whether a case asks the same in both runs."""
     return bool(one.by_id.get(case) == two.by_id.get(case))
 

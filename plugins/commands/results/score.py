@@ -26,7 +26,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import Named, described, make_judge, make_metrics
 from edit_harness.run.estimates import answers, own_metrics, values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
-from edit_harness.run.results import Run, revalued
+from edit_harness.run.results import Results, revalued
 from edit_harness.run.spec import RunSpec
 from edit_harness.shell.options import SETTINGS, as_json, debug, many, takes, with_plugins
 
@@ -62,7 +62,7 @@ def score(
 ) -> int:
     """Compute the numbers of run folders again, without a model; fill in verdicts."""
     several, codes = len(runs) > 1, [DONE]
-    scored: list[Run] = []
+    scored: list[Results] = []
     for name in runs:
         with console.tolerated(codes, several):
             again = rescored(plugins, RunFolder.at(name), judge, judge_args, codes)
@@ -86,22 +86,22 @@ def score(
 
 def rescored(
     plugins: Plugins, folder: RunFolder, name: str, given: Mapping[str, str], codes: list[int]
-) -> Run:
+) -> Results:
     """Return the run with what is pending judged, and all its values computed anew and written.
 
     Raises `RunFolderError` for a run that is not finished: its numbers would be of some cases only,
     and in a sequence of other states of the model than they seem.
     """
-    run = Run.read(folder, own_metrics(plugins, folder))
+    run = Results.read(folder, own_metrics(plugins, folder))
     run.check_finished()
     if judge := asked_judge(plugins, run, name, given):
         run = of_judge(run, judge, asked=bool(name))
     with run.folder.writing(IN_USE) as write:
-        run = Run.read(run.folder, run.metrics)  # another process may have written since
+        run = Results.read(run.folder, run.metrics)  # another process may have written since
         if judge:
             fill(run, judge, write)
             console.note_stopped(judge, codes)
-            run = Run.read(run.folder, run.metrics)
+            run = Results.read(run.folder, run.metrics)
         run.check_finished()
         again = replace(run, everything=revalued(run, run.metrics))
         pairs = zip(run.everything, again.everything, strict=True)
@@ -114,7 +114,9 @@ def rescored(
     return again
 
 
-def asked_judge(plugins: Plugins, run: Run, name: str, given: Mapping[str, str]) -> Named | None:
+def asked_judge(
+    plugins: Plugins, run: Results, name: str, given: Mapping[str, str]
+) -> Named | None:
     """Return the judge of that name, or else the run's own if a text waits for it.
 
     Settings that are not given are the run's own, if it is the same judge; but none of them is where
@@ -135,7 +137,7 @@ def asked_judge(plugins: Plugins, run: Run, name: str, given: Mapping[str, str])
     return judge
 
 
-def check_outward(judge: Named, names: Collection[str], run: Run) -> None:
+def check_outward(judge: Named, names: Collection[str], run: Results) -> None:
     """Raise `UsageError` if a setting leads elsewhere that nobody but the folder gave.
 
     A folder may be a stranger's. Where texts and a key are sent, which files are read and which model is
@@ -151,7 +153,7 @@ def check_outward(judge: Named, names: Collection[str], run: Run) -> None:
             )
 
 
-def of_judge(run: Run, judge: Named, *, asked: bool) -> Run:
+def of_judge(run: Results, judge: Named, *, asked: bool) -> Results:
     """Return the run, or its re-judged copy if another judge has spoken; the folder is made if need be.
 
     Raises `RunFolderError` if nobody ``asked`` for another judge, as after an update of its package.
@@ -172,7 +174,7 @@ def of_judge(run: Run, judge: Named, *, asked: bool) -> Run:
     return copy
 
 
-def rejudged_copy(run: Run, judge: Named, now: JudgeId) -> Run:
+def rejudged_copy(run: Results, judge: Named, now: JudgeId) -> Results:
     """Return the run as another judge judges it, in a folder beside it, named after both.
 
     What the folder has of the same texts stays, with its verdicts; what has come since is added.
@@ -193,7 +195,7 @@ def rejudged_copy(run: Run, judge: Named, now: JudgeId) -> Run:
         folder.write_cases(run.cases)
         by = known.judged_by if known else None
         folder.write_manifest(with_judge(run, judge, by, identity=identity))
-    return Run.read(folder, run.metrics)
+    return Results.read(folder, run.metrics)
 
 
 def unjudged(record: Record) -> Record:
@@ -208,13 +210,13 @@ def unjudged(record: Record) -> Record:
     return replace(record, before=before, after=after)
 
 
-def with_judge(run: Run, judge: Named, by: JudgeId | None, **changed: Any) -> Any:
+def with_judge(run: Results, judge: Named, by: JudgeId | None, **changed: Any) -> Any:
     """Return a run's manifest with the settings of its judge, and who has spoken so far."""
     settings = fields.settings(judge.value)
     return structs.replace(run.manifest, judged_by=by, judge_settings=settings, **changed)
 
 
-def fill(run: Run, judge: Named, write: Writer) -> None:
+def fill(run: Results, judge: Named, write: Writer) -> None:
     """Give what is pending to a judge, some cases at a time, and write down what it says."""
     waiting = [record for record in run.everything if record.verdicts["pending"]]
     spoken = False

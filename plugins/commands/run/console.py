@@ -20,7 +20,7 @@ from edit_harness.registry.settings import Named, defaults, settings
 from edit_harness.run import remarks as about
 from edit_harness.run.controls import is_control
 from edit_harness.run.estimates import usable
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.shell.terminal import Terminal, plain
 
 from ..report import formats, layouts
@@ -141,7 +141,7 @@ def note_kept(evaluation: Evaluation, folder: RunFolder, retried: Collection[str
     err.print("; ".join(filter(None, said)))
 
 
-def note_pending(run: Run) -> None:
+def note_pending(run: Results) -> None:
     """Say in one line how many texts wait for a judge, and why, where nothing else is said."""
     if run.pending:
         text = f"pending  {counted(run.pending, 'text')} in {run.folder.path}: {run.why_pending}"
@@ -170,7 +170,7 @@ def progress(
         yield advance
 
 
-def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> None:
+def finished(run: Results, *, quiet: bool, verbose: bool, named: bool = False) -> None:
     """Print the tables of a run, its failures and where it lies; ``named`` says of which editor."""
     if named:
         out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
@@ -191,7 +191,7 @@ def finished(run: Run, *, quiet: bool, verbose: bool, named: bool = False) -> No
 
 
 def _tables(
-    run: Run, tables: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], *, verbose: bool
+    run: Results, tables: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], *, verbose: bool
 ) -> None:
     rows = layouts.shown(run, verbose)
     for table in run.shown(rows):
@@ -206,7 +206,7 @@ def _tables(
         out.print(listed(title, contents))
 
 
-def remarks(run: Run) -> Iterator[tuple[str, str]]:
+def remarks(run: Results) -> Iterator[tuple[str, str]]:
     """Yield what a reader of a run's table has to know, and where it lies."""
     invalid = [record for record in run.failures if record.status == INVALID]
     failed = [record for record in run.failures if record.status != INVALID]
@@ -246,7 +246,7 @@ def _reasons(failed: Sequence[Record]) -> Iterator[str]:
         yield f"{which}: {status}: {message}"
 
 
-def summary(runs: Sequence[Run]) -> Iterator[RenderableType]:
+def summary(runs: Sequence[Results]) -> Iterator[RenderableType]:
     """Yield tables of several runs; columns that are the same in all are left out.
 
     Numbers of different precisions do not come into one table.

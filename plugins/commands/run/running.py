@@ -27,7 +27,7 @@ from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import RETRIED
 from edit_harness.run.loop import FailurePolicy
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.shell.options import called, taken
@@ -74,7 +74,7 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     todo = parsed(plugins, given)
     options = todo.options
     check_writable(Path(options.output_path))
-    runs: list[Run] = []
+    runs: list[Results] = []
     codes = [DONE]
     for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):
         with console.tolerated(codes, todo.several):
@@ -156,7 +156,7 @@ def shared_settings(
 
 def run_model(
     plugins: Plugins, todo: Todo, runs: Sequence[RunSpec], codes: list[int]
-) -> Iterator[Run]:
+) -> Iterator[Results]:
     """Run what is to be run on one model; its task data are read and checked before it is loaded."""
     ref = runs[0].model
     assert ref is not None  # it is named by a flag, or by a table
@@ -250,7 +250,7 @@ def kept(folders: Mapping[Evaluation, RunFolder]) -> Iterator[None]:
 
 def show(
     folders: Mapping[Evaluation, RunFolder],
-    finished: Sequence[Run],
+    finished: Sequence[Results],
     options: Options,
     codes: list[int],
 ) -> None:

@@ -18,7 +18,7 @@ import click
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import finite, replacing
 from edit_harness.folder.folder import RunFolder
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.shell.options import HELP, as_json, debug, many
 from edit_harness.shell.terminal import Terminal
 from edit_harness_plugins.commands.report.tables import listed
@@ -66,7 +66,7 @@ def export(
     names, to = names_of(annotators), Path(folder)
     if (to / sheets.KEY).exists():
         raise UsageError(f"{to} has an export already", "name another folder: --out DIR")
-    exported = Run.read(RunFolder.at(run), {})
+    exported = Results.read(RunFolder.at(run), {})
     exported.check_finished()
     form, items = _texts(exported, each)
     mark = sheets.identity(exported)
@@ -94,7 +94,7 @@ def names_of(given: Sequence[str]) -> list[str]:
     return list(given)
 
 
-def _texts(run: Run, tag: str) -> tuple[Form, list[Item]]:
+def _texts(run: Results, tag: str) -> tuple[Form, list[Item]]:
     """Return a form of sheet, and the texts of a run for it: pairs, if any key asks for some.
 
     Raises `DataError` if it has none, and `UsageError` for a tag that no case has.
@@ -119,7 +119,7 @@ def _texts(run: Run, tag: str) -> tuple[Form, list[Item]]:
 @debug
 def import_(run: str, files: Sequence[str], key: str, as_json: bool, debug: bool) -> None:
     """Read sheets that were filled in: agreement, means, the judge against people."""
-    exported = Run.read(RunFolder.at(run), {})
+    exported = Results.read(RunFolder.at(run), {})
     made = sheets.read_key(Path(key), exported)
     path = exported.folder.path / "annotations" / f"{made.digest[:8]}.json"
     labels = _read(made, files)

@@ -17,7 +17,7 @@ from edit_harness.errors import DataError
 from edit_harness.files import dumps
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.record import OK, Record
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 COMPARE = "compare"
 """The kind of key that asks for a comparison of the text before an edit with that after it."""
@@ -161,7 +161,7 @@ def score(label: str) -> float | None:
     return {BEFORE: -1.0, TIE: 0.0, AFTER: 1.0}.get(label)
 
 
-def items_of(run: Run, records: Iterable[Record], tag: str = "") -> Iterator[Item]:
+def items_of(run: Results, records: Iterable[Record], tag: str = "") -> Iterator[Item]:
     """Yield the texts of some records that a judge would be asked of; ``tag`` names their group."""
     by_id = {case.id: case for case in run.cases}
     for record in records:

@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import dumps, replacing
 from edit_harness.folder.manifest import fingerprint
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 
 from .blinded import SHOWS, Form, Item, guidelines, items_of, meanings
 
@@ -98,7 +98,7 @@ class Export:
         return dict(msgspec.to_builtins(key))
 
 
-def identity(run: Run) -> str:
+def identity(run: Results) -> str:
     """Return what identifies a run but for its judge: people judge the same texts."""
     return fingerprint(structs.replace(run.manifest.identity, judge=None))
 
@@ -126,7 +126,7 @@ def write_export(made: Export, folder: Path) -> None:
         partial.write_text(json.dumps(made.key(), indent=1) + "\n", encoding="ascii")
 
 
-def read_key(path: Path, run: Run) -> Export:
+def read_key(path: Path, run: Results) -> Export:
     """Return the export that a key is of, with its texts from the run.
 
     Raises `UsageError` if there is no key, `DataError` if it is none or of another run's texts.

@@ -21,7 +21,7 @@ from edit_harness.folder.folder import check_writable
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_executor
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands import results
@@ -74,7 +74,7 @@ def _chosen(contents: Contents, flags: ReproduceFlags) -> dict[str, str]:
     return found
 
 
-Runs = dict[tuple[str, str], list[Run]]
+Runs = dict[tuple[str, str], list[Results]]
 
 
 def _runs(
@@ -105,7 +105,7 @@ def _made(
     model: str,
     flags: ReproduceFlags,
     codes: list[int],
-) -> Iterator[tuple[str, Run]]:
+) -> Iterator[tuple[str, Results]]:
     """Run editors side by side on a leg's task, and yield the runs by what the table calls the editor."""
     ref, loading = ModelRef.split(model, flags.model_options)
     labels: dict[str, str] = {}

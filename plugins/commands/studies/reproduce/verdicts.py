@@ -15,7 +15,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from edit_harness.run.estimates import LEVEL
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import typesetting
 from edit_harness_plugins.commands.report.subsets import Subsets
@@ -72,13 +72,13 @@ class Reproduction:
     def __init__(
         self,
         contents: Contents,
-        runs: Mapping[tuple[str, str], Sequence[Run]],
+        runs: Mapping[tuple[str, str], Sequence[Results]],
         limit: int | None = None,
     ) -> None:
         self.contents, self.runs, self.limit = contents, runs, limit
         every = {run: Subsets(run) for own in runs.values() for run in own}
         self._found = {cell: self._number(cell, every) for cell in contents.asked}
-        self._contrasts: dict[tuple[Run, Run], dict[str, Contrast]] = {}
+        self._contrasts: dict[tuple[Results, Results], dict[str, Contrast]] = {}
 
     def compared(self) -> list[Compared]:
         """Return each printed number with ours, in the order of the pack; or each two in an order."""
@@ -88,11 +88,11 @@ class Reproduction:
         return [Compared(cell, ours, self._ruling(cell, run, ours)) for cell, run, ours in found]
 
     def _number(
-        self, cell: Expected, every: Mapping[Run, Subsets]
-    ) -> tuple[Run | None, Estimate | None]:
+        self, cell: Expected, every: Mapping[Results, Subsets]
+    ) -> tuple[Results | None, Estimate | None]:
         """Return the run that has the number of a cell, and the number as printed; that of most cases."""
         table, unit, before = self.contents.table, self.contents.unit, self._before(cell)
-        found: list[tuple[Run | None, Estimate]] = []
+        found: list[tuple[Results | None, Estimate]] = []
         for (model, editor), runs in self.runs.items():
             for run in runs if model == cell.model and (before or editor == cell.editor) else ():
                 ours = typesetting.estimate(table, every[run], cell.row, cell.column, before=before)
@@ -105,7 +105,7 @@ class Reproduction:
         """Tell whether a number is of the model before any edit."""
         return cell.editor not in self.contents.editors
 
-    def _ruling(self, cell: Expected, run: Run | None, ours: Estimate | None) -> Ruling:
+    def _ruling(self, cell: Expected, run: Results | None, ours: Estimate | None) -> Ruling:
         if why := cell.apart or self._apart(cell, run):
             return Ruling(APART, why)
         assert ours is not None  # a number that is missing is told apart
@@ -115,7 +115,7 @@ class Reproduction:
         allowed = tolerance(ours, cell, self.contents.level)
         return of_value(ours, cell.value, allowed, coarsest(row, cell.rounding))
 
-    def _apart(self, cell: Expected, run: Run | None) -> str:
+    def _apart(self, cell: Expected, run: Results | None) -> str:
         """Say why a number has none of ours beside it that could be compared; nothing if it has."""
         if run is None:
             editors = [e for m, e in self.runs if m == cell.model and self.runs[m, e]]

@@ -17,7 +17,7 @@ from edit_harness.registry.registry import Component, suggestion
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import DIRECTION, HUNDREDTHS, MeasureRow
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
@@ -137,7 +137,7 @@ class Scored:
     """A point of the grid, its run and its numbers."""
 
     point: Point
-    run: Run
+    run: Results
     numbers: Mapping[str, Estimate]
     """After the edits, by measure; `NONE` where the run has none."""
     score: Estimate
@@ -158,7 +158,7 @@ class SweepResults:
     def of(
         cls,
         axes: Sequence[Axis],
-        runs: Sequence[tuple[Point, Run]],
+        runs: Sequence[tuple[Point, Results]],
         names: Sequence[str],
         known: Mapping[str, Measure],
     ) -> SweepResults:
@@ -285,7 +285,7 @@ def shares(names: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
     return [n for n in names if known[n].better == "higher" and known[n].unit == "%"]
 
 
-def _number(run: Run, name: str) -> Estimate:
+def _number(run: Results, name: str) -> Estimate:
     return run.estimates.get(f"post_{name}", NONE)
 
 

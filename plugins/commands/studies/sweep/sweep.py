@@ -19,7 +19,7 @@ from edit_harness.registry.settings import shape_of
 from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.results import Run
+from edit_harness.run.results import Results
 from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
@@ -87,7 +87,7 @@ class Sweep:
             )  # a layer without statistics is told now, not after an hour
         return made
 
-    def runs(self) -> Iterator[tuple[Point, Run]]:
+    def runs(self) -> Iterator[tuple[Point, Results]]:
         """Yield every point with its run, `BESIDE` of them side by side."""
         for start in range(0, len(self.points), BESIDE):
             group = self.points[start : start + BESIDE]
