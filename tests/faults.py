@@ -20,7 +20,7 @@ SHORT = -1
 """A write that takes one byte only, in the place of an error."""
 ERRORS = {
     "ftruncate": (errno.EIO,),
-    "write": (SHORT, errno.EINTR, errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS),
+    "write": (SHORT, errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS),
     "fsync": (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS),
     "replace": (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS),
     "open": (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS),

@@ -82,13 +82,9 @@ RUN = {
     [
         ("editor", "", "Good()", ("is no class: it is a Good",)),
         ("metric", "", "lambda: Counts()", ("is no class: it is a function",)),
-        ("editor", "", "object", ("is no Editor", "a subclass of edit_harness.Editor")),
+        ("editor", "", "object", ("is no Editor", "a subclass of that")),
         ("editor", "class Mine(Editor): pass", "Mine", ("has no edit", "has to define it")),
         ("metric", "", "Metric", ("has no measure",)),
-        ("judge", "class Mine(Fair): kinds = ['match']", "Mine", ("kinds is no mapping",)),
-        ("metric", "class Mine(Counts): measures = {'X': 'x'}", "Mine", ("to Measure",)),
-        ("task", "class Mine(Listed): metrics = 'success'", "Mine", ("no list of names",)),
-        ("task", "class Mine(Listed): regime = 'batch'", "Mine", ("is a str, and no Regime",)),
         (
             "editor",
             "@dataclass\nclass Mine(Good):\n    d: object = field(default_factory=object)",
@@ -229,7 +225,7 @@ def test_the_plugin_of_a_saved_edit_is_named(tell, tmp_path):
     command = "edit", "-e", "mine", "--requests", "facts.jsonl", "--save", "e.safetensors"
     assert tell("editor", NEEDY.format(ready="prepare"), *command).exit_code == 0
     result = CliRunner().invoke(main, ["try", "--edit", "e.safetensors", "--ask", "Ada lives in"])
-    refused(result, "'needy' of the package mine.py, which is not there", "--plugin mine.py")
+    refused(result, "'needy' of the package mine.py, which is not there", "--plugin")
 
 
 def test_an_adaptor_that_returns_another_shape(tell, tmp_path):
@@ -244,23 +240,6 @@ def test_an_adaptor_that_returns_another_shape(tell, tmp_path):
     tried = "try", "--edit", "e.safetensors", "--ask", "Ada lives in"
     result = tell("editor", returned, *tried)
     refused(result, "error: adaptor Needy of mine.py failed at", "it returned the shape (")
-
-
-def test_odd_numbers_are_noted_once_in_run_and_score(tell, tmp_path):
-    source = """
-class Mine(Counts):
-    def measure(self, case, before, after):
-        return {"post_X": 2.0, "X": 1.0, "post_Y": 1.0}
-"""
-    run = tell("metric", source, *RUN["metric"][:-1])
-    (folder,) = (tmp_path / "results").iterdir()
-    for result in (run, tell("metric", source, "score", str(folder))):
-        assert result.exit_code == 0, result.stderr
-        for doubt in (
-            "metric mine: no table shows X, of 2 cases: no pre_ or post_ before it",
-            "metric mine: no table shows post_Y, of 2 cases: it is not in measures",
-        ):
-            assert told(result).count(doubt) == 1, result.stderr
 
 
 def test_a_reason_that_several_cases_share_is_listed_once(tell):

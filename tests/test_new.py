@@ -152,7 +152,7 @@ def test_it_passes_its_own_tests(packages, site, kind):
     options = ("-q", "-rs", "-p", "no:cacheprovider", "-W", "error")
     said = python("-m", "pytest", *options, cwd=packages[kind], PYTHONPATH=path)
     assert " passed" in said
-    assert re.findall(r"SKIPPED .*: (.*)", said) == ["it registers no adaptor"]
+    assert not re.findall(r"SKIPPED .*: (.*)", said)
 
 
 def test_its_wheel_is_ready_to_be_published(wheels):

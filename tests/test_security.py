@@ -32,12 +32,8 @@ FORBIDDEN = {
 """What no line of the sources has, by what it would let in."""
 ALLOWED = {
     "harness/registry/sources.py": {
-        '            exec(compile(self.source, str(self.path), "exec"), vars(module))  # noqa: S102':
+        '            exec(compile(self.path.read_bytes(), str(self.path), "exec"), vars(module))  # noqa: S102':
             "runs the file of a plugin that the user named",
-    },
-    "harness/testing/judges.py": {
-        r'''    "\\" * 500, "x^" * 500, "import os", "__import__('os')", "'\"`$" * 100, "nan", "-inf", "1e999",''':
-            "a reply that a judge has to bear",
     },
     "plugins/editors/mend/mend_checkpoint.py": {
         "archives also pickle configuration objects: inert stand-ins take their place. This was tried on":

@@ -165,7 +165,7 @@ def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
         ((*FACT, "-m", "pocket,gpt2"), 2, ("trace takes one model",)),
         ((*FACT, "--noise", "0"), 2, ("noise",)),
         (("-t", "nosuch"), 3, ("nosuch",)),
-        ((*FACT, "--samples", "1", "--html", "/no/where.html"), 5, ("cannot be written",)),
+        ((*FACT, "--samples", "1", "--html", "/dev/null/where.html"), 5, ("cannot be written",)),
     ],
 )
 def test_bad_input_is_told_in_a_line(tell, args, code, texts):

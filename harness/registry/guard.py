@@ -136,6 +136,13 @@ NUMERIC = frozenset(("the default dtype", "the number of torch's threads"))
 """What the numbers of a forward pass depend on."""
 
 
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it may have been removed
+        return ""
+
+
 def _set_environment(values: Mapping[str, str]) -> None:
     for name in os.environ.keys() - values.keys():
         del os.environ[name]
@@ -143,7 +150,7 @@ def _set_environment(values: Mapping[str, str]) -> None:
 
 
 PLAIN: dict[str, Global] = {
-    "the working directory": Global(os.getcwd, os.chdir),
+    "the working directory": Global(_folder, os.chdir),
     "the environment": Global(lambda: dict(os.environ), _set_environment),
     "Python's random state": Global(random.getstate, random.setstate),
 }
