@@ -223,11 +223,11 @@ def odd(tmp_path):
     return odd
 
 
-@pytest.mark.parametrize("info", [{"x": object()}, {"x": {(1, 2): 3}}, {"x": {3, 4}}])
+@pytest.mark.parametrize("info", [{"x": object()}, {"x": {(1, 2): 3}}, {1: 2}, {"x": {3, 4}}])
 def test_what_an_editor_says_of_its_edit_and_is_no_json_is_its_failure(odd, info):
     records, _ = odd(lambda edit: replace(edit, info=info))
     assert records["Ann"].status == "plugin_error"
-    assert "the editor's info is no JSON: " in records["Ann"].message
+    assert f"the editor's info is no JSON: key {next(iter(info))}" in records["Ann"].message
     assert {r.status for r in records.values() if r.case != "Ann"} == {"ok"}
 
 

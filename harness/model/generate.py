@@ -281,7 +281,7 @@ def stopped(tokens: Tokens, prompt: Sequence[int], new: Sequence[int], stop: str
 
     Only a token in whose own text the stop's last character stands can bring it, or one that ends a
     character begun before it; for others the whole text, which may be long, is not decoded. Where a
-    tokenizer hides that the stop is found later, which changes no text.
+    tokenizer hides that, the stop is found later, which changes no text.
     """
     if not stop or not new:
         return False

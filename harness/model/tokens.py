@@ -82,6 +82,8 @@ MARK = "aPromptToEdit"
 """Stands in for a message; a template that changes case or writes it twice shows."""
 DATE = "1 Jan 2025"
 """What templates that mention today are told; a score must not depend on the day."""
+RENDERING = 5.0
+"""Seconds that a chat template may take."""
 
 
 def chat_frame(tokenizer: Any) -> Frame:
@@ -267,7 +269,3 @@ def cut(encoding: Encoding, characters: int) -> Continuation:
     if first == 0:
         raise DataError("the first token of the text reaches into the target")
     return Continuation(encoding.ids[:first], encoding.ids[first:])
-
-
-RENDERING = 5.0
-"""Seconds that a chat template may take."""

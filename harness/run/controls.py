@@ -148,7 +148,8 @@ def _fields(component: Component) -> set[str]:
 
 def _made(component: Component, value: str, args: Mapping[str, Any], seed: int) -> Named:
     """Return a control with the settings that it has fields for."""
-    given = {key: value for key, value in args.items() if key in _fields(component)}
+    own = _fields(component)
+    given = {key: value for key, value in args.items() if key in own}
     its = {component.load().takes: value} if value else {}
     made = build_component(component, given | its, seed)
     # With underscores, as lm-evaluation-harness is written; hyphens work too.

@@ -143,7 +143,16 @@ def _check(edits: Sequence[Edit], count: int) -> None:
     if wrong or len(edits) != count:
         raise NoEditError(f"the editor returned {wrong[0] if wrong else len(edits)}, not an Edit")
     for edit in edits:
-        try:
-            dumps(edit.info)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise NoEditError(f"the editor's info is no JSON: {error}") from error
+        if not isinstance(edit.info, Mapping):
+            raise NoEditError(f"the editor's info is a {type(edit.info).__name__}, not a mapping")
+        for key, value in edit.info.items():
+            if not (isinstance(key, str) and _storable(value)):
+                raise NoEditError(f"the editor's info is no JSON: key {key!s:.60}")
+
+
+def _storable(value: Any) -> bool:
+    try:
+        dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

@@ -139,7 +139,6 @@ def _run_page(entry: Entry, site: str) -> str:
         badge=entry.badge,
         rank=entry.entrant.rank,
         submission=[(str(k), v if isinstance(v, str) else dumps(v)) for k, v in entry.submission.items()],
-        notes=(),
         boards=[],
         **contents([entry.run]),
     )  # fmt: skip
