@@ -20,10 +20,10 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, loop, measure, plan
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.loop import FailurePolicy
-from edit_harness.run.remarks import remarks
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.leaderboard import baseline
+from edit_harness_plugins.commands.report.remarks import remarks
 
 SINGLE = Regime()
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")

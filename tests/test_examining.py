@@ -13,8 +13,8 @@ from edit_harness import Control, Graded, Marks, PluginError, Regime
 from edit_harness.edits import Edit
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.plan import sample
-from edit_harness.run.remarks import remarks
 from edit_harness.run.results import Results, reread
+from edit_harness_plugins.commands.report.remarks import remarks
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2,))

@@ -15,10 +15,9 @@ from test_cli import failed
 from test_runner import Push
 
 from edit_harness.cli import main
-from edit_harness.run import remarks
 from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.report import facts, layouts
+from edit_harness_plugins.commands.report import facts, layouts, remarks
 from edit_harness_plugins.commands.run import console
 
 

@@ -1,7 +1,7 @@
 """The numbers of a run, from its folder alone: estimates, retention, side effects, tables.
 
 This needs neither model nor task, since the folder has the cases. `edit_harness.run.estimates` makes the
-estimates, `edit_harness.run.remarks` says what qualifies them.
+estimates.
 """
 
 from __future__ import annotations

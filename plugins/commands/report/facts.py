@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from edit_harness.folder.record import INVALID, OK
-from edit_harness.run import remarks
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
+
+from . import remarks
 
 T = TypeVar("T")
 SHORT, DIGEST = 8, 16

@@ -17,13 +17,13 @@ from edit_harness.errors import DataError, HarnessError, LeakError, counted, one
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import INVALID, OK, Record
 from edit_harness.registry.settings import Named, defaults, settings
-from edit_harness.run import remarks as about
 from edit_harness.run.controls import is_control
 from edit_harness.run.estimates import usable
 from edit_harness.run.results import Results
 from edit_harness.shell.terminal import Terminal, plain
 
 from ..report import formats, layouts
+from ..report import remarks as about
 from ..report.facts import facts
 from ..report.tables import combined, curve, listed
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
 
-from ..data import Text
-from ..errors import counted
-from ..folder.encoding import decode_answer
-from ..folder.manifest import software
-from .controls import COLLAPSE
-from .effects import ENOUGH as MODELS
-from .judging import UNPARSED
-from .results import Results
+from edit_harness.data import Text
+from edit_harness.errors import counted
+from edit_harness.folder.encoding import decode_answer
+from edit_harness.folder.manifest import software
+from edit_harness.run.controls import COLLAPSE
+from edit_harness.run.effects import ENOUGH as MODELS
+from edit_harness.run.judging import UNPARSED
+from edit_harness.run.results import Results
 
 NONFINITE = 0.05
 """The share of broken models above which a remark says so."""
