@@ -78,7 +78,7 @@ def estimates(
     """
     whole, found = summarize(columns), {}
     for name, moves in influences(columns, summarize, groups).items():
-        value, present = whole[name], _present(columns, name)
+        value, present = whole[name], counted(columns, name)
         least, most = (limits or {}).get(name, UNBOUNDED)
         if len(moves) < 2 or math.isnan(value):
             low = high = math.nan
@@ -196,7 +196,7 @@ def _left_out(columns: Columns, summarize: Summary, units: np.ndarray) -> dict[s
     return found
 
 
-def _present(columns: Columns, name: str) -> np.ndarray:
+def counted(columns: Columns, name: str) -> np.ndarray:
     """Return the values that a summary counts; of one of several columns, something for each case."""
     values = columns.get(name, next(iter(columns.values())))
     return values[~np.isnan(values)] if name in columns else values
@@ -285,57 +285,3 @@ def _bent(value: float, moves: np.ndarray, level: float) -> tuple[float, float]:
         return value - error * 3 * centred / (root * root + root + 1)
 
     return end(t), end(-t)
-
-
-def bootstrap(
-    columns: Columns,
-    summarize: Summary,
-    *,
-    level: float = 0.99,
-    groups: np.ndarray | None = None,
-    published: bool = False,
-    resamples: int = 1000,
-) -> dict[str, Estimate]:
-    """Return the papers' percentile intervals: of draws of whole cases, or ``groups`` of them.
-
-    They are too narrow where cases are few or skewed, and are for tables that are held against
-    printed ones. The seed is constant.
-
-    As ``published`` they are those of the code of CounterFact+ (``e2e_analyze.py``): rows are prompts
-    and groups are cases; of the drawn cases' prompts as many are drawn again, and a case that was
-    drawn twice counts once.
-    """
-    rng = np.random.default_rng(0)
-    rows = len(next(iter(columns.values()), ()))
-    labels = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
-    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
-
-    def of(drawn: np.ndarray) -> Columns:
-        some = {name: values[drawn] for name, values in columns.items()}
-        return _by_group(some, labels[drawn]) if published else some
-
-    draws = []
-    for _ in range(resamples if len(members) > 1 else 0):
-        picked = rng.integers(len(members), size=len(members))
-        drawn = picked if groups is None else np.concatenate([members[i] for i in picked])
-        draws.append(summarize(of(rng.choice(drawn, len(drawn)) if published else drawn)))
-    tails, plain = [50 * (1 - level), 50 * (1 + level)], of(np.arange(rows))
-    found = {}
-    for name, value in summarize(plain).items():
-        x = np.array([draw.get(name, math.nan) for draw in draws])
-        known = x[~np.isnan(x)]
-        low, high = np.percentile(known, tails).tolist() if len(known) else (math.nan, math.nan)
-        found[name] = Estimate(value, low, high, len(_present(plain, name)))
-    return found
-
-
-def _by_group(columns: Columns, labels: np.ndarray) -> Columns:
-    """Return the mean of each group's rows that have a value, for the groups that are there."""
-    units = np.unique(labels, return_inverse=True)[1]
-    found = {}
-    for name, values in columns.items():
-        there = ~np.isnan(values)
-        with np.errstate(invalid="ignore"):
-            sums = np.bincount(units, np.where(there, values, 0.0))
-            found[name] = sums / np.bincount(units, there)
-    return found

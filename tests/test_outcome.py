@@ -24,6 +24,7 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.report.remarks import collapsed
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
+from edit_harness_plugins.intervals import KINDS
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 5))
@@ -477,7 +478,7 @@ def test_no_seed_moves_an_interval(evaluate):
     run = evaluate()
     other = replace(run, manifest=with_entries(run.manifest, identity={"seed": 300}))
     for interval in ("student", "percentile", "published"):
-        one, two = (replace(each, interval=interval).estimates for each in (run, other))
+        one, two = (replace(each, estimated_by=KINDS[interval]).estimates for each in (run, other))
         assert {n: str(e) for n, e in one.items()} == {n: str(e) for n, e in two.items()}
 
 
@@ -485,7 +486,8 @@ def test_published_intervals_are_of_prompts_and_other_values_are_the_same(evalua
     """Item 2 of issue 18: the papers' bootstrap draws cases, and the published one prompts too."""
     run = evaluate()
     percentile, published = (
-        replace(run, interval=interval).estimates for interval in ("percentile", "published")
+        replace(run, estimated_by=KINDS[interval]).estimates
+        for interval in ("percentile", "published")
     )
     rows = run.records.columns("success")["post_NS"]
     rng = np.random.default_rng(0)

@@ -6,7 +6,8 @@ import pytest
 from scipy import stats as scipy_stats
 
 from edit_harness import stats
-from edit_harness.stats import bootstrap, column_means, estimates, harmonic_mean
+from edit_harness.stats import column_means, estimates, harmonic_mean
+from edit_harness_plugins.intervals import bootstrap
 
 NAN = float("nan")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
-from statistics import fmean
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -112,7 +111,7 @@ class Estimator:
     by_id: Mapping[str, Case]
     batched: bool
     """Whether intervals are over batches, each of which is one edit."""
-    interval: str = "student"
+    intervals_are: ClassVar[str] = "student"
 
     def estimates(self, everything: RunTable) -> dict[str, Estimate]:
         """Return every summary with its interval.
@@ -122,7 +121,7 @@ class Estimator:
         found: dict[str, Estimate] = {}
         for name, metric in self.metrics.items():
             with summing(name, metric):
-                estimates = self._estimated(metric, valued(everything, name), name)
+                estimates = self.of_metric(name, metric, valued(everything, name))
             if twice := found.keys() & estimates.keys():
                 raise PluginError(
                     f"metric {name} gives {min(twice)}, which another metric gives too",
@@ -138,13 +137,10 @@ class Estimator:
         limits: stats.Limits,
         groups: np.ndarray | None = None,
     ) -> dict[str, Estimate]:
-        """Return a summary with this kind of intervals."""
-        if self.interval == "student":
-            return stats.estimates(columns, summarize, limits, level=LEVEL, groups=groups)
-        published = self.interval == "published"
-        return stats.bootstrap(columns, summarize, level=LEVEL, groups=groups, published=published)
+        """Return a summary with intervals; see `edit_harness_plugins.intervals` for other kinds."""
+        return stats.estimates(columns, summarize, limits, level=LEVEL, groups=groups)
 
-    def _estimated(self, metric: Metric, rows: RunTable, name: str) -> dict[str, Estimate]:
+    def of_metric(self, name: str, metric: Metric, rows: RunTable) -> dict[str, Estimate]:
         """Return a metric's estimates: over batches, or over cases where one batch has values.
 
         Before the edits there is no batch: the unedited model shares none.
@@ -154,8 +150,6 @@ class Estimator:
         def drawn(columns: stats.Columns, groups: np.ndarray | None) -> dict[str, Estimate]:
             return self.intervals(columns, metric.summarize, limits_of(metric.measures), groups)
 
-        if self.interval == "published":
-            return drawn(*self._by_prompt(metric, rows, name))
         if not self.batched or len(np.unique(batches)) < 2:
             return drawn(columns, None)
         estimates, spread = drawn(columns, batches), _spread(columns, batches)
@@ -190,34 +184,6 @@ class Estimator:
             with summing(name, metric):
                 found |= self.intervals(columns, difference(metric), limits)
         return found
-
-    def _by_prompt(
-        self, metric: Metric, rows: RunTable, name: str
-    ) -> tuple[stats.Columns, np.ndarray]:
-        """Return a metric's values of single prompts, as columns, and each row's case by number.
-
-        A value that is no mean over the case's prompts gets a row of its own.
-        """
-        found: list[Mapping[str, float]] = []
-        owners: list[int] = []
-        for number, record in enumerate(rows):
-            case, whole = self.by_id[record.case], dict(record.values[name])
-            before, after = answers(record)
-            each = [
-                metric.measure(one, before[i : i + 1], after[i : i + 1])
-                if record.status == OK
-                else metric.failed(one, before[i : i + 1])
-                for i, one in enumerate(replace(case, probes=(probe,)) for probe in case.probes)
-            ]
-            means = {key: [one[key] for one in each if key in one] for key in whole}
-            kept = {k for k, own in means.items() if own and math.isclose(fmean(own), whole[k])}
-            each = [{k: v for k, v in one.items() if k in kept} for one in each]
-            each.append({k: v for k, v in whole.items() if k not in kept})
-            found += filter(None, each)
-            owners += [number] * sum(map(bool, each))
-        names = dict.fromkeys(key for row in found for key in row)
-        columns = {n: np.array([row.get(n, math.nan) for row in found], dtype=float) for n in names}
-        return columns, np.array(owners, dtype=int)
 
 
 def limits_of(measures: Mapping[str, Measure], *, change: bool = False) -> stats.Limits:

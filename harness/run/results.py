@@ -51,8 +51,8 @@ class Results(JudgedTexts):
     manifest: Manifest
     everything: Sequence[Record]
     """The records of all states of the model, with those of controls."""
-    interval: str = "student"
-    """How intervals are made: see ``--interval``."""
+    estimated_by: type[Estimator] = Estimator
+    """Makes the estimates, and their intervals."""
 
     @classmethod
     def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Results:
@@ -144,7 +144,7 @@ class Results(JudgedTexts):
     @cached_property
     def estimator(self) -> Estimator:
         """How its estimates are made."""
-        return Estimator(self.metrics, self.by_id, self.regime.mode == "batch", self.interval)
+        return self.estimated_by(self.metrics, self.by_id, self.regime.mode == "batch")
 
     @cached_property
     def immediate(self) -> dict[str, Estimate]:

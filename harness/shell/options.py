@@ -191,10 +191,6 @@ def settings(name: str, help: str) -> Callable[..., Any]:
 
 
 debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
-interval = click.option(
-    "--interval", type=click.Choice(["student", "percentile", "published"]), default="student",
-    show_default=True, help="Student's, right for skewed values; or a bootstrap, as papers print it.",
-)  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -5,7 +5,7 @@ import pytest
 from builders import case, scores
 
 from edit_harness import Choose, Divergence, Drift, Probe
-from edit_harness.stats import bootstrap
+from edit_harness_plugins.intervals import bootstrap
 from edit_harness_plugins.metrics.preference import ROLES, Accuracy, Magnitude, Success
 
 PAIR = ("Paris", "Rome")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Text, Verdict
 from edit_harness.folder.table import RunTable
-from edit_harness.stats import bootstrap
+from edit_harness_plugins.intervals import bootstrap
 from edit_harness_plugins.metrics.verdicts.rules import (
     RuleAnswers,
     RuleHierarchy,

@@ -128,7 +128,7 @@ def caption(runs: Sequence[Results], *, data: bool = False) -> str:
     tasks = [f"{t['Task']} {t['Version']}" + (f" (data {t['Data']})" * data) for t in told]
     models = [f"{own['Model']} ({own['Weights']})" for own in told]
     shards = [f"shard {run.shard}" if run.shard else "whole run" for run in runs]
-    kinds = {run.interval for run in runs} - {"student"}
+    kinds = {run.estimated_by.intervals_are for run in runs} - {"student"}
     parts = [
         f"task {_common(tasks)}",
         f"model {_common(models)}",

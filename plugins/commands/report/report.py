@@ -14,8 +14,9 @@ import click
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results, reread
-from edit_harness.shell.options import debug, interval, many, with_plugins
+from edit_harness.shell.options import debug, many, with_plugins
 from edit_harness.shell.terminal import Terminal
+from edit_harness_plugins import intervals
 
 from . import figures as drawing
 from . import formats, layouts, page
@@ -34,7 +35,7 @@ err = Terminal(stderr=True)
 @click.option("--out", metavar="FILE", help="Instead of printing it.")
 @click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
               help="One table of all runs, or the tables that papers print.")  # fmt: skip
-@interval
+@intervals.option
 @click.option("--figures", metavar="DIR", help="Draw the papers' figures there, as SVG and PNG.")
 @many("--metrics", metavar="NAME", help="Instead of each run's own.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure.")
@@ -58,7 +59,7 @@ def report(
         drawing.check()
     names = {Path(name).expanduser().resolve(): name for name in reversed(runs)}
     read = [
-        replace(reread(plugins, name, metrics), interval=interval)
+        replace(reread(plugins, name, metrics), estimated_by=intervals.KINDS[interval])
         for name in reversed(names.values())
     ]
     text = ""

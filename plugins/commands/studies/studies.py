@@ -10,7 +10,8 @@ import click
 
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec
-from edit_harness.shell.options import SETTINGS, debug, flag, interval, takes, with_plugins
+from edit_harness.shell.options import SETTINGS, debug, flag, takes, with_plugins
+from edit_harness_plugins import intervals
 
 from ..run.flags import EditingFlags, LoadingFlags, Options
 
@@ -125,7 +126,7 @@ def trace(plugins: Plugins, **flags: Any) -> int:
 @takes(LoadingFlags)
 @takes(Options, only=["executor", "executor_args", "output_path"])
 @takes(ReproduceFlags, only=["seed"])
-@interval
+@intervals.option
 @takes(ReproduceFlags, only=["quiet", "as_json"])
 @debug
 @with_plugins

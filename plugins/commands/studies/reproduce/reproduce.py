@@ -29,6 +29,7 @@ from edit_harness_plugins.commands.report.formats import Cell, Grid
 from edit_harness_plugins.commands.report.papers import named
 from edit_harness_plugins.commands.run import console, running
 from edit_harness_plugins.commands.run.flags import Options, RegimeFlags
+from edit_harness_plugins.intervals import KINDS
 
 from ..studies import ReproduceFlags
 from . import packs
@@ -139,7 +140,10 @@ def _made(
         RegimeFlags(edit_mode=leg.mode, edit_batch_size=leg.batch),
     )
     for run in running.run_model(plugins, todo, runs, codes):
-        yield labels[run.manifest.identity.editor.name], replace(run, interval=flags.interval)
+        yield (
+            labels[run.manifest.identity.editor.name],
+            replace(run, estimated_by=KINDS[flags.interval]),
+        )
 
 
 def _texts(args: Mapping[str, Any]) -> dict[str, str]:
