@@ -20,7 +20,7 @@ import torch
 
 from edit_harness.registry import guard
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import assembly, evaluation, loop, measure, trial
+from edit_harness.run import assembly, evaluation, loop, trial
 from edit_harness.run.clean import CleanPass
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.integrity import ModelGuard
@@ -30,8 +30,6 @@ OFF = (
     (ModelGuard, "check"),
     (ModelGuard, "verify"),
     (trial, "check"),
-    (evaluation, "check_complete"),
-    (measure, "check_possible"),
 )
 """What is left out on the route without."""
 

@@ -7,8 +7,8 @@ those that it uses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
 
@@ -125,6 +125,11 @@ def edit_harness_check_answers(
     A run asks when all its rows are made. After an objection it withdraws the new rows and ends with exit
     code 7. ``identity`` is what the run's numbers depend on; ``answered`` yields each case with its answers.
     """
+
+
+@hookspec
+def edit_harness_results(run: Results) -> Mapping[str, Any]:
+    """Return further entries of ``results.json``, JSON-ready, that follow from the folder of a run alone."""
 
 
 @hookspec

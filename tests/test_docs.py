@@ -87,6 +87,8 @@ def headings(file) -> set[str]:
 def test_the_control_of_the_hooks_page_runs(tmp_path, monkeypatch):
     from edit_harness import evaluate
     from edit_harness.testing import tiny_model
+    from edit_harness_plugins.commands.report.facts import sound
+    from edit_harness_plugins.controls.effects import side_effects
 
     (source,) = (b for b in blocks(ROOT / "docs" / "hooks.md", "python") if "(Control)" in b)
     monkeypatch.chdir(tmp_path)
@@ -97,8 +99,8 @@ def test_the_control_of_the_hooks_page_runs(tmp_path, monkeypatch):
     facts = [record(i, subject=name) for i, name in enumerate(("Ada", "Bob"))]
     (tmp_path / "facts.json").write_text(json.dumps(facts))
     run = evaluate("none", "counterfact", tiny_model(), controls=[own.Sentences()], **task)
-    assert run.sound
-    assert {each.name: each.change.value for each in run.effects} == {
+    assert sound(run)
+    assert {each.name: each.change.value for each in side_effects(run).effects} == {
         "loglikelihood": 0,
         "perplexity": 0,
     }

@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 
 from edit_harness import Graded, Marks, Scores
 from edit_harness.folder.encoding import decode_answer, encode_answer
-from edit_harness.run.effects import ENOUGH, Seen, effects, left_out
+from edit_harness_plugins.controls.effects import ENOUGH, Seen, effects, left_out
 
 LEVEL = 0.99
 

@@ -73,7 +73,7 @@ def test_every_number_follows_from_what_is_stored(evaluate):
     run = evaluate()
     stored = run.folder.records()
     results = run.folder.results()["results"]
-    cases = {case.id: case for case in run.folder.cases()}
+    cases = run.folder.cases()
     for name, metric in run.metrics.items():
         for row in stored:
             before, after = ([decode_answer(a) for a in x] for x in (row.before, row.after))

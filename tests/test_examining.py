@@ -14,7 +14,10 @@ from edit_harness.edits import Edit
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.plan import sample
 from edit_harness.run.results import Results, reread
+from edit_harness_plugins.commands.report.facts import sound
+from edit_harness_plugins.commands.report.layouts import besides
 from edit_harness_plugins.commands.report.remarks import remarks
+from edit_harness_plugins.controls.effects import side_effects
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2,))
@@ -77,9 +80,10 @@ def test_a_sample_of_single_edits_is_examined_behind_the_cases(evaluate, model):
             assert row.after[0]["marks"]["loglikelihood"]["values"] == list(
                 control.examine().marks["loglikelihood"].values
             )
-    (effect,) = run.effects
+    (effect,) = side_effects(run).effects
     assert (effect.models, effect.documents, effect.over) == (3, 3, "models")
-    assert "likelihood" in run.table()
+    (grid,) = besides([run])
+    assert "likelihood" in str(grid.rows)
 
 
 @pytest.mark.parametrize(("regime", "states"), [(Regime("batch", 3), [1, 2, 3]), (SEQUENCE, range(1, 8))])  # fmt: skip
@@ -92,7 +96,7 @@ def test_edits_that_share_a_model_are_examined_where_cases_are(evaluate, regime,
     assert plain == lines(
         evaluate(output="without", regime=regime), ("seconds", "crc", "fp", "seq")
     )
-    (effect,) = run.effects
+    (effect,) = side_effects(run).effects
     assert list(effect.states) == list(states)
     assert effect.over == ("models" if regime.mode == "batch" else "documents")
 
@@ -131,8 +135,8 @@ def test_controls_make_another_run(evaluate):
 def test_a_failed_edit_leaves_its_control_out(evaluate):
     run = evaluate(Push(fails=("Bob",)), Likelihood())
     assert [r.status for r in of_control(run)] == ["ok", "edit_failed"] + ["ok"] * 5
-    assert run.effects[0].models == 6
-    assert not run.sound
+    assert side_effects(run).effects[0].models == 6
+    assert not sound(run)
 
 
 @dataclass
@@ -153,12 +157,12 @@ def test_a_control_that_fails_is_a_failure_of_its_own(evaluate, answer, status):
     run = evaluate(control=Broken(answer=answer))
     assert [r.status for r in run.everything if r.case == "control:broken"] == [status] * 7
     assert not run.failures
-    assert not run.sound
+    assert not sound(run)
     (said,) = (text for label, text in remarks(run) if label == "control")
     assert said.startswith(
         f"no answer of 7 edited models to broken, left out here; the first: {status}"
     )
-    assert run.effects == []
+    assert side_effects(run).effects == []
 
 
 class Hooked(Push):
@@ -180,7 +184,7 @@ def test_what_the_module_does_not_hold_is_refused_before_the_run(evaluate, tmp_p
 
 def test_any_edit_is_asked_for_the_text(evaluate):
     run = evaluate(Hooked(), "text", control_args={"sample": 2})
-    (effect,) = run.effects
+    (effect,) = side_effects(run).effects
     assert (effect.control, effect.name, effect.models) == ("text", "perplexity", 2)
     assert effect.after != effect.before
 
@@ -189,14 +193,15 @@ def test_any_edit_is_asked_for_the_text(evaluate):
 def test_what_watches_anyway_is_a_row_of_the_table_when_it_is_asked_for(evaluate, regime):
     plain, asked = (evaluate(control=c, regime=regime) for c in (None, "text"))
     assert [r.visit for r in asked.everything] == [r.visit for r in plain.everything]
-    assert plain.effects == []
-    (effect,) = asked.effects
+    assert side_effects(plain).effects == []
+    (effect,) = side_effects(asked).effects
     old, new = asked.perplexities[max(effect.states)]
     assert effect.states[max(effect.states)] == pytest.approx((old, new))
     found = asked.results()["control"]["text"]["perplexity"]
     assert found["documents"] == 1
     assert found["difference_low"] is None, "of one text, or three models, there is no interval"
-    assert "text perplexity" in asked.table()
+    (grid,) = besides([asked])
+    assert "text perplexity" in str(grid.rows)
 
 
 @dataclass
@@ -225,7 +230,7 @@ class Numberless(Control):
 
 def test_a_control_without_any_number_is_told(evaluate):
     run = evaluate(control=Numberless(), control_args={"sample": 2})
-    assert not run.sound
+    assert not sound(run)
     said = [text for label, text in remarks(run) if label == "control"]
     assert said == [
         "left out: f1 of numberless: it is no mean, of the unedited model (2 of 2 edited models)",
@@ -248,9 +253,13 @@ class Wavering(Likelihood):
 
 def test_a_measure_that_an_edited_model_lacks_ends_nothing(evaluate):
     run = evaluate(control=Wavering(), control_args={"sample": 2})
-    assert run.effects == []
+    assert side_effects(run).effects == []
     read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
-    assert read.uncompared["wavering"]["loglikelihood"].startswith("NaN of 3, of the edited model")
+    assert (
+        side_effects(read)
+        .uncompared["wavering"]["loglikelihood"]
+        .startswith("NaN of 3, of the edited model")
+    )
 
 
 def test_of_several_editors_only_the_one_that_no_control_sees_is_refused(tmp_path):

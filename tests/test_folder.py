@@ -11,10 +11,9 @@ from click.testing import CliRunner
 
 from edit_harness import Distribution, Divergence, ResourceError, RunFolderError, Scores, Text
 from edit_harness.cli import main
-from edit_harness.errors import HarnessError
 from edit_harness.files import finite
 from edit_harness.folder.encoding import decode_answer, encode_answer
-from edit_harness.folder.folder import RunFolder, check_complete, check_regular
+from edit_harness.folder.folder import RunFolder, check_regular
 from edit_harness.folder.log import encoded
 from edit_harness.folder.manifest import fingerprint
 from edit_harness.folder.record import Record
@@ -159,41 +158,6 @@ def test_columns_have_nan_where_a_case_has_no_value():
     found = RunTable.of(records).columns("m")
     np.testing.assert_array_equal(found["x"], [1.0, np.nan, np.nan])
     np.testing.assert_array_equal(found["y"], [np.nan, 2.0, np.nan])
-
-
-VISITS = [("a", 0), ("b", 0), ("c", 0)]
-
-
-@pytest.fixture
-def complete(tmp_path):
-    """A folder of three rows."""
-    made = RunFolder.open(tmp_path, "run", {}, new=False)
-    with made.writing() as write:
-        for name, _ in VISITS:
-            write(Record(name, "ok", {"m": {"post_x": 1.0, "pre_x": float("nan")}}))
-    return made
-
-
-@pytest.fixture
-def known(complete):
-    return {record.visit: record for record in complete.records()}
-
-
-def test_rows_as_they_were_written_pass(complete, known):
-    check_complete(VISITS, known)
-
-
-def test_a_row_that_is_missing_is_a_mistake_of_ours(complete, known):
-    del known["b", 0]
-    with pytest.raises(HarnessError, match="1 of 3 planned cases have no row, such as b") as caught:
-        check_complete(VISITS, known)
-    assert caught.value.code == 70
-
-
-def test_a_status_that_there_is_not_is_a_mistake_of_ours(complete, known):
-    known["c", 0] = Record("c", "fine", {})
-    with pytest.raises(HarnessError, match="such as c"):
-        check_complete(VISITS, known)
 
 
 @pytest.fixture

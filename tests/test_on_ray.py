@@ -30,6 +30,7 @@ from edit_harness_plugins.commands.distributed.worker import (
     Finished,
     Ready,
 )
+from edit_harness_plugins.commands.report.facts import sound
 
 SECONDS = 60.0
 """How long anything may take here; a busy machine starts processes slowly."""
@@ -270,7 +271,7 @@ def test_a_run_whose_workers_are_killed_is_the_run_of_one_process(cluster, tmp_p
         ended.set()
         killer.join()
     assert len(killed) == 1
-    assert run.sound
+    assert sound(run)
     assert not list(differences(tmp_path / "alone", tmp_path / "killed"))
     assert rows(tmp_path / "alone") == rows(tmp_path / "killed"), "not the same to the byte"
 

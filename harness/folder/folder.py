@@ -18,13 +18,13 @@ from typing import Any
 
 from .. import files
 from ..data import Case, Visit
-from ..errors import HarnessError, ResourceError, RunFolderError, UsageError, counted
+from ..errors import ResourceError, RunFolderError, UsageError, counted
 from ..files import dumps
 from . import log
 from .encoding import encode_case
 from .log import Log
 from .manifest import AGAIN, Identity, Manifest, as_json, decoded, fingerprint, model_changes
-from .record import STATUSES, Record, Writer
+from .record import Writer
 from .table import Cases, RunTable
 
 
@@ -59,16 +59,6 @@ def check_regular(folder: Path) -> None:
                 f"{path} is a link or no file at all, which no run folder has",
                 "if the folder is yours, put the file itself there",
             )
-
-
-def check_complete(visits: Sequence[Visit], known: Mapping[Visit, Record]) -> None:
-    """Raise `HarnessError` if a planned visit has no row."""
-    wanting = [v for v in visits if v not in known or known[v].status not in STATUSES]
-    if wanting:
-        raise HarnessError(
-            f"{len(wanting)} of {len(visits)} planned cases have no row, such as {wanting[0][0]}",
-            "this is a mistake of the harness: please report it; the same command goes on",
-        )
 
 
 class RunFolder:

@@ -244,44 +244,28 @@ class Lines:
             return Record.read(file.readline())
 
 
-class Cases(Lazy[Case]):
-    """The cases of a run, in their order."""
+class Cases(Mapping[str, Case]):
+    """The cases of a run by their ids, in their order."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.ids: list[str] = []
-        self._starts = array("q")
+        self._starts: dict[str, int] = {}
         start = 0
         with open(path, "rb") as file:
             for line in file:
-                self.ids.append(str(log.parsed(line)["id"]))
-                self._starts.append(start)
+                self._starts[str(log.parsed(line)["id"])] = start
                 start += len(line)
 
-    def _at(self, number: int) -> Case:
+    def __getitem__(self, name: str) -> Case:
         with open(self._path, "rb") as file:
-            file.seek(self._starts[number])
+            file.seek(self._starts[name])
             return decode_case(log.parsed(file.readline()))
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-class ById(Mapping[str, Case]):
-    """The cases of a run by their ids."""
-
-    def __init__(self, cases: Cases) -> None:
-        self._cases = cases
-        self._places = {name: place for place, name in enumerate(cases.ids)}
-
-    def __getitem__(self, name: str) -> Case:
-        return self._cases[self._places[name]]
-
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._starts)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._starts)
 
 
 class Chosen(Lazy[Case]):

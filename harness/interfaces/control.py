@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Control:
-    """Measures side effects: asks edited models what no edit is about; see `edit_harness.run.effects`.
+    """Measures side effects: asks edited models what no edit is about; see `edit_harness_plugins.controls.effects`.
 
     It has either a `query`, which fits any edit, or its own `examine`, which gets a module with the edit in
     its weights: an edit by adaptors or a prefix is refused there before the run.

@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 from ..data import Request
 from ..errors import DataError, Expired, UsageError
-from ..registry.allowance import Allowance
 from ..registry.guard import said
+from ..shell.signals import within
 
 FactToken: TypeAlias = Literal["subject_first", "subject_last", "subject_first_after_last", "last"]
 """A token of a prompt at which a fact can be looked at or written, by the names of ROME's authors."""
@@ -98,7 +98,7 @@ def chat_frame(tokenizer: Any) -> Frame:
         )
     asked = [{"role": "user", "content": MARK}]
     try:
-        with Allowance(RENDERING).spent_on(1):
+        with within(RENDERING):
             text = tokenizer.apply_chat_template(
                 asked, tokenize=False, add_generation_prompt=True, date_string=DATE
             )

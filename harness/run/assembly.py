@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import islice
 from typing import Any, cast
 
 import torch
@@ -37,7 +36,6 @@ from ..registry.settings import (
 from . import judging
 from .controls import is_control
 
-MOST_CASES = 5_000_000
 PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)
 """What an editor may raise before it edits, for the user to mend."""
 
@@ -90,39 +88,22 @@ def make_benchmark(
 ) -> Benchmark:
     """Build a task and read its cases, before any model is loaded. Raises `DataError`."""
     made = make_task(plugins, task, args, source, seed)
-    cases = _read(made)
-    repeated = [name for name, times in Counter(case.id for case in cases).items() if times > 1]
-    if repeated:
-        raise DataError(f"task {made.name} has {len(repeated)} ids twice, such as {repeated[0]!r}")
-    if taken := next((case.id for case in cases if is_control(case.id)), ""):
-        raise DataError(f"task {made.name} has a case {taken!r}, as only controls are called")
     whose = named("task", made.name, made.value)
-    with blamed(f"{whose} has a case that cannot be written as JSON", made.value):
-        return Benchmark(made, cases, cases_digest(cases))
-
-
-def _read(task: Named) -> list[Case]:
-    """Return all cases of a task. Raises `PluginError` if it fails or has no end."""
-    whose = named("task", task.name, task.value)
-    with blamed(f"{whose} failed to read its cases", task.value):
-        cases = list(islice(task.value.cases(), MOST_CASES + 1))
-    if len(cases) > MOST_CASES:
-        raise PluginError(
-            f"{whose} has more than {MOST_CASES:,} cases: is it endless?",
-            "all are read before a run begins, whatever its --limit: they are part of what identifies it",
-        )
-    for case in cases:
-        if not (isinstance(case, Case) and isinstance(case.id, str)):
+    with blamed(f"{whose} failed to read its cases", made.value):
+        cases = list(made.value.cases())
+        digest = cases_digest(cases)  # what is no case, or no JSON, fails here
+        if strange := [p.query for c in cases for p in c.probes if not isinstance(p.query, Query)]:
             raise PluginError(
-                f"{whose} yields {case!r:.60}, which is no Case with a text as its id"
+                f"{whose} asks {strange[0]!r:.60}, which is no query",
+                "ask by Choose, Drift, NextToken or Generate of edit_harness",
             )
-        for probe in case.probes:
-            if not isinstance(probe.query, Query):
-                raise PluginError(
-                    f"{whose} asks {probe.query!r:.60} in case {case.id}, which is no query",
-                    "ask by Choose, Drift, NextToken or Generate of edit_harness",
-                )
-    return cases
+        times = Counter(case.id for case in cases)
+        taken = [name for name in times if is_control(name)]
+    if repeated := [name for name, count in times.items() if count > 1]:
+        raise DataError(f"task {made.name} has {len(repeated)} ids twice, such as {repeated[0]!r}")
+    if taken:
+        raise DataError(f"task {made.name} has a case {taken[0]!r}, as only controls are called")
+    return Benchmark(made, cases, digest)
 
 
 def make_editor(

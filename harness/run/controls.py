@@ -1,7 +1,7 @@
 """Controls: what edited models are asked to see whether an edit broke what it is not about.
 
 Every batch and sequence is asked `text`: how well the model predicts a text that no edit is about. Users
-ask for others by name, such as ``lm_eval:TASK``; `edit_harness.run.effects` computes their measures.
+ask for others by name, such as ``lm_eval:TASK``; `edit_harness_plugins.controls.effects` computes their measures.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ PREFIX = "control:"
 ROLE = "control"
 """The role of their probes."""
 ID = f"{PREFIX}text"
-COLLAPSE = 10.0
-"""A model has collapsed if its perplexity is so many times the unedited model's."""
 TEXT = """The ferry leaves the island at seven in the morning, when the fog still lies on the water
 and the lamps along the pier are burning. Most of the passengers are children on their way to
 school, and a few farmers who carry baskets of eggs and cheese to the market. The crossing takes

@@ -13,13 +13,12 @@ from time import perf_counter
 from typing import Any
 
 from ..edits import UNEDITED, Edit
-from ..errors import Expired
 from ..files import dumps
 from ..interfaces import Editor
 from ..model.model import Model
 from ..registry import guard
-from ..registry.allowance import Allowance
 from ..registry.guard import PASSING
+from ..shell.signals import within
 from . import failures
 from .failures import NoEditError
 from .plan import Step
@@ -41,18 +40,15 @@ def put_back(tell: Tell, who: str, where: str = "") -> Iterator[list[str]]:
             tell(f"{who} changed {name}{where}, which was put back")
 
 
-class MeddlingError(Exception):
-    """Among edits found together, one changed the process for the rest."""
-
-
 @dataclass
 class Editing:
     """An editor at work on a model, and what came of each case's edit."""
 
     model: Model
     editor: Editor
-    allowance: Allowance
     tell: Tell
+    case_timeout: float | None = None
+    """Seconds that a case's edit may take; None is no limit."""
     seconds: dict[str, float] = field(default_factory=dict)
     errors: dict[str, BaseException] = field(default_factory=dict)
     info: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -83,15 +79,12 @@ class Editing:
         except BaseException as error:
             failures.check_device(error)
             LOG.debug("editing %d steps together failed", len(group), exc_info=True)
-            alone = isinstance(error, Expired | MeddlingError)
         else:
             for step, edit in zip(group, edits, strict=True):
                 self._book(step, (perf_counter() - start) / len(group), edit)
             return edits
-        # Halves need half the memory; what hangs or meddles would do so again in one of them.
         half = len(group) // 2
-        parts = [[step] for step in group] if alone else [group[:half], group[half:]]
-        return [edit for part in parts for edit in self._independent(part)]
+        return self._independent(group[:half]) + self._independent(group[half:])
 
     def _one(self, step: Step, last: Edit) -> Edit:
         """Find one edit; if it fails, a sequence continues from the edit before."""
@@ -117,10 +110,11 @@ class Editing:
     def _call(self, group: Sequence[Step], find: Callable[[], list[Edit]]) -> list[Edit]:
         """Let the editor work within its time, and check that it returns edits."""
         cases = sum(len(step.edit) for step in group)
-        with put_back(self.tell, "the editor") as changed, self.allowance.spent_on(cases):
+        allowed = self.case_timeout and cases * self.case_timeout
+        with put_back(self.tell, "the editor") as changed, within(allowed):
             edits = find()
         if len(group) > 1 and not guard.NUMERIC.isdisjoint(changed):
-            raise MeddlingError(f"{changed[0]} was changed between the edits")
+            raise NoEditError(f"{changed[0]} was changed between the edits")
         _check(edits, len(group))
         return edits
 

@@ -7,31 +7,20 @@ nothing back; `edit_harness.registry.guard` does, for settings of the process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import LeakError, ResourceError
-from ..model import weights
-from ..model.weights import mark
+from ..model.weights import hooks_of, mark
 from ..registry import guard
 from . import failures
 
 if TYPE_CHECKING:
     from ..model.model import Model
 
-HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-)
 GRADIENT_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 TOKENIZER = (
     "padding_side",
@@ -100,18 +89,26 @@ class ModelGuard:
 
 def read(model: Model) -> dict[str, Any]:
     """Return everything of a model that an editor could change, by kind and name."""
-    parameters = dict(model.module.named_parameters(remove_duplicate=False))
+    named = model.module.named_modules(remove_duplicate=False)
+    modules = {name or "the model": module for name, module in named}
     # The first difference is the one named, and a new module would also be new weights.
     return {
-        **_modules(model.module),
+        "modules": {n: (id(m), id(type(m)), id(type(m).forward)) for n, m in modules.items()},
+        "attributes of modules": {
+            f"{name}.{key}": value
+            for name, module in modules.items()
+            for key, value in _attributes(module)
+        },
         "weights": {name: _bits(model, name, p) for name, p in model.module.named_parameters()},
         "buffers": {name: _bits(model, name, b) for name, b in model.module.named_buffers()},
-        # Every pass makes offloaded parameters anew.
-        "parameters": {name: id(p) for name, p in parameters.items() if not p.is_meta},
-        "where weights are kept": dict(_keeping(model.module)),
-        "requires_grad": {name: p.requires_grad for name, p in parameters.items()},
-        "gradients": {name: p.grad is not None for name, p in parameters.items()},
-        "hooks of parameters": dict(_gradient_hooks(parameters)),
+        "parameters": {
+            name: _parameter(p) for name, p in model.module.named_parameters(remove_duplicate=False)
+        },
+        # Accelerate's hooks, and what they load from.
+        "where weights are kept": {
+            name: [(id(hook), id(getattr(hook, "weights_map", None))) for hook in hooks_of(module)]
+            for name, module in modules.items()
+        },
         "the model's configuration": _configuration(model.module),
         "how the model is asked": _asked(model),
         "the tokenizer": _tokenizer(model),
@@ -119,49 +116,25 @@ def read(model: Model) -> dict[str, Any]:
     }
 
 
+def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Yield a module's hooks, its own functions and its settings."""
+    for key, value in vars(module).items():
+        if key.endswith("_hooks"):
+            yield key, list(value or ())
+        elif callable(value) or type(value) in (bool, float, str):
+            yield key, id(value) if callable(value) else value
+
+
+def _parameter(parameter: nn.Parameter) -> tuple[Any, ...]:
+    """Identify a parameter, but for its content; every pass makes offloaded ones anew."""
+    hooks = [list(getattr(parameter, kind, None) or ()) for kind in GRADIENT_HOOKS]
+    own = None if parameter.is_meta else id(parameter)
+    return own, parameter.requires_grad, parameter.grad is not None, *hooks
+
+
 def _bits(model: Model, name: str, tensor: Tensor) -> tuple[Any, ...]:
     """Identify the content of a weight or a buffer."""
     return tensor.dtype, tensor.device, tensor.shape, mark(model.module, name)
-
-
-def _keeping(module: nn.Module) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Yield the modules whose weights accelerate moves, with the hooks that do so."""
-    for name, part in module.named_modules():
-        if hooks := weights.hooks_of(part):
-            yield name, [(id(h), id(getattr(h, "weights_map", None))) for h in hooks]
-
-
-def _gradient_hooks(parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, list[int]]]:
-    for name, parameter in parameters.items():
-        for kind in GRADIENT_HOOKS:
-            if hooks := getattr(parameter, kind, None):
-                yield f"{kind[1:]} of {name}", list(hooks)
-
-
-def _modules(module: nn.Module) -> dict[str, Any]:
-    named = {name or "the model": m for name, m in module.named_modules(remove_duplicate=False)}
-    return {
-        "modules": {name: (id(m), id(type(m))) for name, m in named.items()},
-        "forward functions": {name: _forward(m) for name, m in named.items()},
-        "hooks": {
-            f"{kind[1:]} of {name}": list(hooks)
-            for name, m in named.items()
-            for kind in HOOKS
-            if (hooks := vars(m).get(kind))
-        },
-        "attributes of modules": {
-            f"{name}.{key}": value
-            for name, m in named.items()
-            for key, value in vars(m).items()
-            if type(value) in (bool, float, str) and key != "training"
-        },
-        "training mode": {name: m.training for name, m in named.items()},
-    }
-
-
-def _forward(module: nn.Module) -> tuple[int, int]:
-    """Identify a module's own forward function, if it has one, and its class's."""
-    return id(vars(module).get("forward")), id(type(module).forward)
 
 
 def _configuration(module: nn.Module) -> dict[str, Any]:

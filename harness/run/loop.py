@@ -19,10 +19,9 @@ from ..data import Answer, Case, Visit
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError
 from ..files import cache_folder
 from ..folder.encoding import decode_answer
-from ..folder.folder import RunFolder, check_complete
+from ..folder.folder import RunFolder
 from ..folder.record import OK, Record
 from ..interfaces import Executor
-from ..registry.allowance import Allowance
 from . import trial
 from .clean import CleanPass
 from .controls import ID as CONTROL
@@ -47,7 +46,7 @@ class FailurePolicy:
     retry: bool = False
     """Run failed cases again whose failure may pass: see `edit_harness.run.failures.RETRIED`."""
     case_timeout: float | None = None
-    """Seconds that a case may take; None derives it from the cases before."""
+    """Seconds that a case may take; None is no limit."""
 
 
 class RowSink(Protocol):
@@ -142,8 +141,8 @@ class Loop:
 
     def _work(self, evaluation: Evaluation, its: RowSink, clean: CleanPass) -> Work:
         judge = evaluation.judge.value if evaluation.judge else None
-        allowance = Allowance(self.policy.case_timeout)
-        return Work(clean, evaluation.editor.value, evaluation.metrics, judge, allowance, its.tell)
+        editor, timeout = evaluation.editor.value, self.policy.case_timeout
+        return Work(clean, editor, evaluation.metrics, judge, its.tell, timeout)
 
 
 def _chunks(
@@ -241,8 +240,6 @@ def run_all(
             with suppress(HarnessError):  # the first error is the one to tell
                 _summed(rows)
             raise
-        for evaluation, its in rows.items():
-            check_complete(evaluation.visits, its.known)
         runs = _summed(rows)
         for evaluation, run in zip(rows, runs, strict=True):
             for said in evaluation.plugins.call("edit_harness_run_finished", run=run):

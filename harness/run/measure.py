@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 
-from ..data import Answer, Answers, Case, Divergence, Examined, Scores, is_finite
+from ..data import Answer, Answers, Case, Examined, is_finite
 from ..edits import UNEDITED, Edit
-from ..errors import DataError, HarnessError, LeakError, ResourceError
+from ..errors import DataError, LeakError, ResourceError
 from ..folder.encoding import encode_answer, unchanged
 from ..folder.record import OK, Record
 from ..interfaces import Editor, Judge, Metric
 from ..model.model import Model
 from ..registry import guard
-from ..registry.allowance import Allowance
 from ..registry.guard import PASSING
+from ..shell.signals import within
 from . import failures
 from .clean import CleanPass
-from .controls import PREFIX, is_control
+from .controls import PREFIX
 from .editing import Editing, Tell, put_back
 from .estimates import values
 from .failures import DeviceLostError
@@ -32,8 +31,6 @@ from .judging import judged_apart
 from .plan import Chunk, Step, chunk_size, chunks
 
 LOG = logging.getLogger(__name__)
-ROUNDING = 1e-6
-"""How far rounding may put a log-probability above 0, or a divergence below, in nats."""
 
 
 def run(
@@ -72,16 +69,17 @@ class Work:
     editor: Editor
     metrics: Mapping[str, Metric]
     judge: Judge | None = None
-    allowance: Allowance = field(default_factory=Allowance)
     tell: Tell = lambda line: None
     """Takes lines for readers of the run; a line may come twice."""
+    case_timeout: float | None = None
+    """Seconds that a case may take; None is no limit. A benchmark that runs as a control has none."""
     _edits: Sequence[Edit] = ()
     """The edits of the current group of steps."""
     _last: Edit = UNEDITED
     _ended: ResourceError | None = None
 
     def __post_init__(self) -> None:
-        self._editing = Editing(self.clean.model, self.editor, self.allowance, self.tell)
+        self._editing = Editing(self.clean.model, self.editor, self.tell, self.case_timeout)
 
     def records(self, chunk: Chunk) -> list[Record]:
         """Return the wanted records of a chunk: edit, measure, verify.
@@ -153,7 +151,7 @@ class Work:
     def _together(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Answered]:
         start = perf_counter()
         cases = list({case.id: case for case, *_ in todo}.values())
-        with self._time_for(cases, len(todo)):
+        with within(self._allowed(cases, len(todo))):
             answers = self.clean.ask(cases, [(case, edit) for case, _, edit in todo])
         seconds = (perf_counter() - start) / max(len(todo), 1)
         return [
@@ -173,7 +171,7 @@ class Work:
     def _unedited(self, case: Case) -> Sequence[Answer]:
         """Return the unedited model's answers; none if it cannot be asked either."""
         try:
-            with self._time_for([case], 1):
+            with within(self._allowed([case], 1)):
                 return self.clean.answers(case)
         except PASSING:
             raise
@@ -182,10 +180,9 @@ class Work:
             LOG.debug("asking the unedited model failed", exc_info=True)
             return ()
 
-    def _time_for(self, cases: Sequence[Case], times: int) -> AbstractContextManager[None]:
-        """Limit the time of cases; a benchmark that runs as a control has no limit."""
+    def _allowed(self, cases: Sequence[Case], times: int) -> float | None:
         examined = any(isinstance(case, Examined) for case in cases)
-        return nullcontext() if examined else self.allowance.spent_on(times)
+        return None if examined or not self.case_timeout else times * self.case_timeout
 
     def _edit_error(self, case: Case, step: Step) -> BaseException | None:
         """Return why the edit failed that a case is measured under, if it did."""
@@ -195,7 +192,7 @@ class Work:
     def _rows(self, measured: Sequence[Answered]) -> list[Record]:
         """Turn answers into rows, with verdicts on texts.
 
-        Raises `DataError` if the unedited model answers with NaN, and `HarnessError` for impossible answers.
+        Raises `DataError` if the unedited model answers with NaN.
         """
         for each in measured:
             if not all(map(is_finite, each.before)):
@@ -203,19 +200,14 @@ class Work:
                     f"the unedited model answers case {each.case.id} with NaN or infinity",
                     "check the weights, or load it with --dtype float32",
                 )
-            check_possible(each.case, [*each.before, *each.after])
         with put_back(self.tell, "a metric or a judge"):
             asked = [(each.case, (each.before, each.after)) for each in measured]
-            records = [
+            return [
                 Record.of_no_use(each.case.id, answers, each.step.state)
                 if isinstance(answers, DataError)
                 else self._record(each, answers)
                 for each, answers in zip(measured, judged_apart(self.judge, asked), strict=True)
             ]
-        for record in records:
-            if not is_control(record.case):
-                self.allowance.took(sum(record.seconds.values()))
-        return records
 
     def _record(self, measured: Answered, answers: Answers) -> Record:
         case, (before, after) = measured.case, answers
@@ -262,19 +254,3 @@ def failed(
     """Return the record of a visit without valid answers."""
     given = values(case, ((), ()), metrics, status)
     return Record(case.id, status, given, state=state, message=message)
-
-
-def check_possible(case: Case, answers: Sequence[Answer]) -> None:
-    """Raise `HarnessError` for a log-probability above 0 or a divergence below: a mistake of ours."""
-    for answer in answers:
-        if isinstance(answer, Scores):
-            wrong = any(value > ROUNDING for part in answer.logprobs for value in part)
-        else:
-            wrong = isinstance(answer, Divergence) and (
-                min(answer.forward, answer.reverse) < -ROUNDING
-            )
-        if wrong:
-            raise HarnessError(
-                f"case {case.id} has an answer that is no probability: {answer!r:.200}",
-                "this is a mistake of the harness: please report it",
-            )

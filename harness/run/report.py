@@ -13,9 +13,8 @@ from rich.text import Text
 
 from ..files import finite
 from ..interfaces import Measure
-from ..shell.terminal import Terminal, plain
+from ..shell.terminal import Terminal
 from ..stats import Estimate
-from .effects import Effect
 from .estimates import LEVEL
 
 if TYPE_CHECKING:
@@ -90,38 +89,6 @@ def single(rows: Sequence[MeasureRow], level: float) -> Table:
     return table
 
 
-def besides(effects: Sequence[Effect], level: float) -> Table:
-    """Return the table of side effects: the differences, each with its paired interval."""
-    table = table_of_text()
-    for heading in ("Control", "", *besides_heads(level)):
-        left = heading in ("Control", "")
-        # A stranger's name may be long; nothing else may wrap.
-        table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "Control")
-    for each in effects:
-        before, after, *rest = besides_cells(each)
-        name = plain(f"{each.control} {each.name}")
-        table.add_row(name, DIRECTION[each.better], before, Text(after, style="bold"), *rest)
-    return table
-
-
-def besides_heads(level: float) -> list[str]:
-    """Return the headings over `besides_cells`."""
-    return ["Before", "After", "Change", f"{level:.0%} CI", "n"]
-
-
-def besides_cells(each: Effect) -> list[str]:
-    """Return one side effect as texts; the last is documents times edited models."""
-    change = each.change
-    known = not math.isnan(change.low)
-    return [
-        f"{each.before:.4g}",
-        f"{each.after:.4g}",
-        f"{change.value:+.2g}",
-        f"{change.low:+.2g} – {change.high:+.2g}" if known else "–",
-        f"{each.documents:,} × {each.models:,}",
-    ]
-
-
 def show(estimate: Estimate | None, line: MeasureRow) -> str:
     """Return a value as text; a dash if it was not measured."""
     if estimate is None or math.isnan(estimate.value):
@@ -193,13 +160,6 @@ def data(run: Results) -> dict[str, Any]:
     }
     if run.shard:
         found["shard"] = asdict(run.shard)
-    if run.effects:
-        controls: dict[str, dict[str, Any]] = {}
-        for each in run.effects:
-            controls.setdefault(each.control, {})[each.name] = each.data
-        found["control"] = controls
-    if run.uncompared:
-        found["control_left_out"] = run.uncompared
     if mode != "single":
         perplexities = sorted(run.perplexities.items())
         found |= {

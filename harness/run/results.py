@@ -1,4 +1,4 @@
-"""The numbers of a run, from its folder alone: estimates, retention, side effects, tables.
+"""The numbers of a run, from its folder alone: estimates, retention, tables.
 
 This needs neither model nor task, since the folder has the cases. `edit_harness.run.estimates` makes the
 estimates.
@@ -6,27 +6,26 @@ estimates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from msgspec import structs
-from rich.console import RenderableType
 
 from ..data import Case
 from ..errors import RunFolderError, counted
+from ..files import finite
 from ..folder.folder import RunFolder
 from ..folder.manifest import JudgeId, Manifest
 from ..folder.record import INVALID, OK, Record
-from ..folder.table import ById, Cases, Chosen, RunTable
+from ..folder.table import Chosen, RunTable
 from ..interfaces import Measure, Metric, Regime
 from ..registry.registry import Plugins
 from ..registry.settings import make_metrics
 from ..stats import Estimate
-from . import controls, effects, plan, report
-from .effects import Effect, Seen
+from . import controls, plan, report
 from .estimates import (
     LEVEL,
     Estimator,
@@ -60,12 +59,11 @@ class Results(JudgedTexts):
         manifest = folder.planned()
         planned = [*manifest.cases, controls.ID, *manifest.identity.asked]
         run = cls(folder, metrics, manifest, folder.records(whole=True).planned(planned))
-        if run._cases.ids != manifest.cases:
+        if list(run.by_id) != manifest.cases:
             raise RunFolderError(
                 f"cases.jsonl of {folder.path} has not the cases that are planned",
                 "the command that made the run writes it again",
             )
-        run._cases.ids = manifest.cases  # equal, and a million ids are held once
         return run
 
     def of(self, cases: Sequence[str], everything: Sequence[Record], visits: int) -> Results:
@@ -73,19 +71,14 @@ class Results(JudgedTexts):
         manifest = structs.replace(self.manifest, cases=list(cases), visits=visits)
         return replace(self, manifest=manifest, everything=everything)
 
-    @cached_property
+    @property
     def cases(self) -> Sequence[Case]:
         """The planned cases, in their order, each read when it is used."""
-        part = len(self.planned) < len(self._cases)
-        return Chosen(self.by_id, self.planned) if part else self._cases
+        return Chosen(self.by_id, self.planned)
 
     @cached_property
     def by_id(self) -> Mapping[str, Case]:
         """The folder's cases by their ids, planned or not."""
-        return ById(self._cases)
-
-    @cached_property
-    def _cases(self) -> Cases:
         return self.folder.cases()
 
     @property
@@ -178,54 +171,13 @@ class Results(JudgedTexts):
         """Perplexity of the control's text by state of the model, before and after the edits."""
         return {
             r.state: (controls.perplexity(r.before[0]), controls.perplexity(r.after[0]))
-            for r in self._of(controls.ID)
+            for r in self.of_case(controls.ID)
             if r.before and r.after
         }
 
-    def _of(self, case: str) -> RunTable:
-        """Return the records of a case in all states of the model."""
+    def of_case(self, case: str) -> RunTable:
+        """Return the records of a case, or of a control, in all states of the model."""
         return self._table.taken(np.array([name == case for name in self._table.cases], bool))
-
-    @cached_property
-    def effects(self) -> list[Effect]:
-        """The measures of the controls, before and after the edits."""
-        last = self.regime.mode == "sequential"
-        every = self.seen.items()
-        return [
-            e for name, seen in every for e in effects.effects(name, seen, last=last, level=LEVEL)
-        ]
-
-    @cached_property
-    def seen(self) -> dict[str, list[Seen]]:
-        """The valid answers to each control, by name, in the order of asking."""
-        return {
-            name.removeprefix(controls.PREFIX): [
-                Seen(r.state, r.before[0], r.after[0]) for r in self._of(name) if r.status == OK
-            ]
-            for name in self.manifest.identity.asked
-        }
-
-    @cached_property
-    def uncompared(self) -> dict[str, dict[str, str]]:
-        """The measures without a number, with the reason, by control."""
-        last = self.regime.mode == "sequential"
-        found = {name: effects.left_out(seen, last=last) for name, seen in self.seen.items()}
-        return {name: whys for name, whys in found.items() if whys}
-
-    @property
-    def numberless(self) -> list[str]:
-        """The controls that were answered and have no number at all."""
-        known = {each.control for each in self.effects}
-        return [name for name, seen in self.seen.items() if seen and name not in known]
-
-    @cached_property
-    def unmeasured(self) -> dict[str, RunTable]:
-        """The records without a valid answer of each control, by name."""
-        found = {
-            name.removeprefix(controls.PREFIX): self._of(name).without(OK)
-            for name in self.manifest.identity.asked
-        }
-        return {name: rows for name, rows in found.items() if rows}
 
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:
@@ -277,12 +229,6 @@ class Results(JudgedTexts):
         return self.records.without(OK)
 
     @property
-    def sound(self) -> bool:
-        """Whether every case has a valid answer, every control a number, and enough texts a verdict."""
-        lacking = self.unmeasured or self.numberless
-        return not (self.failures or self.pending or self.doubtful or lacking)
-
-    @property
     def judge(self) -> JudgeId | None:
         """The judge of its texts; None if none is named yet."""
         return self.manifest.judge
@@ -311,17 +257,17 @@ class Results(JudgedTexts):
 
     def table(self) -> str:
         """Return the table as plain text."""
-        return "".join(map(report.render, self.shown(self.lines)))
-
-    def shown(self, lines: Sequence[report.MeasureRow]) -> Iterator[RenderableType]:
-        """Yield the table of some lines, and that of controls if there are any."""
-        yield report.single(lines, LEVEL)
-        if self.effects:
-            yield report.besides(self.effects, LEVEL)
+        return report.render(report.single(self.lines, LEVEL))
 
     def results(self) -> dict[str, Any]:
-        """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys."""
-        return report.data(self)
+        """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys.
+
+        Plugins may add to them, such as the measures of controls.
+        """
+        found = report.data(self)
+        for more in Plugins.installed().call("edit_harness_results", run=self):
+            found |= finite(more)
+        return found
 
 
 def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Results:

@@ -1,6 +1,6 @@
-"""Signals of the command line: Ctrl-C, SIGTERM, a closed terminal.
+"""Signals: Ctrl-C, SIGTERM, a closed terminal, and an alarm for what takes too long.
 
-The first raises an error wherever the program is, so that edits are undone; a second one ends the process at
+The first of those raises an error wherever the program is, so that edits are undone; a second one ends the process at
 once. Compiled code that loses errors is left to its end first: see `held`.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Generator
+import threading
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from ..errors import Terminated
+from ..errors import Expired, Terminated
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 """The exit code of each signal. A closed terminal is as SIGTERM."""
@@ -56,3 +57,26 @@ def held() -> Generator[None]:
         _blocks.pop()
         if wishes:
             raise wishes[0]
+
+
+@contextmanager
+def within(seconds: float | None) -> Iterator[None]:
+    """Raise `Expired` in the block if it takes longer; None is no limit.
+
+    The alarm is a signal, so there is one in the main thread only; and what hangs inside a single call
+    of compiled code is not ended before that call returns.
+    """
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise Expired(f"it took longer than {seconds:.3g} s")
+
+    handler = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)

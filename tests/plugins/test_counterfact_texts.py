@@ -215,7 +215,7 @@ def test_numbers_are_recomputed_from_the_run_folder(tmp_path):
         path.unlink()
     list(CounterFact(**settings).bind(Pocket()).cases())
     folder = RunFolder(run.folder.path)
-    cases, records = {case.id: case for case in folder.cases()}, folder.records()
+    cases, records = {case.id: case for case in folder.cases().values()}, folder.records()
     assert [bool(r.values["fluency"]) for r in records] == [True, False, True]
     for stored in records:
         before, after = ([decode_answer(a) for a in part] for part in (stored.before, stored.after))

@@ -200,7 +200,7 @@ def waiting(tmp_path_factory):
     )  # fmt: skip
     assert told.exit_code == 1, told.output
     (run,) = (folder / "out").iterdir()
-    (case,) = RunFolder(run).cases()
+    (case,) = RunFolder(run).cases().values()
     path = run / "samples.jsonl"
     record = json.loads(path.read_text())
     for side in ("before", "after"):
@@ -240,7 +240,7 @@ def score(waiting, tmp_path, monkeypatch, caplog):
 def verdicts(run):
     """Return the verdicts of the last record, with the text and the key of each."""
     folder = RunFolder(run)
-    (case,), (record,) = folder.cases(), folder.records()
+    (case,), (record,) = folder.cases().values(), folder.records()
     return [
         (answer["verdict"], answer["text"], probe.key, side)
         for side, answers in (("before", record.before), ("after", record.after))
@@ -500,7 +500,7 @@ def test_an_interruption_keeps_what_was_judged(score, monkeypatch):
         json.loads(path.read_text()),
         RunFolder(score.run).manifest(),
     )
-    (case,) = RunFolder(score.run).cases()
+    (case,) = RunFolder(score.run).cases().values()
     names = [f"{case.id} {n}" for n in range(4)]
     folder = RunFolder(score.run)
     folder.write_cases([replace(case, id=name) for name in names])

@@ -87,7 +87,7 @@ def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_
 def test_what_its_marks_come_to_is_what_it_says(own, model):
     """Means, perplexities and bits over all documents, computed here from the values of each."""
     from edit_harness.folder.encoding import encode_answer
-    from edit_harness.run.effects import Seen, effects
+    from edit_harness_plugins.controls.effects import Seen, effects
 
     expected = theirs(loaded("own_facts", own, model)._lm, own)["results"]
     for task, documents in (("own_facts", len(FACTS)), ("own_tales", len(TALES))):

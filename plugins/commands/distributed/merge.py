@@ -28,6 +28,7 @@ from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
 from edit_harness.shell.options import SETTINGS, as_json, debug, with_plugins
 
+from ..report.facts import sound
 from ..results.diff import environment_of, identities, short
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"
@@ -60,7 +61,7 @@ def command(plugins: Plugins, shards: Sequence[str], **flags: Any) -> int:
         console.out.out(json.dumps(run.results(), indent=1))
     else:
         console.finished(run, quiet=quiet, verbose=flags["verbose"])
-    return 0 if run.sound else 1
+    return 0 if sound(run) else 1
 
 
 def merge(

@@ -92,7 +92,7 @@ class Evidence:
     @cached_property
     def cases(self) -> list[Case]:
         """Its cases."""
-        return list(self.files.cases())
+        return list(self.files.cases().values())
 
     @cached_property
     def by_id(self) -> dict[str, Case]:

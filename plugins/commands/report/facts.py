@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from edit_harness.folder.record import INVALID, OK
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
+from edit_harness_plugins.controls.effects import side_effects
 
 from . import remarks
 
@@ -120,6 +121,11 @@ def grouped(every: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
     for each in every:
         found.setdefault(kind(each), []).append(each)
     return list(found.values())
+
+
+def sound(run: Results) -> bool:
+    """Tell whether every case has a valid answer, every control a number, and enough texts a verdict."""
+    return not (run.failures or run.pending or run.doubtful) and side_effects(run).whole
 
 
 def caption(runs: Sequence[Results], *, data: bool = False) -> str:

@@ -14,6 +14,7 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
+from edit_harness_plugins.controls.effects import Effect, side_effects
 
 from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Row
@@ -68,23 +69,40 @@ def _beside(runs: Sequence[Results], verbose: bool) -> Grid:
     return Grid(title, heads, columns, rows, shared_caveats(runs), every)
 
 
+BESIDES = ["Before", "After", "Change", f"{LEVEL:.0%} CI", "n"]
+"""The headings over `besides_cells`."""
+
+
+def besides_cells(each: Effect) -> list[str]:
+    """Return one side effect as texts; the last is documents times edited models."""
+    change = each.change
+    known = not math.isnan(change.low)
+    return [
+        f"{each.before:.4g}",
+        f"{each.after:.4g}",
+        f"{change.value:+.2g}",
+        f"{change.low:+.2g} – {change.high:+.2g}" if known else "–",
+        f"{each.documents:,} × {each.models:,}",
+    ]
+
+
 def besides(runs: Sequence[Results]) -> list[Grid]:
     """Return the table of what controls came to, if any run has some."""
-    some = [run for run in runs if run.effects]
+    some = [run for run in runs if run.manifest.identity.asked and side_effects(run).effects]
     if not some:
         return []
     heads, names = labels(some) if len(runs) > 1 else ([], [[]])
     rows = [
         (
             [*label, directed(f"{each.control} {each.name}", each.better)],
-            [Cell(text) for text in report.besides_cells(each)],
+            [Cell(text) for text in besides_cells(each)],
         )
         for label, run in zip(names, some, strict=True)
-        for each in run.effects
+        for each in side_effects(run).effects
     ]
     title = f"Controls, before and after: {caption(some)}"
     every = [row for run in some for row in _side_data(run)]
-    return [Grid(title, [*heads, "Control"], report.besides_heads(LEVEL), rows, data=every)]
+    return [Grid(title, [*heads, "Control"], BESIDES, rows, data=every)]
 
 
 def shown_estimate(estimate: Estimate | None, line: MeasureRow) -> Cell:
@@ -130,7 +148,7 @@ def numbers(estimate: Estimate, line: MeasureRow) -> dict[str, Any]:
 def _side_data(run: Results) -> Iterator[dict[str, Any]]:
     """Yield what controls came to in full, with all that it carries."""
     own = carried(run)
-    for each in run.effects:
+    for each in side_effects(run).effects:
         n, change = each.models if each.over == "models" else each.documents, each.change
         ends = change.low, change.high
         for when, value, low, high in (

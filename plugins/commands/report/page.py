@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
+from edit_harness_plugins.controls.effects import side_effects
 
-from . import facts
+from . import facts, layouts
 from .boards import Entrant, boards, model_of
 from .cases import explored
 from .layouts import shown
@@ -40,8 +40,8 @@ def contents(runs: Sequence[Results]) -> dict[str, Any]:
         "runs": [_told(run, len(found["cases"])) for run, found in zip(runs, data, strict=True)],
         "data": embedded({"runs": data}),
         "facts": facts,
-        "besides_heads": report.besides_heads(LEVEL),
-        "besides_cells": report.besides_cells,
+        "besides_heads": layouts.BESIDES,
+        "besides_cells": layouts.besides_cells,
     }
 
 
@@ -55,6 +55,7 @@ def _told(run: Results, embedded: int) -> dict[str, Any]:
     names = {line.name for line in main}
     return {
         "run": run,
+        "effects": side_effects(run).effects,
         "model": model_of(run),
         "task": run.manifest.identity.task,
         "embedded": embedded,

@@ -13,11 +13,13 @@ from edit_harness.data import Text
 from edit_harness.errors import counted
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.manifest import software
-from edit_harness.run.controls import COLLAPSE
-from edit_harness.run.effects import ENOUGH as MODELS
 from edit_harness.run.judging import UNPARSED
 from edit_harness.run.results import Results
+from edit_harness_plugins.controls.effects import ENOUGH as MODELS
+from edit_harness_plugins.controls.effects import side_effects
 
+COLLAPSE = 10.0
+"""A model has collapsed if its perplexity is so many times the unedited model's."""
 NONFINITE = 0.05
 """The share of broken models above which a remark says so."""
 KNOWS = 0.2
@@ -97,20 +99,21 @@ def _of_segments(run: Results) -> Iterator[tuple[str, str]]:
 
 
 def _of_controls(run: Results) -> Iterator[tuple[str, str]]:
-    if any(each.over == "models" for each in run.effects):
+    found = side_effects(run)
+    if any(each.over == "models" for each in found.effects):
         of = "batches" if run.regime.mode == "batch" else f"{len(run.records)} edits, a sample"
-        most = max(each.models for each in run.effects)
+        most = max(each.models for each in found.effects)
         few = f"; below {MODELS} models there is no interval"
         over = "; their intervals are over these" if most >= MODELS else few
         yield "control", f"controls were put to {most} of {of}{over}"
-    elif run.effects:
+    elif found.effects:
         yield "control", "intervals of controls are over the documents of one edited model"
-    for name, whys in run.uncompared.items():
+    for name, whys in found.uncompared.items():
         for measure, why in whys.items():
             yield "control", f"left out: {measure or 'a part'} of {name}: {why}"
-    for name in run.numberless:
+    for name in found.numberless:
         yield "control", f"no number at all of {name}"
-    for name, rows in run.unmeasured.items():
+    for name, rows in found.unmeasured.items():
         first = next(iter(rows))
         why = f"{first.status}: {first.message}"
         models = counted(len(rows), "edited model")

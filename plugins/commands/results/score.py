@@ -30,6 +30,7 @@ from edit_harness.run.results import Results, revalued
 from edit_harness.run.spec import RunSpec
 from edit_harness.shell.options import SETTINGS, as_json, debug, many, takes, with_plugins
 
+from ..report.facts import sound
 from ..run import console
 
 DONE, SOME_FAILED = 0, 1
@@ -81,7 +82,7 @@ def score(
             console.finished(run, quiet=quiet, verbose=verbose, named=len(scored) > 1)
         for table in console.summary(scored) if len(scored) > 1 else ():
             console.out.print(table)
-    return max(*codes, DONE if all(run.sound for run in scored) else SOME_FAILED)
+    return max(*codes, DONE if all(map(sound, scored)) else SOME_FAILED)
 
 
 def rescored(

@@ -18,7 +18,8 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import INVALID, OK, Record
 from edit_harness.registry.settings import Named, defaults, settings
 from edit_harness.run.controls import is_control
-from edit_harness.run.estimates import usable
+from edit_harness.run.estimates import LEVEL, usable
+from edit_harness.run.report import single
 from edit_harness.run.results import Results
 from edit_harness.shell.terminal import Terminal, plain
 
@@ -194,8 +195,9 @@ def _tables(
     run: Results, tables: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], *, verbose: bool
 ) -> None:
     rows = layouts.shown(run, verbose)
-    for table in run.shown(rows):
-        out.print(table)
+    out.print(single(rows, LEVEL))
+    for part in formats.rich(layouts.besides([run]), out.width):
+        out.print(part)
     if not rows:
         err.print(f"nothing  {', '.join(run.metrics)}: nothing to measure in these cases")
     if len(run.curve) > 1:

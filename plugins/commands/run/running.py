@@ -32,6 +32,7 @@ from edit_harness.run.shards import Share
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.shell.options import called, taken
 
+from ..report.facts import sound
 from . import console, preset_file
 from .flags import EditingFlags, Options, RegimeFlags, whole_number
 from .preset_file import Tuned
@@ -85,7 +86,7 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     elif len(runs) > 1:
         for table in console.summary(runs):
             console.out.print(table)
-    return max(*codes, SOME_FAILED if any(not r.sound for r in runs) else DONE)
+    return max(*codes, SOME_FAILED if not all(map(sound, runs)) else DONE)
 
 
 def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:

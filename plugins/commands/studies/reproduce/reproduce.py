@@ -25,6 +25,7 @@ from edit_harness.run.results import Results
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands import results
+from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.report.formats import Cell, Grid
 from edit_harness_plugins.commands.report.papers import named
 from edit_harness_plugins.commands.run import console, running
@@ -94,7 +95,7 @@ def _runs(
             with console.tolerated(codes, several):
                 for editor, run in _made(plugins, leg, methods, name, flags, codes):
                     found.setdefault((label, editor), []).append(run)
-    if any(not run.sound for runs in found.values() for run in runs):
+    if not all(sound(run) for runs in found.values() for run in runs):
         codes.append(running.SOME_FAILED)
     return found
 

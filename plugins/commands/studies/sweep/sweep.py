@@ -23,6 +23,7 @@ from edit_harness.run.results import Results
 from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
+from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file, running
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
@@ -114,7 +115,7 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     found = SweepResults.of(todo.axes, list(todo.runs()), names, made.measures)
     print_results(todo, found)
     write(todo, found)
-    good = found.best and all(point.run.sound for point in found.points)
+    good = found.best and all(sound(point.run) for point in found.points)
     return running.DONE if good else running.SOME_FAILED
 
 

@@ -1,4 +1,4 @@
-"""How long cases may take; times are short, and nothing here waits for more than half a second."""
+"""The alarm; times are short, and nothing here waits for more than half a second."""
 
 import signal
 import threading
@@ -7,37 +7,24 @@ import time
 import pytest
 
 from edit_harness.errors import Expired
-from edit_harness.registry.allowance import Allowance
+from edit_harness.shell.signals import within
 
 
 def test_what_takes_too_long_is_ended():
     start = time.monotonic()
-    with pytest.raises(Expired, match=r"longer than 0\.05 s"), Allowance(0.05).spent_on(1):
+    with pytest.raises(Expired, match=r"longer than 0\.05 s"), within(0.05):
         time.sleep(5)
     assert time.monotonic() - start < 2
 
 
-def test_cases_may_take_their_time_together():
-    assert Allowance(3).of(4) == 12
-
-
-def test_without_a_limit_the_cases_before_say_how_long():
-    allowance = Allowance()
-    assert allowance.of(2) == 600
-    for seconds in (1.0, 2.0, 90.0):
-        allowance.took(seconds)
-    assert allowance.of(1) == 300
-    assert allowance.of(64) == 10 * 64 * 2
-
-
 def test_an_error_of_the_work_stays_what_it_is():
-    with pytest.raises(ValueError, match="own"), Allowance(5).spent_on(1):
+    with pytest.raises(ValueError, match="own"), within(5):
         raise ValueError("own")
 
 
 def test_no_alarm_is_left_and_the_handler_is_back():
     handler = signal.getsignal(signal.SIGALRM)
-    with Allowance(5).spent_on(1):
+    with within(5):
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 4
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) is handler
@@ -47,7 +34,7 @@ def test_in_another_thread_there_is_no_alarm():
     seen = []
 
     def work():
-        with Allowance(1e-3).spent_on(1):
+        with within(1e-3):
             time.sleep(0.02)
             seen.append(signal.getitimer(signal.ITIMER_REAL)[0])
 
@@ -64,5 +51,5 @@ def test_who_catches_every_exception_does_not_swallow_it():
         except Exception:
             pytest.fail("swallowed")
 
-    with pytest.raises(Expired), Allowance(0.05).spent_on(1):
+    with pytest.raises(Expired), within(0.05):
         careless()

@@ -1,6 +1,6 @@
-"""Side effects: the measures of controls before and after the edits, paired.
+"""Side effects of a run: the measures of its controls before and after the edits, paired.
 
-All numbers here come from the log alone.
+All numbers here come from the folder alone.
 """
 
 from __future__ import annotations
@@ -8,15 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .. import stats
-from ..data import Graded, Marks, Scores
-from ..errors import counted
-from ..folder.encoding import decode_answer
-from ..stats import Estimate
+from edit_harness import stats
+from edit_harness.data import Graded, Marks, Scores
+from edit_harness.errors import counted
+from edit_harness.folder.encoding import decode_answer
+from edit_harness.folder.record import OK
+from edit_harness.folder.table import RunTable
+from edit_harness.run.controls import PREFIX
+from edit_harness.run.estimates import LEVEL
+from edit_harness.run.results import Results
+from edit_harness.stats import Estimate
 
 SIDES = ("before", "after")
 ENOUGH = 5
@@ -76,7 +82,58 @@ class Effect:
         }
 
 
-def effects(control: str, seen: Sequence[Seen], *, last: bool, level: float) -> Iterator[Effect]:
+class SideEffects:
+    """What the controls of a run were answered, and what that comes to."""
+
+    def __init__(self, run: Results) -> None:
+        rows = {
+            name.removeprefix(PREFIX): run.of_case(name) for name in run.manifest.identity.asked
+        }
+        self.seen = {
+            name: [Seen(r.state, r.before[0], r.after[0]) for r in own if r.status == OK]
+            for name, own in rows.items()
+        }
+        """The valid answers to each control, by name, in the order of asking."""
+        last = run.regime.mode == "sequential"
+        every = self.seen.items()
+        self.effects = [e for name, seen in every for e in effects(name, seen, last=last)]
+        found = {name: left_out(seen, last=last) for name, seen in every}
+        self.uncompared = {name: whys for name, whys in found.items() if whys}
+        """The measures without a number, with the reason, by control."""
+        failed = {name: own.without(OK) for name, own in rows.items()}
+        self.unmeasured: dict[str, RunTable] = {name: own for name, own in failed.items() if own}
+        """The records without a valid answer of each control, by name."""
+
+    @property
+    def numberless(self) -> list[str]:
+        """The controls that were answered and have no number at all."""
+        known = {each.control for each in self.effects}
+        return [name for name, seen in self.seen.items() if seen and name not in known]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every control has an answer of every edited model, and a number."""
+        return not (self.unmeasured or self.numberless)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What ``results.json`` has of it."""
+        found: dict[str, dict[str, Any]] = {}
+        for each in self.effects:
+            found.setdefault(each.control, {})[each.name] = each.data
+        data: dict[str, Any] = {"control": found} if found else {}
+        return data | ({"control_left_out": self.uncompared} if self.uncompared else {})
+
+
+@lru_cache(maxsize=8)
+def side_effects(run: Results) -> SideEffects:
+    """Return the side effects of a run."""
+    return SideEffects(run)
+
+
+def effects(
+    control: str, seen: Sequence[Seen], *, last: bool, level: float = LEVEL
+) -> Iterator[Effect]:
     """Yield a control's measures over one or more edited models.
 
     The units of intervals are the models, since all documents share an edit; of one model, or if only the
