@@ -7,7 +7,6 @@ raise these too: ``raise DataError("no field 'x' in a.json:3", "add it")``.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection
 from urllib.parse import urlsplit
 
 
@@ -46,22 +45,20 @@ class PluginError(HarnessError):
 class LeakError(PluginError):
     """An editor changed the model itself, or how it computes, so that nothing can go on with it.
 
-    ``what`` changed; the rows of ``visits`` were at work and are not written; ``by`` says who it was, if not
-    the editor.
+    ``what`` changed; ``by`` says who it was, if not the editor. No row of the cases at work is written.
     """
 
     def __init__(
         self,
         what: str,
-        visits: Collection[tuple[str, int]] = (),
         *,
         editor: str = "the editor",
         where: str = "",
-        remedy: str = "put back what is changed for a while; then: --retry-failed",
+        remedy: str = "put back what is changed for a while; then start the same command again",
         by: str = "",
     ) -> None:
         super().__init__(f"{editor} changed the model itself{where}; not as before: {what}", remedy)
-        self.what, self.visits, self.by = what, visits, by
+        self.what, self.by = what, by
 
 
 class DataError(HarnessError):

@@ -121,7 +121,7 @@ def test_memory_that_comes_back_is_enough_for_a_second_try(model):
 
 
 @pytest.mark.parametrize("stage", ["edit", "evaluation"])
-def test_a_device_that_failed_ends_the_run_with_rows_for_what_was_at_work(model, stage):
+def test_a_device_that_failed_ends_the_run_without_rows_of_what_was_at_work(model, stage):
     class Breaks(Push):
         def edit(self, model, requests):
             def fail(inputs, outputs, rows):
@@ -135,9 +135,7 @@ def test_a_device_that_failed_ends_the_run_with_rows_for_what_was_at_work(model,
 
     found, error = records_until(ResourceError, streamed(model, Breaks(), size=2))
     statuses = {r.case: r.status for r in found}
-    assert statuses == {
-        "Ada": "ok", "Bob": "ok", "Ann": "device_error", "Danielle": "device_error",
-    }  # fmt: skip
+    assert statuses == {"Ada": "ok", "Bob": "ok"}
     assert "illegal memory access" in error.cause
     assert error.code == 5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -25,10 +25,6 @@ FIRST = ("case", "state", "attempt", "status")
 FRAME = ("v", "seq", "fp", "crc")
 """Keys of a row that are the log's."""
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
-if TYPE_CHECKING:
-    Number: TypeAlias = float
-else:
-    Number = float | None  # as the log has what is no number; who makes a record gives numbers
 T = TypeVar("T")
 
 
@@ -56,11 +52,11 @@ class Record:
     case: str
     status: str
     """One of `STATUSES`."""
-    values: Mapping[str, Mapping[str, Number]]
+    values: Mapping[str, Mapping[str, float]]
     """Values by metric, then by name."""
-    state: Count = 0
+    state: int = 0
     """Which edited model answered: see `edit_harness.run.plan.Step.state`."""
-    attempt: Count = 1
+    attempt: int = 1
     """The number of the try, where failed cases were run again."""
     before: Sequence[Any] = ()
     """Raw answers of the case's probes, as `edit_harness.folder.encoding.encode_answer` gives them.
@@ -72,7 +68,7 @@ class Record:
     """The editor's diagnostics."""
     noop: bool = False
     """Whether the edit changed none of the answers: see `edit_harness.folder.encoding.unchanged`."""
-    seconds: Mapping[str, Number] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
 
     @classmethod
@@ -86,14 +82,15 @@ class Record:
 
         ``strict`` is of a stranger's: every value is a number.
         """
-        row = {key: value for key, value in parsed(data).items() if key not in FRAME}
-        fields = {"attempt" if key == "try" else key: value for key, value in row.items()}
-        if unknown := fields.keys() - cls.__dataclass_fields__.keys():
-            raise ValueError(f"unknown field `{min(unknown)}`")
-        record = msgspec.convert(fields, cls)
-        if strict and any(None in its.values() for its in record.values.values()):
+        try:
+            row = ROW.decode(data)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:  # see `parsed`
+            row = msgspec.convert(parsed(data), Row)
+        if strict and any(None in its.values() for its in row.values.values()):
             raise ValueError("Expected `float`, got `null`")
-        return record
+        return cls(**{name: getattr(row, name) for name in cls.__dataclass_fields__})
 
     @property
     def visit(self) -> Visit:
@@ -127,6 +124,29 @@ class Record:
         """
         again = self.attempt == earlier.attempt and self.same_answers(earlier)
         return not (again or self.attempt > earlier.attempt)
+
+
+class Row(msgspec.Struct, forbid_unknown_fields=True, rename={"attempt": "try"}):
+    """A record as its line in the log, which has keys of the log's own."""
+
+    case: str
+    status: str
+    values: dict[str, dict[str, float | None]]
+    state: Count = 0
+    attempt: Count = 1
+    before: list[Any] = []
+    after: list[Any] = []
+    edit: dict[str, Any] = {}
+    noop: bool = False
+    seconds: dict[str, float | None] = {}
+    message: str = ""
+    v: int = 0
+    seq: int = 0
+    fp: str = ""
+    crc: str = ""
+
+
+ROW = msgspec.json.Decoder(Row)
 
 
 def _unjudged(answer: Any) -> Any:

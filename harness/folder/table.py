@@ -29,6 +29,7 @@ from .record import Count, Lazy, Record
 ABSENT = math.inf
 """What a column has where a row has no value; NaN is a value that is no number."""
 WITHDRAWS = b'"withdraws": ['
+VERDICT = b'"verdict": {'
 START = 90
 """Bytes in which a line says whether it withdraws others."""
 
@@ -56,7 +57,7 @@ class RunTable(Lazy[Record]):
         table = cls()
         table._records = records
         for record in records:
-            table._add(record)
+            table._add(record, record.verdicts)
         table._numbers = np.arange(len(records))
         return table
 
@@ -74,7 +75,8 @@ class RunTable(Lazy[Record]):
             try:
                 records.starts.append(line.start)
                 stands.append(WITHDRAWS not in line.data[:START])
-                table._add(Record.read(line.data) if stands[-1] else Record("", "", {}))
+                row = Record.read(line.data) if stands[-1] else Record("", "", {})
+                table._add(row, row.verdicts if VERDICT in line.data else None)
                 if not stands[-1]:
                     first, last = msgspec.convert(line.row["withdraws"], tuple[Count, Count])
                     stands[first : last + 1] = bytes(len(stands[first : last + 1]))
@@ -103,7 +105,7 @@ class RunTable(Lazy[Record]):
         ordered = last[np.argsort(first)]
         return ordered[ordered >= 0]
 
-    def _add(self, row: Record) -> None:
+    def _add(self, row: Record, verdicts: Counter[str] | None) -> None:
         """Add a row to the columns."""
         number = len(self._cases)
         for metric, values in row.values.items():
@@ -113,7 +115,7 @@ class RunTable(Lazy[Record]):
                 if len(column) < number:
                     _fill(column, number)
                 column.append(math.nan if value is None else value)
-        if verdicts := row.verdicts:
+        if verdicts:
             self._verdicts[number] = verdicts
         self._cases.append(row.case)
         self._states.append(row.state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NoReturn, get_args
+from typing import Literal, get_args
 
 from ..errors import UsageError
 
@@ -36,33 +36,21 @@ class Regime:
     limit, as MEMIT's authors filter CounterFact."""
 
     def __post_init__(self) -> None:
-        def refuse(cause: str, remedy: str) -> NoReturn:
-            raise UsageError(cause, remedy)
-
-        mode, alone = self.mode, self.mode == "single"
-        if mode not in MODES:
-            refuse(f"there is no mode {mode!r}", f"known: {', '.join(MODES)}")
-        if type(self.size) is not int or self.size < 0:
-            refuse(f"a size of {self.size!r} is no number of cases", "0 is all of them")
-        if alone and self.size != 1:
-            refuse("single edits are of one case each", 'Regime("batch", N)')
-        if mode != "sequential" and (self.immediate or self.checkpoints):
-            refuse(
-                f"checkpoints are for sequential edits, and this is {mode}",
-                'Regime("sequential", ...)',
-            )
-        if any(type(point) is not int or point < 1 for point in self.checkpoints):
-            refuse(f"{self.checkpoints} are no numbers of cases", "they begin at 1")
-        if self.conflicts not in ("keep", "drop") or (self.conflicts == "drop" and alone):
-            refuse(
-                f"conflicts are kept or dropped where edits share a model, not {self.conflicts!r} here",
-                'Regime("batch", N, conflicts="drop"), or --edit-mode batch --edit-conflicts drop',
-            )
-        if self.apart and mode != "batch":
-            refuse(
-                f"cases are kept apart in batches, and this is {mode}",
-                'Regime("batch", 0, apart=TAG)',
-            )
+        mode, points, alone = self.mode, self.checkpoints, self.mode == "single"
+        numbers = all(type(point) is int and point > 0 for point in points)
+        for wrong, cause, remedy in (
+            (mode not in MODES, f"there is no mode {mode!r}", f"known: {', '.join(MODES)}"),
+            (type(self.size) is not int or self.size < 0, f"the size {self.size!r} is no number", "0 is all"),
+            (alone and self.size != 1, "single edits are of one case each", 'Regime("batch", N)'),
+            (mode != "sequential" and (self.immediate or points), f"{mode} edits have no checkpoints",
+             'Regime("sequential", ...)'),
+            (not numbers, f"{points} are no numbers of cases", "they begin at 1"),
+            (self.conflicts not in ("keep", "drop") or (alone and self.conflicts == "drop"),
+             "conflicts are kept or dropped, where edits share a model", "--edit-mode batch --edit-conflicts drop"),
+            (self.apart and mode != "batch", "cases are kept apart in batches alone", 'Regime("batch", apart=TAG)'),
+        ):  # fmt: skip
+            if wrong:
+                raise UsageError(cause, remedy)
 
     def __str__(self) -> str:
         turns = ", a case's requests in turn" if self.in_turn else ""

@@ -26,7 +26,7 @@ from . import trial
 from .clean import CleanPass
 from .controls import ID as CONTROL
 from .controls import is_control
-from .measure import Work, failed
+from .measure import Work
 from .plan import Chunk, chunk_size, chunks
 from .results import Results
 from .rows import RunRows, settle
@@ -110,8 +110,7 @@ class Loop:
     ) -> Generator[Turn, None, None]:
         """Yield the missing records as they are stored; ``alone`` runs each step by itself.
 
-        Raises `LeakError` if the model did not stay as it was, and what `Work.records`, `Work.check` and
-        `trial.check` raise.
+        Raises what `Work.records` and `trial.check` raise.
         """
         yield from record_unusable(sinks)
         lacking = {e: its for e, its in sinks.items() if not set(e.visits) <= its.done}
@@ -124,11 +123,10 @@ class Loop:
             try:
                 made = work.records(chunk)
             except LeakError as leak:
-                yield from _leaked(evaluation, its, leak)
-                raise _named(evaluation, leak) from None
+                its.event("leak", what=leak.what)
+                raise _named(evaluation, chunk, leak) from None
             for record in made:
                 yield evaluation, its.add(record)
-            work.check()
 
     def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
         """Return the clean pass; the first time, try the model."""
@@ -161,21 +159,12 @@ def _chunks(
                 yield evaluation, chunk
 
 
-def _leaked(evaluation: Evaluation, its: RowSink, leak: LeakError) -> Iterator[Turn]:
-    """Yield a failure for each visit at work when the model changed."""
-    its.event("leak", what=leak.what, cases=len(leak.visits))
-    message = _named(evaluation, leak).cause
-    for name, state in leak.visits:
-        record = failed(evaluation.case(name), state, "leak", message, evaluation.metrics)
-        yield evaluation, its.add(record)
-
-
-def _named(evaluation: Evaluation, leak: LeakError) -> LeakError:
+def _named(evaluation: Evaluation, chunk: Chunk, leak: LeakError) -> LeakError:
     """Return the error with the editor's name, and the case's if there was only one."""
-    cases = {name for name, _ in leak.visits if not is_control(name)}
+    cases = {case.id for case, _ in chunk.visits if not is_control(case.id)}
     where = f", at case {min(cases)}" if len(cases) == 1 else ""
     whose = leak.by or f"editor {evaluation.label}"
-    return LeakError(leak.what, leak.visits, editor=whose, where=where, remedy=leak.remedy)
+    return LeakError(leak.what, editor=whose, where=where, remedy=leak.remedy)
 
 
 def record_unusable(sinks: Mapping[Evaluation, RowSink]) -> Iterator[Turn]:

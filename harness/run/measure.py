@@ -46,7 +46,6 @@ def run(
     work = Work(CleanPass(model), editor, metrics, judge)
     for chunk in chunks(steps, size or chunk_size(model)):
         yield from work.records(chunk)
-        work.check()
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,6 @@ class Work:
     _edits: Sequence[Edit] = ()
     """The edits of the current group of steps."""
     _last: Edit = UNEDITED
-    _ended: ResourceError | None = None
 
     def __post_init__(self) -> None:
         self._editing = Editing(self.clean.model, self.editor, self.tell, self.case_timeout)
@@ -84,8 +82,8 @@ class Work:
     def records(self, chunk: Chunk) -> list[Record]:
         """Return the wanted records of a chunk: edit, measure, verify.
 
-        A case that fails gets a status and a message. Raises `LeakError` if the model changed, and
-        `DataError` if the unedited model answers with NaN. Call `check` once the records are written.
+        A case that fails gets a status and a message. Raises `LeakError` if the model changed,
+        `ResourceError` if the device failed, and `DataError` if the unedited model answers with NaN.
         """
         asked: Sequence[tuple[Case, Step, Edit]] = ()
         try:
@@ -100,30 +98,13 @@ class Work:
             measured, asked = self._ask(todo), todo
             self.clean.guard.verify()
         except DeviceLostError as error:
-            return self._lost(chunk, error)
+            raise ResourceError(
+                f"the device failed: {error}",
+                "start the same command again, on another device if it stays so",
+            ) from error
         except LeakError as leak:
-            visits = [(case.id, state) for case, state in chunk.waiting]
-            raise LeakError(leak.what, visits, by=_examiner(asked)) from None
+            raise LeakError(leak.what, by=_examiner(asked)) from None
         return self._rows([measured[n] for n in chunk.missing])
-
-    def check(self) -> None:
-        """Raise `ResourceError` if a device failed."""
-        if self._ended:
-            raise self._ended
-
-    def _lost(self, chunk: Chunk, error: DeviceLostError) -> list[Record]:
-        """Return failures of all cases at work when the device failed."""
-        count = len(chunk.waiting)
-        others = f" (one of {count} that were at work)" if count > 1 else ""
-        self._ended = ResourceError(
-            f"the device failed: {error}",
-            "start again with --retry-failed, on another device if it stays so",
-        )
-        self._ended.__cause__ = error
-        return [
-            failed(case, state, "device_error", f"{error}{others}", self.metrics)
-            for case, state in chunk.waiting
-        ]
 
     def _ask(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Answered]:
         """Ask together; where that fails, one by one to find the case that fails.

@@ -163,10 +163,14 @@ class Chunk:
     """The places in ``todo`` whose rows are wanted; the rest is asked to keep batches equal."""
     number: int
     """Its number in the plan, the same for all editors."""
-    waiting: Sequence[tuple[Case, int]]
-    """The cases, with their states, whose rows are wanted from this chunk or later ones of the group."""
     edits: bool
     """Whether to find the group's edits before this chunk."""
+
+    @property
+    def visits(self) -> list[tuple[Case, int]]:
+        """The cases whose rows are wanted, with their states."""
+        wanted = (self.todo[n] for n in self.missing)
+        return [(case, self.steps[i].state) for case, i in wanted]
 
 
 def chunk_sizes(model: Model) -> tuple[int, int]:
@@ -207,16 +211,11 @@ def chunks(steps: Iterable[Step], size: int, done: Collection[Visit] = ()) -> It
             [n for n, (case, i) in enumerate(part) if (case.id, group[i].state) not in done]
             for part in parts
         ]
-        waiting = [
-            (part[n][0], group[part[n][1]].state)
-            for part, own in zip(parts, missing, strict=True)
-            for n in own
-        ]
         edits = needed
         for part, own in zip(parts or [[]], missing or [[]], strict=True):
             if edits or own:
-                yield Chunk(group, part, own, number, waiting, edits)
-            edits, waiting = False, waiting[len(own) :]
+                yield Chunk(group, part, own, number, edits)
+            edits = False
             number += bool(part)
 
 

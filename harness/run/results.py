@@ -71,7 +71,7 @@ class Results(JudgedTexts):
         manifest = structs.replace(self.manifest, cases=list(cases), visits=visits)
         return replace(self, manifest=manifest, everything=everything)
 
-    @property
+    @cached_property
     def cases(self) -> Sequence[Case]:
         """The planned cases, in their order, each read when it is used."""
         return Chosen(self.by_id, self.planned)

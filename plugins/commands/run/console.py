@@ -126,13 +126,13 @@ def note_read_back(folder: RunFolder, again: Counter[str]) -> None:
 
 
 def note_kept(evaluation: Evaluation, folder: RunFolder, retried: Collection[str]) -> None:
-    """Say how much of a run that ended early there is, and how it goes on; what leaked is lost.
+    """Say how much of a run that ended early there is, and how it goes on.
 
     ``retried`` are the statuses that another try may change.
     """
     planned = evaluation.visits
     there = {record.visit: record.status for record in folder.records()}
-    kept = [there[visit] for visit in planned if there.get(visit, "leak") != "leak"]
+    kept = [there[visit] for visit in planned if visit in there]
     again = sum(status in retried for status in kept)
     said = [
         f"kept: {len(kept)} of {len(planned)} cases in {folder.path}",
