@@ -1,7 +1,7 @@
 """Forward hooks: read a pass, add to it, or give each row the effect of its own edit.
 
-Every function is a context manager that removes its hooks whatever happens. Places are given as
-rows and columns of the padded batch. Nothing here writes a weight.
+Every function returns a context that removes its hooks whatever happens. Places are rows and
+columns of the padded batch. Nothing here writes a weight.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from itertools import groupby
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +22,9 @@ from ..registry.guard import blamed, named
 from .weights import executing_on
 
 NOT_ITS_OWN = (HarnessError, Expired, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)
-"""What code of an adaptor may raise that is no fault of its own."""
+"""Errors that an adaptor's code may raise without being at fault."""
+Spans: TypeAlias = Sequence[tuple[Edit, slice]]
+"""Edits with the rows that each of them has."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,18 @@ class Places:
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return rows and columns as an index of a tensor on a device."""
         return self.rows.to(device), self.columns.to(device)
+
+
+def registered(
+    module: nn.Module, hook: Any, *, with_kwargs: bool = False
+) -> AbstractContextManager[Any]:
+    """Have a hook for a while that sees what comes out of a module, and may replace it."""
+    return module.register_forward_hook(hook, with_kwargs=with_kwargs)
+
+
+def before(module: nn.Module, hook: Any) -> AbstractContextManager[Any]:
+    """Have a hook for a while that sees what goes into a module, and may replace it."""
+    return module.register_forward_pre_hook(hook, with_kwargs=True)
 
 
 @dataclass
@@ -68,19 +84,18 @@ class Probed:
 
 @contextmanager
 def probing(modules: Sequence[nn.Module], rows: int) -> Iterator[list[Probed]]:
-    """Let gradients of each module's output be taken in the coming pass, without any parameter's."""
+    """Let gradients of each module's output be taken in the coming pass, but of no parameter."""
     seen = [Probed(torch.empty(0), torch.empty(0)) for _ in modules]
 
-    def hook(kept: Probed, args: tuple[Tensor, ...], output: Any) -> Any:
+    def hook(kept: Probed, _: nn.Module, args: tuple[Tensor, ...], output: Any) -> Any:
         whole = by_row(first(output), rows)
         kept.inputs = by_row(args[0].detach(), rows)
         kept.zeros = torch.zeros_like(whole, requires_grad=True)
-        return with_first(output, (whole + kept.zeros).view_as(first(output)))
+        return with_first(output, whole + kept.zeros)
 
     with ExitStack() as stack:
         for module, kept in zip(modules, seen, strict=True):
-            bound = lambda _, args, output, kept=kept: hook(kept, args, output)
-            stack.enter_context(registered(module, bound))
+            stack.enter_context(registered(module, partial(hook, kept)))
         yield seen
 
 
@@ -94,19 +109,18 @@ def inputs_of(
 ) -> Iterator[list[list[Tensor]]]:
     """Keep what goes into each module in the coming passes, rows by positions by width.
 
-    With ``only``, the coming pass, which has to be the last thing here, ends once all have run.
+    With ``only``, the pass ends as soon as all modules have run, and the block of the ``with`` too.
     """
     seen: list[list[Tensor]] = [[] for _ in modules]
 
-    def hook(kept: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def hook(kept: list[Tensor], _: nn.Module, args: tuple[Any, ...], kwargs: Any) -> None:
         kept.append(by_row(entered(args, kwargs), rows))
         if only and all(seen):
             raise Enough
 
     with ExitStack() as stack:
         for module, kept in zip(modules, seen, strict=True):
-            bound = lambda _, args, kwargs, kept=kept: hook(kept, args, kwargs)
-            stack.enter_context(before(module, bound))
+            stack.enter_context(before(module, partial(hook, kept)))
         with suppress(Enough):
             yield seen
 
@@ -118,15 +132,13 @@ def adding(module: nn.Module, places: Places, values: Tensor, rows: int) -> Iter
     def hook(_: nn.Module, __: tuple[Tensor, ...], output: Any) -> Any:
         whole = by_row(first(output), rows)
         index = places.on(whole.device)
-        changed = whole.index_put(index, values.to(whole), accumulate=True)
-        return with_first(output, changed.view_as(first(output)))
+        return with_first(output, whole.index_put(index, values.to(whole), accumulate=True))
 
     with registered(module, hook):
         yield
 
 
-@contextmanager
-def gathering(head: nn.Module, places: Places) -> Iterator[None]:
+def gathering(head: nn.Module, places: Places) -> AbstractContextManager[Any]:
     """Let the head see the given places only, so that its output has one position for each.
 
     The vocabulary is the widest matrix of a small model; most positions are never read.
@@ -135,8 +147,7 @@ def gathering(head: nn.Module, places: Places) -> Iterator[None]:
     def hook(_: nn.Module, args: tuple[Tensor, ...], kwargs: Any) -> tuple[Any, Any]:
         return (args[0][places.on(args[0].device)][None], *args[1:]), kwargs
 
-    with before(head, hook):
-        yield
+    return before(head, hook)
 
 
 @dataclass
@@ -158,19 +169,21 @@ class Positions:
         self.ids = inputs.get("input_ids", self.ids)
         self.mask = inputs.get("attention_mask", self.mask)
 
-    def rows(self, start: int, stop: int, device: torch.device) -> dict[str, Tensor]:
+    def of(
+        self, rows: slice, device: torch.device, memo: dict[str, Any], shared: dict[str, Any]
+    ) -> Rows:
         """Return what an adaptor is told of its rows."""
         mask = self.mask[:, -self.ids.shape[1] :].bool()
-        told = {"offsets": self.offsets, "mask": mask, "ids": self.ids}
-        return {name: each[start:stop].to(device) for name, each in told.items()}
+        told = (each[rows].to(device) for each in (self.offsets, mask, self.ids))
+        return Rows(*told, memo, shared)
 
 
 @contextmanager
 def editing(module: nn.Module, edits: Sequence[Edit], positions: Positions) -> Iterator[None]:
-    """Give each row of the coming passes, of which the first has these positions, its own edit's effect."""
+    """Give each row of the coming passes its own edit's effect; the first has these positions."""
     spans = spans_of(edits)
     touched = dict.fromkeys(
-        name for edit, _, _ in spans for name in (*(owner(n) for n in edit.weights), *edit.adaptors)
+        name for edit, _ in spans for name in (*map(owner, edit.weights), *edit.adaptors)
     )
     shared: list[dict[str, Any]] = [{} for _ in spans]
     with ExitStack() as stack:
@@ -182,10 +195,7 @@ def editing(module: nn.Module, edits: Sequence[Edit], positions: Positions) -> I
 
 
 def _row_hook(
-    name: str,
-    spans: Sequence[tuple[Edit, int, int]],
-    positions: Positions,
-    shared: Sequence[dict[str, Any]],
+    name: str, spans: Spans, positions: Positions, shared: Sequence[dict[str, Any]]
 ) -> Any:
     memos: list[dict[str, Any]] = [{} for _ in spans]
 
@@ -195,17 +205,16 @@ def _row_hook(
         inputs = by_row(entered(args, kwargs), len(positions.offsets)).to(outputs.device)
         changed = outputs.clone()
         add_changes(name, module, spans, inputs, changed)
-        for (edit, start, stop), memo, common in zip(spans, memos, shared, strict=True):
+        for (edit, rows), memo, common in zip(spans, memos, shared, strict=True):
             # An adaptor may have a length, and be empty.
             if (adaptor := edit.adaptors.get(name)) is not None:
-                told = positions.rows(start, stop, changed.device)
-                seen, rows = Rows(**told, memo=memo, shared=common), slice(start, stop)
+                told = positions.of(rows, changed.device, memo, common)
                 with blaming(adaptor, f"failed at {name}"):
-                    made = adaptor(inputs[rows], changed[rows], seen)
+                    made = adaptor(inputs[rows], changed[rows], told)
                     if (found := tuple(made.shape)) != (asked := tuple(changed[rows].shape)):
                         raise ValueError(f"it returned the shape {found} for outputs of {asked}")
                     changed[rows] = made
-        return with_first(output, changed.view_as(first(output)))
+        return with_first(output, changed)
 
     return hook
 
@@ -217,50 +226,23 @@ def blaming(adaptor: Adaptor, failed: str) -> AbstractContextManager[None]:
 
 
 def add_changes(
-    name: str,
-    module: nn.Module,
-    spans: Sequence[tuple[Edit, int, int]],
-    inputs: Tensor,
-    outputs: Tensor,
+    name: str, module: nn.Module, spans: Spans, inputs: Tensor, outputs: Tensor
 ) -> None:
     """Add to a module's outputs, in place, what each row's edit of its parameters adds."""
-    for edit, start, stop in spans:
+    for edit, rows in spans:
         for part in ("weight", "bias"):
             if delta := edit.weights.get(f"{name}.{part}"):
-                added = delta.through(inputs[start:stop], out_in=isinstance(module, nn.Linear))
-                outputs[start:stop] += added.to(outputs)
+                added = delta.through(inputs[rows], out_in=isinstance(module, nn.Linear))
+                outputs[rows] += added.to(outputs)
 
 
-@contextmanager
-def registered(module: nn.Module, hook: Any, *, with_kwargs: bool = False) -> Iterator[None]:
-    """Have a forward hook for a while."""
-    handle = module.register_forward_hook(hook, with_kwargs=with_kwargs)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-@contextmanager
-def before(module: nn.Module, hook: Any) -> Iterator[None]:
-    """Have a hook for a while that sees what goes into a module, and may replace it."""
-    handle = module.register_forward_pre_hook(hook, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def spans_of(edits: Sequence[Edit]) -> list[tuple[Edit, int, int]]:
-    """Group consecutive rows of the same edit as (edit, start, stop); unedited rows are left out."""
-    spans: list[tuple[Edit, int, int]] = []
-    for i, edit in enumerate(edits):
-        if edit.touches_nothing:
-            continue
-        if spans and spans[-1][0] is edit and spans[-1][2] == i:
-            spans[-1] = (edit, spans[-1][1], i + 1)
-        else:
-            spans.append((edit, i, i + 1))
+def spans_of(edits: Sequence[Edit]) -> Spans:
+    """Group consecutive rows of the same edit; unedited rows are left out."""
+    spans, stop = [], 0
+    for edit, same in groupby(edits):
+        start, stop = stop, stop + len(list(same))
+        if not edit.touches_nothing:
+            spans.append((edit, slice(start, stop)))
     return spans
 
 
@@ -289,7 +271,8 @@ def first(output: Any) -> Tensor:
 
 
 def with_first(output: Any, changed: Tensor) -> Any:
-    """Return a module's output with its tensor replaced."""
+    """Return a module's output with its tensor replaced, in the shape that it had."""
+    changed = changed.view_as(first(output))
     return changed if isinstance(output, Tensor) else (changed, *output[1:])
 
 

@@ -129,9 +129,7 @@ class Tokens:
     """A tokenizer of transformers behind the three questions that the harness asks."""
 
     def __init__(self, tokenizer: Any, limit: int | None = None, frame: Frame = PLAIN) -> None:
-        self.tokenizer = tokenizer
-        self.limit = limit
-        self.frame = frame
+        self.tokenizer, self.limit, self.frame = tokenizer, limit, frame
         # A chat template writes the special tokens itself.
         self._options = {"add_special_tokens": False} if self.chats else {}
         if not getattr(tokenizer, "is_fast", False):
@@ -174,17 +172,27 @@ class Tokens:
         return self._encoding(self._framed(prompt))
 
     def split(self, prompt: str, target: str) -> Continuation:
-        """Encode a prompt and a target behind it once, and cut where the prompt's characters end."""
+        """Encode a prompt and a target behind it once, and cut where the prompt's characters end.
+
+        The target begins at the first token that ends behind the prompt. Raises `DataError` if it
+        has no tokens, or no token comes before it.
+        """
         framed = self._framed(prompt)
-        return cut(self._encoding(framed + self.frame.gap + target), len(framed))
+        encoding = self._encoding(framed + self.frame.gap + target)
+        ends = enumerate(end for _, end in encoding.spans)
+        first = next((i for i, end in ends if end > len(framed)), None)
+        if first is None:
+            raise DataError("the target has no tokens of its own")
+        if first == 0:
+            raise DataError("the first token of the text reaches into the target")
+        return Continuation(encoding.ids[:first], encoding.ids[first:])
 
     def subject_last(self, request: Request, prompt: str | None = None, target: str = "") -> int:
         """Return the index of the subject's last token in a prompt, with a target behind it or none.
 
         ``prompt`` is the request's text, maybe with something in front of it or behind.
         """
-        whole, start = self._located(request, prompt, target)
-        return whole.covering(start + request.subject_end - 1)
+        return self.fact_token("subject_last", request, prompt, target)
 
     def fact_token(
         self, which: FactToken, request: Request, prompt: str | None = None, target: str = ""
@@ -194,22 +202,16 @@ class Tokens:
         A prompt that ends with its subject has no token after it: there, the subject's last is
         taken. The last token is the prompt's, before the target, as long as the target may be.
         """
-        whole, start = self._located(request, prompt, target)
+        text = request.text if prompt is None else prompt
+        whole = self._encoding(self._framed(text) + (self.frame.gap + target if target else ""))
+        start = len(self.frame.before) + text.index(request.text)
         last = whole.covering(start + request.subject_end - 1)
         if which == "subject_last":
             return last
         if which == "subject_first":
             return whole.beginning(start + request.subject_start)
-        text = request.text if prompt is None else prompt
         end = len(self.split(text, target).prompt if target else whole.ids) - 1
         return end if which == "last" else min(last + 1, end)
-
-    def _located(self, request: Request, prompt: str | None, target: str) -> tuple[Encoding, int]:
-        """Encode a prompt with a target behind it or none; say where the request's text begins."""
-        text = request.text if prompt is None else prompt
-        behind = self.frame.gap + target if target else ""
-        start = len(self.frame.before) + text.index(request.text)
-        return self._encoding(self._framed(text) + behind), start
 
     def _framed(self, prompt: str) -> str:
         return self.frame.before + prompt + self.frame.after
@@ -224,15 +226,6 @@ class Tokens:
                 f"{text[:60]!r}..."
             )
         return encoding
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids, special tokens left out."""
-        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
-
-    def continuation(self, ids: Sequence[int], new: Sequence[int]) -> str:
-        """Return the text that new tokens add to a text; a tokenizer may drop a first space."""
-        before, whole = self.decode(ids), self.decode([*ids, *new])
-        return whole[len(before) :] if whole.startswith(before) else self.decode(new)
 
     def _encoded(self, text: str) -> Encoding:
         """Return a text's tokens up to the last that holds characters.
@@ -252,20 +245,15 @@ class Tokens:
         stop = max((i + 1 for i, (start, end) in enumerate(spans) if end > start), default=0)
         return Encoding(ids[:stop], spans[:stop])
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids, special tokens left out."""
+        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
+
+    def continuation(self, ids: Sequence[int], new: Sequence[int]) -> str:
+        """Return the text that new tokens add to a text; a tokenizer may drop a first space."""
+        before, whole = self.decode(ids), self.decode([*ids, *new])
+        return whole[len(before) :] if whole.startswith(before) else self.decode(new)
+
 
 class TooLongError(DataError):
     """A text with more tokens than the model has positions."""
-
-
-def cut(encoding: Encoding, characters: int) -> Continuation:
-    """Split an encoding: the target begins at the first token that ends behind the prompt.
-
-    Raises `DataError` if the target has no tokens, or no token comes before it.
-    """
-    ends = enumerate(end for _, end in encoding.spans)
-    first = next((i for i, end in ends if end > characters), None)
-    if first is None:
-        raise DataError("the target has no tokens of its own")
-    if first == 0:
-        raise DataError("the first token of the text reaches into the target")
-    return Continuation(encoding.ids[:first], encoding.ids[first:])
