@@ -110,7 +110,7 @@ class Architecture:
         return self.module.get_submodule(self.blocks[layer])
 
     def block_of(self, name: str) -> int | None:
-        """Return the number of the block that a module belongs to, or None if it is of no block."""
+        """Return the number of the block that a module belongs to, if it is of one."""
         found = (i for i, block in enumerate(self.blocks) if f"{name}.".startswith(f"{block}."))
         return next(found, None)
 
@@ -145,14 +145,14 @@ class Architecture:
 
     def down(self, layer: int) -> str:
         """Return the name of a layer's MLP output projection, or an empty text if it has none."""
-        return self._named(layer, self._relative_down)
+        return self._in_block(layer, self._outputs[0])
 
     def attention(self, layer: int) -> Projection:
         """Return the output projection of a layer's attention.
 
         Raises `PluginError` if none was found.
         """
-        name = self._named(layer, self._relative_attention)
+        name = self._in_block(layer, self._outputs[1])
         if not name:
             raise PluginError(f"no attention output projection was found in block {layer}")
         return Projection(name, self.module.get_submodule(name))
@@ -166,7 +166,7 @@ class Architecture:
         maps = self._maps(layer, attention=False)
         return [Projection(f"{self.blocks[layer]}.{name}", child) for child, name in maps.items()]
 
-    def _named(self, layer: int, relative: str) -> str:
+    def _in_block(self, layer: int, relative: str) -> str:
         """Return a block's module by name, if it has it: only some blocks may have experts."""
         has = relative and relative in dict(self.block(layer).named_modules())
         return f"{self.blocks[layer]}.{relative}" if has else ""
@@ -191,27 +191,22 @@ class Architecture:
         return tuple(f"{shallowest}.{i}" for i in range(self.layers))
 
     @cached_property
-    def _relative_down(self) -> str:
-        """Name of the projection inside a block: the last linear map to run that is no attention's.
+    def _outputs(self) -> tuple[str, str]:
+        """Names in a block of the last linear maps to run, of its MLP and of its attention.
 
-        A mixture of experts has many projections a block, so no single one holds a key's value.
+        They put out the residual stream's width. A mixture of experts has many projections a block,
+        so no single one holds a key's value.
         """
-        names = (name for name, _ in self.block(0).named_parameters())
-        return "" if any("expert" in name for name in names) else self._last_map(attention=False)
-
-    @cached_property
-    def _relative_attention(self) -> str:
-        """Name of an attention's output projection inside a block: its last linear map to run."""
-        return self._last_map(attention=True)
-
-    def _last_map(self, *, attention: bool) -> str:
-        """Return the last linear map to run in a block that puts out the residual stream's width."""
-        maps = self._maps(0, attention=attention)
-        return self._last_to_run({
-            child: name
-            for child, name in maps.items()
-            if Projection(name, child).shape[1] == self.hidden
-        })  # fmt: skip
+        mlp, attention = (
+            self._last_to_run({
+                child: name
+                for child, name in self._maps(0, attention=wanted).items()
+                if Projection(name, child).shape[1] == self.hidden
+            })
+            for wanted in (False, True)
+        )  # fmt: skip
+        experts = any("expert" in name for name, _ in self.block(0).named_parameters())
+        return "" if experts else mlp, attention
 
     @cached_property
     def _last_norm(self) -> str:
@@ -235,14 +230,10 @@ class Architecture:
     def flags(self) -> tuple[str, ...]:
         """What sets the model apart, found by trial.
 
-        ``post_norm``: a change of the projection's output is not one of the residual stream.
+        ``post_norm``: a vector added to the projection's output does not move the block's by it.
         """
-        return ("post_norm",) if self._post_norm() else ()
-
-    def _post_norm(self) -> bool:
-        """Add a vector to the projection's output and see whether the block's output moves by it."""
-        if not self._relative_down:
-            return False
+        if not self._outputs[0]:
+            return ()
         down, block = self.projection(0).module, self.block(0)
         noise = torch.Generator().manual_seed(0)
         with recording(block, 1) as plain:
@@ -256,7 +247,8 @@ class Architecture:
         moved = shifted.outputs.float() - plain.outputs.float()
         # Two sums, each rounded once: a model may well scale its residual stream by 0.98.
         rounding = max(8 * torch.finfo(added.dtype).eps, 1e-5)
-        return float((moved - added.float()).abs().max()) > rounding * float(added.abs().max())
+        off = float((moved - added.float()).abs().max())
+        return ("post_norm",) if off > rounding * float(added.abs().max()) else ()
 
     def _check_head_and_causality(self) -> None:
         """Compare a pass whose last token differs, and one that reads a single position."""

@@ -1,7 +1,6 @@
 """Queries as rows of token ids, rows as the tensors of a pass, and predictions as answers.
 
-Queries that need the same row share it: two one-token candidates are read off the prompt alone,
-and so is the next-token distribution. `packing` puts rows into forward passes.
+Queries that need the same row share it: one-token candidates are read off the prompt alone.
 """
 
 from __future__ import annotations
@@ -14,16 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ..data import (
-    Answer,
-    Choose,
-    Distribution,
-    Divergence,
-    Drift,
-    Generate,
-    Query,
-    Scores,
-)
+from ..data import Answer, Choose, Distribution, Divergence, Drift, Generate, Query, Scores
 from ..edits import UNEDITED, Edit
 from .hooks import Places
 from .tokens import Tokens
@@ -97,7 +87,7 @@ class Prediction:
     def answers(self, wanted: Wanted) -> bool:
         """Tell whether all that is wanted is here."""
         has_whole = self.whole is not None or not wanted.whole
-        return wanted.tokens <= self.logprobs.keys() and has_whole
+        return has_whole and wanted.tokens <= self.logprobs.keys()
 
 
 @dataclass(eq=False)
@@ -123,9 +113,9 @@ class QueryBatch:
     """The rows that a list of questions needs, and the answers once predictions were found."""
 
     def __init__(self, tokens: Tokens, questions: Sequence[tuple[Edit, Query]]) -> None:
-        self.tokens, self.questions = tokens, questions
+        self.tokens = tokens
         self._rows: dict[tuple[Edit, tuple[int, ...], int], TokenRow] = {}
-        self._reads = [self._reads_of(edit, query) for edit, query in questions]
+        self._reads = [(query, self._reads_of(edit, query)) for edit, query in questions]
 
     @property
     def rows(self) -> list[TokenRow]:
@@ -136,23 +126,22 @@ class QueryBatch:
         """Return the answers in the order of the questions; generated texts are handed in."""
         return [
             next(generated) if isinstance(query, Generate) else _answer(query, reads)
-            for (_, query), reads in zip(self.questions, self._reads, strict=True)
+            for query, reads in self._reads
         ]
 
     def _reads_of(self, edit: Edit, query: Query) -> list[list[Read]]:
-        """Return what to read for each part of a query."""
+        """Return what to read for each candidate of a query, or at the end of its prompt."""
         if isinstance(query, Generate):
             return []
         if isinstance(query, Choose):
             return [self._scored(edit, query.prompt, each) for each in query.candidates]
         drifts = isinstance(query, Drift) and not edit.changes_nothing
-        row, last = self._prompt(UNEDITED if drifts else edit, query.prompt)
-        row.want(last).whole = True
+        row = unedited = self._prompt(UNEDITED if drifts else edit, query.prompt)
+        row.want(len(row.ids) - 1).whole = True
         if drifts:
-            unedited = row.ids
-            row, last = self._prompt(edit, query.prompt)
-            row.want(last).against = unedited
-        return [[(row, last, -1)]]
+            row = self._prompt(edit, query.prompt)
+            row.want(len(row.ids) - 1).against = unedited.ids
+        return [[(row, len(row.ids) - 1, -1)]]
 
     def _scored(self, edit: Edit, prompt: str, candidate: str) -> list[Read]:
         """Want the tokens of a candidate behind a prompt."""
@@ -163,10 +152,9 @@ class QueryBatch:
             row.want(position).tokens.add(token)
         return reads
 
-    def _prompt(self, edit: Edit, prompt: str) -> tuple[TokenRow, int]:
-        """Return the row of a prompt, and its last position."""
+    def _prompt(self, edit: Edit, prompt: str) -> TokenRow:
         ids = self.tokens.encode(edit.prefix + prompt).ids
-        return self._row(edit, ids, len(ids)), len(ids) - 1
+        return self._row(edit, ids, len(ids))
 
     def _row(self, edit: Edit, ids: tuple[int, ...], prompt_length: int) -> TokenRow:
         effective = UNEDITED if edit.changes_nothing else edit
@@ -197,10 +185,9 @@ def _answer(query: Query, reads: Sequence[Sequence[Read]]) -> Answer:
 def predict(
     logits: Tensor, wanted: Sequence[Wanted], base: Mapping[Beginning, Prediction]
 ) -> list[Prediction]:
-    """Return what each keeps of its line of logits, wanted by vocabulary.
+    """Return what each keeps of its line of logits, and its divergence from the unedited ``base``.
 
-    ``base`` has the unedited predictions. Divergences from them are computed here, so that no
-    distribution of an edited model is kept for them.
+    No distribution of an edited model is kept for the latter.
     """
     log = logits.log_softmax(-1)
     likeliest = logits.argmax(-1, keepdim=True)
@@ -225,8 +212,7 @@ def predict(
 def divergences(base: Tensor, edited: Tensor) -> list[Divergence]:
     """Return both divergences of each pair of log-distributions, in nats, in float64.
 
-    They are normalised anew, or rounding of the partition would drown small divergences. Rounding
-    that would still take one below 0 is cut off.
+    Distributions are normalised anew, or rounding would drown small divergences.
     """
     p, q = (log.double().log_softmax(-1) for log in (base, edited))
     forward = torch.clamp((p.exp() * (p - q)).sum(-1), min=0.0).tolist()

@@ -20,7 +20,7 @@ from torch.nn import functional
 from ..data import Generate, Query, Text
 from ..edits import UNEDITED, Edit
 from .batch import padded
-from .packing import FAILURES, halving, same
+from .packing import FAILURES, run_halving, same
 from .tokens import Tokens
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def samples(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     for held, group in groups.items():
         batches = list(_batches(model, group))
         with model.applied(held):
-            halving(model, batches, run)
+            run_halving(model, group, run, batches)
     return [new[prompt] for prompt in prompts]
 
 
@@ -128,9 +128,8 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
 
     A row that has ended stays, since an adaptor's memo knows its rows by their place.
     """
-    carried = {
-        p.edit: p.edit if model.carries(p.edit) else p.edit.without_weights() for p in prompts
-    }
+    edits = {p.edit for p in prompts}
+    carried = {e: e if model.carries(e) else e.without_weights() for e in edits}
     batch = padded([p.ids for p in prompts], left=True, device=model.device)
     stream = Stream(model, batch.ids, batch.mask)
     lines = [GeneratedRow(prompt, _steps(model, prompt)) for prompt in prompts]
@@ -138,9 +137,7 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
         while any(line.left for line in lines):
             stream.append(drawn(stream.read(), lines))
             for line in lines:
-                prompt = line.prompt
-                if line.left and stopped(model.tokens, prompt.ids, line.new, prompt.query.stop):
-                    line.left = 0
+                line.end_at_stop(model.tokens)
     return [line.new for line in lines]
 
 
@@ -162,12 +159,15 @@ class GeneratedRow:
         if len(values) > 1:
             place = int(torch.multinomial(values.softmax(-1), 1, generator=self.sampler))
         token = int(indices[place])
-        if token == self.prompt.stop:
-            self.left = 0
-        else:
-            self.new.append(token)
-            self.left -= 1
+        ends = token == self.prompt.stop
+        self.left = 0 if ends else self.left - 1
+        self.new += [] if ends else [token]
         return token
+
+    def end_at_stop(self, tokens: Tokens) -> None:
+        """End the row if its last token brings the query's stop."""
+        if self.left and stopped(tokens, self.prompt.ids, self.new, self.prompt.query.stop):
+            self.left = 0
 
 
 def drawn(logits: Tensor, lines: Sequence[GeneratedRow]) -> list[int]:
@@ -234,7 +234,7 @@ def pads(model: Model) -> bool:
 
 
 def cut(text: str, stop: str) -> str:
-    """Return the text before its first stop; all of it if there is none, or no stop is asked for."""
+    """Return the text before its first stop; all of it without one."""
     at = _stop_at(text, stop)
     return text if at < 0 else text[:at]
 
@@ -247,9 +247,8 @@ def _stop_at(text: str, stop: str) -> int:
 def stopped(tokens: Tokens, prompt: Sequence[int], new: Sequence[int], stop: str) -> bool:
     """Tell whether the last of the new tokens brings the stop.
 
-    Only a token in whose own text the stop's last character stands can bring it, or one that ends a
-    character begun before it: only for these the whole text, which may be long, is decoded. Where a
-    tokenizer hides that, the stop is found later, which changes no text.
+    The whole text, which may be long, is decoded only for a token that has the stop's last character
+    or ends one that was begun before. A stop that is found later for it changes no text.
     """
     if not stop or not new:
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from . import reuse, weights
 from .architecture import Architecture
 from .batch import Batch, QueryBatch, TokenRow, padded
 from .generate import generate_all, pads
-from .hooks import Places, Positions, at_least_fp32, blaming, device_of, editing, gathering
+from .hooks import Places, at_least_fp32, blaming, device_of, editing, gathering
 from .packing import TRIED, Pass, Tree, packs, run_trees, trees_of
 from .reuse import CleanTexts, Start
 from .tokens import PLAIN, Tokens, chat_frame
@@ -323,15 +323,10 @@ class Model:
         """The commit that its files are of, if they are of the hub; else empty."""
         return getattr(self.architecture.config, "_commit_hash", None) or ""
 
-    @contextmanager
     def edited_rows(
         self, batch: Batch, edits: Sequence[Edit], prompt_lengths: Sequence[int]
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Give each row of the coming passes over a batch the effect of its own edit."""
         for edit in dict.fromkeys(edits):
             self.check(edit)
-        columns = torch.arange(batch.ids.shape[1], device=self.device)
-        last = batch.starts + torch.tensor(prompt_lengths, device=self.device) - 1
-        positions = Positions(columns[None] - last[:, None], batch.ids, batch.mask)
-        with editing(self.module, edits, positions):
-            yield
+        return editing(self.module, batch, edits, prompt_lengths)

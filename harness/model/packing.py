@@ -1,11 +1,11 @@
 """Rows of tokens to forward passes: many texts in one tree, many trees in one batch.
 
-A CounterFact+ case asks ten neighbourhood prompts behind the same edited fact, and each of them
-for two objects; as rows of their own, the fact would be run twenty times. In a tree a node is a
-token and stands for all texts that begin in the same way up to it. It attends to its ancestors, by
-the mask, and its position is its depth. A causal model cannot tell this from running every text
-alone, but for the order in which numbers are added. A model whose attention does not follow such
-a mask (ALiBi, for one) is found by a trial, `packs`, and gets plain rows.
+A CounterFact+ case asks ten neighbourhood prompts behind the same edited fact, each for two
+objects: as rows of their own, the fact would be run twenty times. In a tree a node is a token, and
+stands for all texts that begin in the same way up to it. It attends to its ancestors, by the mask,
+and its position is its depth. A causal model answers as if every text ran alone, but for the order
+in which numbers are added. A model whose attention does not follow such a mask (ALiBi, for one)
+fails the trial `packs`, and gets plain rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -36,12 +37,7 @@ SLICE = 32
 """Predictions that are read at once: a softmax takes as much memory as the logits themselves."""
 TRIED = 8
 """Tokens of the texts by which a model is first tried."""
-TRIAL_TOLERANCE = {
-    torch.float64: 1e-6,
-    torch.float32: 1e-3,
-    torch.bfloat16: 0.2,
-    torch.float16: 0.05,
-}
+TRIAL_TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "bfloat16": 0.2, "float16": 0.05}
 """Largest difference of a log-probability, in nats, that passes for rounding."""
 FAILURES = (RuntimeError, ValueError, TypeError, IndexError, AttributeError)
 """What a model may raise in a trial, if it cannot do what is tried."""
@@ -50,7 +46,7 @@ FAILURES = (RuntimeError, ValueError, TypeError, IndexError, AttributeError)
 def same(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
     """Tell whether logits or log-probabilities of a model are equal but for rounding."""
     difference = one.log_softmax(-1) - other.log_softmax(-1)
-    return float(difference.abs().max()) <= TRIAL_TOLERANCE[dtype]
+    return float(difference.abs().max()) <= TRIAL_TOLERANCE[str(dtype)[6:]]
 
 
 @dataclass
@@ -58,8 +54,6 @@ class Tree:
     """A prefix tree of rows of one edit."""
 
     tokens: list[int] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    """Index of each node's parent; -1 for the first token of a text."""
     depths: list[int] = field(default_factory=list)
     rows: list[tuple[TokenRow, list[int]]] = field(default_factory=list)
     """Each row with the nodes of its tokens."""
@@ -88,7 +82,6 @@ class Tree:
             self._children[parent, row.ids[depth]] = len(self.tokens)
             path.append(len(self.tokens))
             self.tokens.append(row.ids[depth])
-            self.parents.append(parent)
             self.depths.append(depth)
         self.rows.append((row, path))
         for position, want in row.wanted.items():
@@ -97,8 +90,8 @@ class Tree:
     def sees(self) -> Tensor:
         """Return which nodes each node attends to, nodes by nodes: itself and its ancestors."""
         sees = np.eye(len(self), dtype=bool)
-        for node, parent in enumerate(self.parents):
-            if parent >= 0:
+        for _, path in self.rows:
+            for parent, node in pairwise(path):
                 sees[node] |= sees[parent]
         return torch.from_numpy(sees)
 
@@ -136,10 +129,7 @@ def batches(trees: Sequence[T], tokens: int, most: int | None = None) -> Iterato
 
 
 def padded_trees(trees: Sequence[Tree], dtype: torch.dtype, device: torch.device) -> Batch:
-    """Lay trees out as rows, with a mask to add to attention scores.
-
-    A node of padding sees itself alone, since a row of minus infinities has no softmax.
-    """
+    """Lay trees out as rows; padding sees itself alone, since minus infinities have no softmax."""
     width = max(map(len, trees))
     ids = torch.zeros(len(trees), width, dtype=torch.long)
     positions = torch.zeros_like(ids)
@@ -149,8 +139,7 @@ def padded_trees(trees: Sequence[Tree], dtype: torch.dtype, device: torch.device
         ids[i, :size] = torch.tensor(tree.tokens)
         positions[i, :size] = torch.tensor(tree.depths)
         sees[i, :size, :size] = tree.sees()
-    starts = torch.zeros(len(trees), dtype=torch.long)
-    parts = (ids, additive(sees, dtype), starts, positions)
+    parts = (ids, additive(sees, dtype), ids.new_zeros(len(trees)), positions)
     return Batch(*(part.to(device) for part in parts))
 
 
@@ -163,7 +152,7 @@ def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
 def trees_of(model: Model, rows: Sequence[TokenRow]) -> list[Tree]:
     """Return the rows as trees: those of one edit together where the model allows it.
 
-    An adaptor counts tokens from the prompt's end, which texts of a tree do not have in common.
+    Adaptors count tokens from the prompt's end, which the texts of a tree do not share.
     """
     together: dict[int, list[TokenRow]] = {}
     alone: list[Tree] = []
@@ -176,24 +165,23 @@ def trees_of(model: Model, rows: Sequence[TokenRow]) -> list[Tree]:
 
 
 def run_trees(model: Model, trees: Sequence[Tree], run: Callable[[Sequence[Tree]], None]) -> None:
-    """Run trees as `run_halving` does; those of a single text apart, since they need no mask."""
+    """Run trees in batches; those of a single text apart, since they need no mask."""
     for single in (False, True):
         run_halving(model, [tree for tree in trees if (len(tree.rows) == 1) == single], run)
 
 
-def run_halving(model: Model, rows: Sequence[T], run: Callable[[Sequence[T]], None]) -> None:
-    """Run trees or rows in batches of the model's size; see `halving`."""
-    halving(model, list(batches(rows, model.batch_tokens, model.batch_rows)), run)
-
-
-def halving(
-    model: Model, batches: Sequence[Sequence[T]], run: Callable[[Sequence[T]], None]
+def run_halving(
+    model: Model,
+    rows: Sequence[T],
+    run: Callable[[Sequence[T]], None],
+    made: Sequence[Sequence[T]] = (),
 ) -> None:
-    """Run batches; halve one that memory does not hold, and with it the model's budget of tokens.
+    """Run trees or rows in `batches`, or in those that are ``made`` already.
 
-    Raises `torch.OutOfMemoryError` if a single row is too much.
+    Halves a batch that memory does not hold, and with it the model's budget of tokens. Raises
+    `torch.OutOfMemoryError` if a single row is too much.
     """
-    waiting = [*batches][::-1]
+    waiting = list(made or batches(rows, model.batch_tokens, model.batch_rows))[::-1]
     while waiting:
         batch = waiting.pop()
         try:
@@ -232,7 +220,7 @@ class Pass:
     @property
     def longest(self) -> int:
         """Tokens of the longest text."""
-        return 1 + max(max(tree.depths) for tree in self.trees)
+        return max(len(row.ids) for tree in self.trees for row, _ in tree.rows)
 
     @property
     def places(self) -> Places:
@@ -263,15 +251,13 @@ class Pass:
 def packs(model: Model, longest: int = TRIED) -> bool:
     """Tell whether a tree of texts is answered as the texts alone, by a trial.
 
-    Its texts part at once, late and not at all, and are of several lengths; none is longer than
-    the model has positions.
+    Its texts part at once, late and not at all, and are of several lengths.
     """
     size = model.architecture.config.vocab_size
     longest = min(longest, model.tokens.limit or longest)
-    ids = [(7 * i + 1) % size for i in range(longest)]
-    other = [(11 * i + 5) % size for i in range(longest)]
+    ids, other = ([(a * i + b) % size for i in range(longest)] for a, b in ((7, 1), (11, 5)))
     half = longest // 2
-    texts = (ids, ids[:half] + other[: half - 1], ids[: half + 1], other)
+    texts = [t for t in (ids, ids[:half] + other[: half - 1], ids[: half + 1], other) if t]
 
     def last(*texts: Sequence[int]) -> Tensor:
         """Return the log-probabilities behind each of the texts, run as one tree."""
@@ -280,12 +266,11 @@ def packs(model: Model, longest: int = TRIED) -> bool:
             row.want(len(row.ids) - 1).whole = True
         ran = Pass.of(model, grow(rows, limit=sum(map(len, texts))))
         ran.take(model.logits(ran.batch, ran.places), {})
-        wholes = [row.found[len(row.ids) - 1].whole for row in rows]
-        return torch.stack([whole for whole in wholes if whole is not None])
+        wholes: list[Any] = [row.found[len(row.ids) - 1].whole for row in rows]
+        return torch.stack(wholes)
 
-    whole = [text for text in texts if text]
-    apart = torch.cat([last(text) for text in whole])
+    apart = torch.cat([last(text) for text in texts])
     try:
-        return same(last(*whole), apart, model.dtype)
+        return same(last(*texts), apart, model.dtype)
     except FAILURES:
         return False

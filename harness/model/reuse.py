@@ -7,9 +7,8 @@ does not hold is found by a trial, `can_start`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from ..edits import UNEDITED, Edit
 from .batch import Beginning, Prediction, TokenRow
-from .hooks import Enough, Places, add_changes, before, inputs_of, owner, spans_of
+from .hooks import Places, add_changes, before, inputs_of, owner, spans_of
 from .packing import FAILURES, Pass, Tree, run_trees, same, trees_of
 
 if TYPE_CHECKING:
@@ -27,36 +26,6 @@ if TYPE_CHECKING:
 TRIAL = ((1, 2, 3, 4, 5), (6, 2, 7, 1), (8, 3))
 """Texts of the trials, as tokens."""
 NOWHERE = Places(torch.tensor([0]), torch.tensor([0]))
-
-
-@dataclass
-class Cache:
-    """Keys and values in the manner of transformers: rows by heads by positions by width.
-
-    ``kept`` stand in front of what a pass computes; ``seen`` is what it computed. A pass that has
-    come to the keys and values of block ``last`` ends there.
-    """
-
-    kept: Mapping[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    seen: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    last: int | None = None
-    is_compileable: bool = False
-
-    def update(
-        self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Return the kept keys and values with the new ones behind them."""
-        self.seen[layer_idx] = keys, values
-        if layer_idx == self.last:
-            raise Enough
-        if layer_idx not in self.kept:
-            return keys, values
-        before = [kept.to(keys.device) for kept in self.kept[layer_idx]]
-        return torch.cat([before[0], keys], dim=2), torch.cat([before[1], values], dim=2)
-
-    def get_seq_length(self, *_: Any) -> int:
-        """Return 0: positions are given, and the mask counts the kept ones."""
-        return 0
 
 
 @contextmanager
@@ -155,12 +124,13 @@ class CleanTexts:
 
     def remember(self, texts: Sequence[Beginning], names: Collection[str]) -> None:
         """Run texts as far as some modules, and keep what goes into them."""
-        self._keep(_rows(texts), names)
+        self._keep([TokenRow(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)], names)
 
     def _knows(self, row: TokenRow) -> bool:
         known = ((self.predictions.get(row.ids[: at + 1]), w) for at, w in row.wanted.items())
         return all(found is not None and found.answers(want) for found, want in known)
 
+    @torch.no_grad()
     def _keep(self, rows: Sequence[TokenRow], names: Collection[str]) -> None:
         """Run rows, as far as anything is wanted; keep what goes into modules, and its slots."""
 
@@ -178,37 +148,7 @@ class CleanTexts:
                         self.predictions[row.ids[: at + 1]] = joined
                 self._count += len(tree)
 
-        self._run(rows, run)
-
-    @torch.no_grad()
-    def _run(self, rows: Sequence[TokenRow], run: Callable[[Sequence[Tree]], None]) -> None:
         run_trees(self.model, trees_of(self.model, rows), run)
-
-    def memory(
-        self, texts: Sequence[Beginning], start: Start
-    ) -> dict[Beginning, dict[int, tuple[Tensor, Tensor]]]:
-        """Return keys and values of beginnings of texts, heads by tokens by width, by block.
-
-        They are those of the blocks from the start on; the texts have to be here.
-        """
-        found: dict[Beginning, dict[int, tuple[Tensor, Tensor]]] = {}
-
-        def run(trees: Sequence[Tree]) -> None:
-            ran = Pass.of(self.model, trees, masked=True)
-            cache = Cache(last=self.model.architecture.layers - 1)
-            hidden = self.entry(ran, start)
-            assert hidden is not None
-            with suppress(Enough), start_at_block(self.model, start.block, hidden):
-                self.model.logits(ran.batch, NOWHERE, cache=cache)
-            for i, tree in enumerate(trees):
-                for row, path in tree.rows:
-                    found[row.ids] = {
-                        block: (keys[i][:, path], values[i][:, path])
-                        for block, (keys, values) in cache.seen.items()
-                    }
-
-        self._run(_rows(texts), run)
-        return found
 
     def slots(self, ids: Beginning) -> list[int] | None:
         """Return the slot of each token of a text or of a beginning of one; None if not here."""
@@ -285,10 +225,6 @@ class CleanTexts:
             seen = stack.enter_context(inputs_of(modules, len(ran.trees), only=True))
             model.logits(ran.batch, NOWHERE)
         return _picked(names, seen, nodes)
-
-
-def _rows(texts: Sequence[Beginning]) -> list[TokenRow]:
-    return [TokenRow(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)]
 
 
 def _picked(

@@ -96,7 +96,7 @@ def executing_on(module: nn.Module) -> torch.device | None:
 def same_weights(module: nn.Module) -> list[list[str]]:
     """Return the names of parameters, in their order, those of one weight together.
 
-    Whether two empty parameters are of one weight is read from the model's list of tied weights.
+    Of empty parameters, the model's list of tied weights says which are one.
     """
     named = dict(module.named_parameters(remove_duplicate=False))
     tied = getattr(module, "all_tied_weights_keys", None) or {}
@@ -110,10 +110,7 @@ def same_weights(module: nn.Module) -> list[list[str]]:
 
 @contextmanager
 def reread(module: nn.Module) -> Iterator[None]:
-    """Have backward passes read offloaded weights again, instead of keeping them from the pass before.
-
-    Else a search would hold every block that gradients go through, which memory has no room for.
-    """
+    """Have backward passes read offloaded weights again: memory has no room to keep all of them."""
     running: list[nn.Module] = [module]
 
     def enter(part: nn.Module, _: Any) -> None:
@@ -151,10 +148,7 @@ def _read_again(weights: Any, key: str, like: Tensor, device: torch.device) -> T
 
 @contextmanager
 def added(module: nn.Module, name: str, change: Tensor) -> Iterator[None]:
-    """Add something to a weight for a while, under all its names, and restore its bits.
-
-    A weight that is kept elsewhere is replaced for accelerate's hook; the others are written.
-    """
+    """Add something to a weight for a while, under all its names, and restore its bits."""
     names = next(group for group in same_weights(module) if name in group)
     places = {each: kept(module, each) for each in names}
     with ExitStack() as stack:
