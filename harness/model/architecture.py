@@ -117,7 +117,7 @@ class Architecture:
     def behind(self, layer: int) -> str:
         """Return the name of the module that takes the residual stream behind a layer.
 
-        Raises `PluginError` if nothing but a function stands between the last block and the head.
+        Raises `PluginError` if no norm stands between the last block and the head.
         """
         if layer + 1 < self.layers:
             return self.blocks[layer + 1]
@@ -126,41 +126,33 @@ class Architecture:
         return self._last_norm
 
     def projection(self, layer: int) -> Projection:
-        """Return the MLP output projection of a layer, counted from 0.
-
-        Raises `PluginError` if there is no such layer, or it has no usable projection.
-        """
+        """Return the MLP output projection of a layer, counted from 0; raise `PluginError` for none."""
         if not 0 <= layer < self.layers:
             raise PluginError(
                 f"the model has no layer {layer}", f"its layers are 0 to {self.layers - 1}"
             )
-        name = self.down(layer)
-        if not name:
-            kind = self.config.model_type
-            raise PluginError(
-                f"no MLP output projection was found in block {layer} of this {kind} model",
-                "choose an editor that needs none, such as prompt",
-            )
-        return Projection(name, self.module.get_submodule(name))
+        if name := self.down(layer):
+            return Projection(name, self.module.get_submodule(name))
+        raise PluginError(
+            f"no MLP output projection was found in block {layer} of this "
+            f"{self.config.model_type} model",
+            "choose an editor that needs none, such as prompt",
+        )
 
     def down(self, layer: int) -> str:
         """Return the name of a layer's MLP output projection, or an empty text if it has none."""
         return self._in_block(layer, self._outputs[0])
 
     def attention(self, layer: int) -> Projection:
-        """Return the output projection of a layer's attention.
-
-        Raises `PluginError` if none was found.
-        """
-        name = self._in_block(layer, self._outputs[1])
-        if not name:
-            raise PluginError(f"no attention output projection was found in block {layer}")
-        return Projection(name, self.module.get_submodule(name))
+        """Return the output projection of a layer's attention; raise `PluginError` for none."""
+        if name := self._in_block(layer, self._outputs[1]):
+            return Projection(name, self.module.get_submodule(name))
+        raise PluginError(f"no attention output projection was found in block {layer}")
 
     def mlp(self, layer: int) -> list[Projection]:
         """Return all linear maps of a layer's MLP, in the order of the module tree.
 
-        Raises `PluginError` if there is no such layer, or it has no single MLP, as with experts.
+        Raises `PluginError` if there is no such layer, or none with a single MLP, as with experts.
         """
         self.projection(layer)
         maps = self._maps(layer, attention=False)
@@ -194,8 +186,7 @@ class Architecture:
     def _outputs(self) -> tuple[str, str]:
         """Names in a block of the last linear maps to run, of its MLP and of its attention.
 
-        They put out the residual stream's width. A mixture of experts has many projections a block,
-        so no single one holds a key's value.
+        Of a mixture of experts no single projection holds a key's value.
         """
         mlp, attention = (
             self._last_to_run({

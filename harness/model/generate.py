@@ -20,7 +20,7 @@ from torch.nn import functional
 from ..data import Generate, Query, Text
 from ..edits import UNEDITED, Edit
 from .batch import padded
-from .packing import FAILURES, run_halving, same
+from .packing import agrees, run_halving
 from .tokens import Tokens
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
 def samples(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     """Return the new tokens of each prompt, in order; equal prompts are continued once.
 
-    Where a query has a stop, they go at least as far as the token that brings it. A batch has at
-    most the model's ``batch_tokens``, new ones and padding included, and its ``batch_rows``. Raises
+    Where a query has a stop, they go at least as far as the token that brings it. Raises
     `torch.OutOfMemoryError` if memory does not suffice for a single row.
     """
     new: dict[Prompt, list[int]] = {prompt: [] for prompt in prompts}
@@ -124,10 +123,8 @@ def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
 
 
 def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
-    """Return the new tokens of one batch; the weights hold already what rows cannot carry.
-
-    A row that has ended stays, since an adaptor's memo knows its rows by their place.
-    """
+    """Return the new tokens of one batch; the weights hold already what rows cannot carry."""
+    # A row that has ended stays, since an adaptor's memo knows its rows by their place.
     edits = {p.edit for p in prompts}
     carried = {e: e if model.carries(e) else e.without_weights() for e in edits}
     batch = padded([p.ids for p in prompts], left=True, device=model.device)
@@ -137,7 +134,9 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
         while any(line.left for line in lines):
             stream.append(drawn(stream.read(), lines))
             for line in lines:
-                line.end_at_stop(model.tokens)
+                ids, stop = line.prompt.ids, line.prompt.query.stop
+                if line.left and stopped(model.tokens, ids, line.new, stop):
+                    line.left = 0
     return [line.new for line in lines]
 
 
@@ -164,17 +163,11 @@ class GeneratedRow:
         self.new += [] if ends else [token]
         return token
 
-    def end_at_stop(self, tokens: Tokens) -> None:
-        """End the row if its last token brings the query's stop."""
-        if self.left and stopped(tokens, self.prompt.ids, self.new, self.prompt.query.stop):
-            self.left = 0
-
 
 def drawn(logits: Tensor, lines: Sequence[GeneratedRow]) -> list[int]:
-    """Let each line that goes on take its next token; logits are rows by vocabulary.
+    """Let each line that goes on take its next token; return a token for every row.
 
-    Returns a token for every row. Rows with another k are searched apart, so that a tie falls as
-    it would without them.
+    Rows with another k are searched apart, so that a tie falls as it would without them.
     """
     ks = {line.prompt.query.top_k for line in lines if line.left}
     tops = {k: logits.topk(min(k, logits.shape[-1])) for k in ks}
@@ -226,11 +219,9 @@ def pads(model: Model) -> bool:
         stream.append([text[0] for text in texts])
         return torch.stack([first, stream.read()]).float()
 
-    try:
-        alone = torch.cat([two_steps([text]) for text in texts], dim=1)
-        return same(two_steps(texts), alone, model.dtype)
-    except FAILURES:
-        return False
+    return agrees(
+        model, torch.cat([two_steps([text]) for text in texts], dim=1), lambda: two_steps(texts)
+    )
 
 
 def cut(text: str, stop: str) -> str:

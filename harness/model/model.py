@@ -40,10 +40,9 @@ HOLD_IT = "use a device or a device map that holds the model, such as --device c
 class Model:
     """A model of transformers and its tokenizer.
 
-    ``batch_rows`` limits the rows of a forward pass, and ``batch_tokens`` its padded tokens; each
-    time that memory does not suffice, the latter is halved, and ``halved`` counts that.
-    ``chat_template`` puts prompts into the tokenizer's template as a user's message. ``let_in``
-    says what was allowed to load the model, see `edit_harness.loading.checkpoint`.
+    ``batch_rows`` limits the rows of a forward pass, and ``batch_tokens`` its padded tokens, halved
+    where memory does not suffice, ``halved`` times so far. ``chat_template`` puts prompts into the
+    tokenizer's template as a user's message. ``let_in`` says what was allowed to load the model.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
 
@@ -65,9 +64,7 @@ class Model:
         self.architecture = Architecture(module)
         frame = chat_frame(tokenizer) if chat_template else PLAIN
         self.tokens = Tokens(tokenizer, self.architecture.max_positions, frame)
-        self.batch_rows = batch_rows
-        self.batch_tokens = batch_tokens
-        self.padding = padding
+        self.batch_rows, self.batch_tokens, self.padding = batch_rows, batch_tokens, padding
         self.halved = 0
         self._identity: tuple[dict[str, Any], str] | None = None
         self._starts_at: dict[int, bool] = {}
@@ -211,10 +208,7 @@ class Model:
             raise PluginError(f"the model has no parameter {name!r}") from None
 
     def check(self, edit: Edit) -> None:
-        """Raise `PluginError` if the edit is of parameters or modules that this model lacks.
-
-        Calls ``prepare`` of an adaptor that is new to this model: see `Adaptor`.
-        """
+        """Raise `PluginError` if the edit does not fit the model; prepare adaptors that are new to it."""
         for name, delta in edit.weights.items():
             if (shape := self._own(name).shape) != delta.shape:
                 raise PluginError(
@@ -258,11 +252,11 @@ class Model:
             groups.setdefault((held, starts[row.edit]), []).append(row)
         for (held, start), rows in groups.items():
             with self.applied(held):
-                self._run(rows, base, start, held)
+                self._read(rows, base, start, held)
         return sheet.answers(generate_all(self, questions))
 
     @torch.no_grad()
-    def _run(
+    def _read(
         self, rows: Sequence[TokenRow], base: CleanTexts, start: Start | None, held: Edit
     ) -> None:
         """Run edited rows from a block on; ``held`` is the edit that the weights hold already."""
@@ -302,11 +296,8 @@ class Model:
         return pads(self)
 
     def sees(self, longest: int) -> bool:
-        """Tell whether all tokens of so long a text see each other, so that it can be in a tree.
-
-        A window hides early tokens, which a tree's mask would show. It is found by trees of texts of
-        16, 32, 64... tokens, and by what the configuration says of one.
-        """
+        """Tell whether all tokens of so long a text see each other, so that it can be in a tree."""
+        # A window hides early tokens; trees of 16, 32, 64... tokens show it, or the configuration.
         window = getattr(self.architecture.config, "sliding_window", None)
         if not self.packs or longest > (window or longest):
             return False

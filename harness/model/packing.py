@@ -39,8 +39,14 @@ TRIED = 8
 """Tokens of the texts by which a model is first tried."""
 TRIAL_TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "bfloat16": 0.2, "float16": 0.05}
 """Largest difference of a log-probability, in nats, that passes for rounding."""
-FAILURES = (RuntimeError, ValueError, TypeError, IndexError, AttributeError)
-"""What a model may raise in a trial, if it cannot do what is tried."""
+
+
+def agrees(model: Model, expected: Tensor, tried: Callable[[], Tensor]) -> bool:
+    """Tell whether a trial succeeds and gives what is expected, but for rounding."""
+    try:
+        return same(expected, tried(), model.dtype)
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+        return False
 
 
 def same(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
@@ -97,10 +103,8 @@ class Tree:
 
 
 def grow(rows: Sequence[TokenRow], limit: int = NODES) -> list[Tree]:
-    """Put rows of one edit into trees of at most ``limit`` nodes, or of one row that is longer.
-
-    Taken in the order of their tokens, texts with the longest beginnings in common come together.
-    """
+    """Put rows of one edit into trees of at most ``limit`` nodes, or of one row that is longer."""
+    # In the order of their tokens, texts with the longest beginnings in common come together.
     trees: list[Tree] = []
     for row in sorted(rows, key=lambda row: row.ids):
         tree = trees[-1] if trees else None
@@ -111,9 +115,9 @@ def grow(rows: Sequence[TokenRow], limit: int = NODES) -> list[Tree]:
 
 
 def batches(trees: Sequence[T], tokens: int, most: int | None = None) -> Iterator[list[T]]:
-    """Yield trees, or rows, of nearly one size, the largest first: at most ``most`` of them.
+    """Yield at most ``most`` trees or rows of nearly one size, the largest first.
 
-    A batch has at most ``tokens`` nodes with padding, or a single tree.
+    They have at most ``tokens`` nodes with padding, or are one.
     """
     batch: list[T] = []
     for tree in sorted(trees, key=len, reverse=True):
@@ -150,10 +154,8 @@ def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def trees_of(model: Model, rows: Sequence[TokenRow]) -> list[Tree]:
-    """Return the rows as trees: those of one edit together where the model allows it.
-
-    Adaptors count tokens from the prompt's end, which the texts of a tree do not share.
-    """
+    """Return the rows as trees: those of one edit together where the model allows it."""
+    # Adaptors count tokens from the prompt's end, which the texts of a tree do not share.
     together: dict[int, list[TokenRow]] = {}
     alone: list[Tree] = []
     for row in rows:
@@ -269,8 +271,4 @@ def packs(model: Model, longest: int = TRIED) -> bool:
         wholes: list[Any] = [row.found[len(row.ids) - 1].whole for row in rows]
         return torch.stack(wholes)
 
-    apart = torch.cat([last(text) for text in texts])
-    try:
-        return same(last(*texts), apart, model.dtype)
-    except FAILURES:
-        return False
+    return agrees(model, torch.cat([last(text) for text in texts]), lambda: last(*texts))

@@ -12,12 +12,12 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..edits import UNEDITED, Edit
 from .batch import Beginning, Prediction, TokenRow
 from .hooks import Places, add_changes, before, inputs_of, owner, spans_of
-from .packing import FAILURES, Pass, Tree, run_trees, same, trees_of
+from .packing import Pass, Tree, agrees, run_trees, trees_of
 
 if TYPE_CHECKING:
     from .model import Model
@@ -32,8 +32,7 @@ NOWHERE = Places(torch.tensor([0]), torch.tensor([0]))
 def start_at_block(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
     """Let the coming passes begin at a block, with these hidden states.
 
-    Masks, rotary positions, norms and the head are the model's own: its list of blocks is cut
-    short for the while, and the hidden states are put in front of the first one that is left.
+    The model's list of blocks is cut short for the while; all else is its own.
     """
     path, _, name = owner(model.architecture.blocks[0]).rpartition(".")
     parent = model.module.get_submodule(path)
@@ -52,19 +51,20 @@ def start_at_block(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
             setattr(parent, name, whole)
 
 
+@torch.no_grad()
 def can_start(model: Model, block: int) -> bool:
     """Tell whether a pass that starts at a block gives what the whole pass does, by a trial."""
     size = model.architecture.config.vocab_size
     batch = model.batch([[token % size for token in text] for text in TRIAL])
     read = batch.places(range(len(TRIAL)), [len(text) - 1 for text in TRIAL])
-    with torch.no_grad():
-        with inputs_of([model.architecture.block(block)], len(TRIAL)) as (entered,):
-            whole = model.logits(batch, read)
-        try:
-            with start_at_block(model, block, entered[0]):
-                return same(whole, model.logits(batch, read), model.dtype)
-        except FAILURES:
-            return False
+    with inputs_of([model.architecture.block(block)], len(TRIAL)) as (entered,):
+        whole = model.logits(batch, read)
+
+    def cut() -> Tensor:
+        with start_at_block(model, block, entered[0]):
+            return model.logits(batch, read)
+
+    return agrees(model, whole, cut)
 
 
 class Start(NamedTuple):
@@ -99,12 +99,10 @@ def start_at_projection(model: Model, layer: int) -> Start | None:
 
 
 class CleanTexts:
-    """What the unedited model makes of texts.
+    """What the unedited model makes of texts, kept as long as their cases are worked on.
 
-    It belongs to one model as it stands, and lives as long as its cases are worked on: nothing of
-    it is stored, since distributions and hidden states are large and quickly made. Hidden states
-    are kept by slot, one for each distinct beginning of a text, so that a text's are found again
-    however it is batched later.
+    Hidden states are kept by slot, one for each distinct beginning of a text, so that a text's are
+    found again however it is batched later.
     """
 
     def __init__(self, model: Model) -> None:
@@ -133,10 +131,11 @@ class CleanTexts:
     @torch.no_grad()
     def _keep(self, rows: Sequence[TokenRow], names: Collection[str]) -> None:
         """Run rows, as far as anything is wanted; keep what goes into modules, and its slots."""
+        modules = [self.model.module.get_submodule(name) for name in names]
 
         def run(trees: Sequence[Tree]) -> None:
             ran = Pass.of(self.model, trees)
-            with inputs_of(self._modules(names), len(trees), only=not ran.reads) as seen:
+            with inputs_of(modules, len(trees), only=not ran.reads) as seen:
                 ran.take(self.model.logits(ran.batch, ran.places), self.predictions)
             self._passes.append((ran, _picked(names, seen, ran.nodes)))
             for tree in trees:
@@ -167,9 +166,9 @@ class CleanTexts:
     def entry(self, ran: Pass, start: Start, edits: Sequence[Edit] = ()) -> Tensor | None:
         """Return what goes into the block where a pass starts, trees by nodes by width.
 
-        None if the pass has a text that was not run here, or one beyond a sliding window: the
-        model hides tokens by the number of a block, which is another where blocks are left out.
+        None if the pass has a text that was not run here, or one beyond a sliding window.
         """
+        # A window may depend on a block's number, which is another where blocks are left out.
         index = self._index(ran) if self.model.sees(ran.longest) else None
         if index is None:
             return None
@@ -203,9 +202,6 @@ class CleanTexts:
         block = self.model.architecture.blocks[start.block]
         return [block, start.projection] if start.projection else [block]
 
-    def _modules(self, names: Collection[str]) -> list[nn.Module]:
-        return [self.model.module.get_submodule(name) for name in names]
-
     @torch.no_grad()
     def _again(
         self, ran: Pass, inputs: Mapping[str, Tensor], names: Sequence[str]
@@ -215,7 +211,8 @@ class CleanTexts:
         blocks = model.architecture.blocks
         lowest = min(model.architecture.block_of(name) or 0 for name in names)
         below = [b for b in range(lowest + 1) if blocks[b] in inputs]
-        modules = self._modules(names)  # by their names while all blocks are there
+        # By their names while all blocks are there.
+        modules = [model.module.get_submodule(name) for name in names]
         with ExitStack() as stack:
             if below and model.sees(ran.longest) and model.starts_at(below[-1]):
                 lines = inputs[blocks[below[-1]]]

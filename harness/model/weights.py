@@ -59,9 +59,9 @@ def hooks_of(module: nn.Module) -> tuple[Any, ...]:
 
 
 def kept(module: nn.Module, name: str) -> Kept | None:
-    """Return where a weight or a buffer is kept, or None if it is in the model itself.
+    """Return where a weight or a buffer is kept outside of the model; None if it is in it.
 
-    Raises `PluginError` if it is empty and kept nowhere.
+    Raises `PluginError` if it is nowhere.
     """
     if not _tensor(module, name).is_meta:
         return None
@@ -76,10 +76,7 @@ def kept(module: nn.Module, name: str) -> Kept | None:
 
 
 def value(module: nn.Module, name: str) -> Tensor:
-    """Return a weight or a buffer in the precision that the model computes in.
-
-    One that is in the model is not copied.
-    """
+    """Return a weight or a buffer in the precision that the model computes in, no copy if it is there."""
     tensor, place = _tensor(module, name).detach(), kept(module, name)
     return place.hook.weights_map[place.key].to(tensor.dtype) if place else tensor
 
@@ -224,8 +221,7 @@ def marks(module: nn.Module) -> dict[str, Any]:
 def mark(module: nn.Module, name: str) -> Any:
     """Return what shows that a weight or a buffer is as it was: its `checksum`, if it is in memory.
 
-    One in a file is not read for this, which would take as long as a forward pass: the mark is the
-    file, its size and when it was last written; None if there is no such file.
+    Of one in a file it is the file, its size and when it was last written; None if it is not there.
     """
     place = kept(module, name)
     if place is None or place.file is None:
