@@ -239,9 +239,10 @@ class Edit:
                 "load the model that it was made for, or make the edit anew",
             )
         try:
-            kept, described = _grouped(parts["adaptors"]), json.loads(header["adaptors"]).items()
+            weights, kept = _grouped(parts["weights"]), _grouped(parts["adaptors"])
+            described = json.loads(header["adaptors"]).items()
             return cls(
-                {name: _delta(own) for name, own in _grouped(parts["weights"]).items()},
+                {n: (Dense if "tensor" in own else LowRank)(**own) for n, own in weights.items()},
                 {m: _restored(name, own, kept.get(m, {})) for m, (name, own) in described},
                 header["prefix"],
                 info=json.loads(header["info"]),
@@ -263,18 +264,21 @@ def _grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     return groups
 
 
-def _delta(parts: dict[str, Tensor]) -> Delta:
-    """Return a change from its parts. Raises `TypeError` if they are no change."""
-    return Dense(**parts) if "tensor" in parts else LowRank(**parts)
-
-
 def _stored(adaptor: Any) -> tuple[tuple[str, Mapping[str, Any]], Mapping[str, Tensor]]:
     """Return the name of an adaptor's class with its fields that are JSON, and its tensors.
 
     Raises `PluginError` if its class is not registered, or a field is neither tensor nor JSON.
     """
-    kind = type(adaptor)
-    name = _registered_name(kind)
+    kind, name = type(adaptor), ""
+    for component in Plugins.installed().of_kind("adaptor"):
+        with suppress(PluginError):  # another package's class that cannot be imported
+            if component.load() is kind:
+                name = name or component.qualified
+    if not name:
+        raise PluginError(
+            f"an adaptor of the class {kind.__qualname__} cannot be saved, since it has no name",
+            "register the class in the hook edit_harness_register_adaptors",
+        )
     if not is_dataclass(kind):
         raise PluginError(f"an adaptor {name} cannot be saved", f"make {kind.__name__} a dataclass")
     values = {field.name: getattr(adaptor, field.name) for field in fields(kind) if field.init}
@@ -288,18 +292,6 @@ def _stored(adaptor: Any) -> tuple[tuple[str, Mapping[str, Any]], Mapping[str, T
             f"the fields of {kind.__name__} have to be tensors or JSON",
         ) from None
     return (name, plain), tensors
-
-
-def _registered_name(kind: type) -> str:
-    """Return the name that a class of adaptors is registered under."""
-    for component in Plugins.installed().of_kind("adaptor"):
-        with suppress(PluginError):  # another package's class that cannot be imported
-            if component.load() is kind:
-                return component.qualified
-    raise PluginError(
-        f"an adaptor of the class {kind.__qualname__} cannot be saved, since it has no name",
-        "register the class in the hook edit_harness_register_adaptors",
-    )
 
 
 def _restored(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:

@@ -111,8 +111,8 @@ class Architecture:
 
     def block_of(self, name: str) -> int | None:
         """Return the number of the block that a module belongs to, if it is of one."""
-        found = (i for i, block in enumerate(self.blocks) if f"{name}.".startswith(f"{block}."))
-        return next(found, None)
+        of = (i for i, block in enumerate(self.blocks) if f"{name}.".startswith(f"{block}."))
+        return next(of, None)
 
     def behind(self, layer: int) -> str:
         """Return the name of the module that takes the residual stream behind a layer.

@@ -105,7 +105,7 @@ class TokenRow:
         return self.wanted.setdefault(position, Wanted())
 
 
-Read: TypeAlias = tuple[TokenRow, int, int]
+Target: TypeAlias = tuple[TokenRow, int, int]
 """A row, a position in it, and the token whose log-probability is read there; or -1."""
 
 
@@ -129,7 +129,7 @@ class QueryBatch:
             for query, reads in self._reads
         ]
 
-    def _reads_of(self, edit: Edit, query: Query) -> list[list[Read]]:
+    def _reads_of(self, edit: Edit, query: Query) -> list[list[Target]]:
         """Return what to read for each candidate of a query, or at the end of its prompt."""
         if isinstance(query, Generate):
             return []
@@ -143,7 +143,7 @@ class QueryBatch:
             row.want(len(row.ids) - 1).against = unedited.ids
         return [[(row, len(row.ids) - 1, -1)]]
 
-    def _scored(self, edit: Edit, prompt: str, candidate: str) -> list[Read]:
+    def _scored(self, edit: Edit, prompt: str, candidate: str) -> list[Target]:
         """Want the tokens of a candidate behind a prompt."""
         parts = self.tokens.split(edit.prefix + prompt, candidate)
         row = self._row(edit, parts.inputs, len(parts.prompt))
@@ -162,7 +162,7 @@ class QueryBatch:
         return self._rows.setdefault((effective, ids, prompt_length), row)
 
 
-def _answer(query: Query, reads: Sequence[Sequence[Read]]) -> Answer:
+def _answer(query: Query, reads: Sequence[Sequence[Target]]) -> Answer:
     """Make an answer of what was found at its reads."""
     if isinstance(query, Choose):
         parts = [[(row.found[at], token) for row, at, token in part] for part in reads]
@@ -176,7 +176,7 @@ def _answer(query: Query, reads: Sequence[Sequence[Read]]) -> Answer:
     if prediction.divergence is not None and isinstance(query, Drift):
         return prediction.divergence
     assert prediction.whole is not None
-    if isinstance(query, Drift):
+    if isinstance(query, Drift):  # of no edit
         return Divergence(0.0, 0.0, len(prediction.whole))
     return Distribution(prediction.whole.cpu().numpy(), prediction.log_partition)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -71,12 +71,11 @@ def changing(
     return registered(module, hook, with_kwargs=True)
 
 
-@dataclass
 class Recorded:
     """What went into a module and came out of it, rows by positions by width."""
 
-    inputs: Tensor = field(default_factory=lambda: torch.empty(0))
-    outputs: Tensor = field(default_factory=lambda: torch.empty(0))
+    inputs: Tensor
+    outputs: Tensor
 
 
 @contextmanager

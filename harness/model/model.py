@@ -237,14 +237,14 @@ class Model:
         ``base`` has the unedited texts of earlier calls, and keeps those of this one. Raises
         `TooLongError` for a text that does not fit the model.
         """
-        sheet = QueryBatch(self.tokens, questions)
+        batch = QueryBatch(self.tokens, questions)
         base = base or CleanTexts(self)
-        edited = [row for row in sheet.rows if row.edit is not UNEDITED]
+        edited = [row for row in batch.rows if row.edit is not UNEDITED]
         starts: dict[Edit, Start | None] = {}
         for edit in dict.fromkeys(row.edit for row in edited):
             self.check(edit)
             starts[edit] = self.start(edit)
-        clean = [row for row in sheet.rows if row.edit is UNEDITED]
+        clean = [row for row in batch.rows if row.edit is UNEDITED]
         base.read(clean, {start for start in starts.values() if start})
         groups: dict[tuple[Edit, Start | None], list[TokenRow]] = {}
         for row in edited:
@@ -253,7 +253,7 @@ class Model:
         for (held, start), rows in groups.items():
             with self.applied(held):
                 self._read(rows, base, start, held)
-        return sheet.answers(generate_all(self, questions))
+        return batch.answers(generate_all(self, questions))
 
     @torch.no_grad()
     def _read(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def kept(module: nn.Module, name: str) -> Kept | None:
 
     Raises `PluginError` if it is nowhere.
     """
-    if not _tensor(module, name).is_meta:
+    if not attrgetter(name)(module).is_meta:
         return None
     parts = name.split(".")
     for depth in reversed(range(len(parts))):
@@ -77,17 +78,15 @@ def kept(module: nn.Module, name: str) -> Kept | None:
 
 def value(module: nn.Module, name: str) -> Tensor:
     """Return a weight or a buffer in the precision that the model computes in, no copy if it is there."""
-    tensor, place = _tensor(module, name).detach(), kept(module, name)
+    tensor, place = attrgetter(name)(module).detach(), kept(module, name)
     return place.hook.weights_map[place.key].to(tensor.dtype) if place else tensor
 
 
 def executing_on(module: nn.Module) -> torch.device | None:
     """Return where accelerate has a module compute, or None if it has no say in that."""
-    for part in module.modules():
-        for hook in hooks_of(part):
-            if (device := getattr(hook, "execution_device", None)) is not None:
-                return torch.device(device)
-    return None
+    hooks = (hook for part in module.modules() for hook in hooks_of(part))
+    devices = (getattr(hook, "execution_device", None) for hook in hooks)
+    return next((torch.device(device) for device in devices if device is not None), None)
 
 
 def same_weights(module: nn.Module) -> list[list[str]]:
@@ -147,30 +146,25 @@ def _read_again(weights: Any, key: str, like: Tensor, device: torch.device) -> T
 def added(module: nn.Module, name: str, change: Tensor) -> Iterator[None]:
     """Add something to a weight for a while, under all its names, and restore its bits."""
     names = next(group for group in same_weights(module) if name in group)
-    places = {each: kept(module, each) for each in names}
+    written: set[int] = set()
     with ExitStack() as stack:
-        for parameter in {module.get_parameter(n) for n, place in places.items() if not place}:
-            stack.callback(_write, parameter, parameter.detach().clone())
-            _write(parameter, parameter + change.to(parameter))
-        for each, place in places.items():
+        for each in names:
+            weight, place = value(module, each), kept(module, each)
             if place:
-                weight, original = value(module, each), place.hook.weights_map
+                original = place.hook.weights_map
                 stack.callback(setattr, place.hook, "weights_map", original)
                 instead = {place.key: weight + change.to(weight)}
                 place.hook.weights_map = ChainMap(instead, original)
+            elif weight.data_ptr() not in written:
+                written.add(weight.data_ptr())
+                stack.callback(_write, module.get_parameter(each), weight.clone())
+                _write(module.get_parameter(each), weight + change.to(weight))
         yield
 
 
 @torch.no_grad()
 def _write(parameter: nn.Parameter, values: Tensor) -> None:
     parameter.copy_(values)
-
-
-def _tensor(module: nn.Module, name: str) -> Tensor:
-    parent, _, own = name.rpartition(".")
-    tensor = getattr(module.get_submodule(parent), own)
-    assert isinstance(tensor, Tensor)
-    return tensor
 
 
 def described(architecture: Architecture) -> str:
