@@ -172,11 +172,8 @@ class Architecture:
         }
 
     def _blocks(self) -> tuple[str, ...]:
-        lists = [
-            name
-            for name, child in self.module.named_modules()
-            if isinstance(child, nn.ModuleList) and len(child) == self.layers
-        ]
+        every = ((n, m) for n, m in self.module.named_modules() if isinstance(m, nn.ModuleList))
+        lists = [name for name, child in every if len(child) == self.layers]
         if not lists:
             raise DataError(f"no list of {self.layers} blocks was found in the model")
         shallowest = min(lists, key=lambda name: name.count("."))

@@ -232,14 +232,8 @@ def checksum(tensor: Tensor) -> int:
 
     A change is missed with a chance below 2^-30, unless somebody looks for one on purpose.
     """
-    size = tensor.element_size()
-    if size not in BITS:  # complex numbers of double precision
-        return checksum(torch.view_as_real(tensor))
-    flat = tensor.detach().contiguous().flatten().view(BITS[size])
-    pieces = flat.split(SPAN)
-    factors = _factors(flat.device)
-    if not len(flat):
-        return 0
+    flat = tensor.detach().contiguous().flatten().view(BITS[tensor.element_size()])
+    pieces, factors = flat.split(SPAN), _factors(flat.device)
     sums = torch.stack([(piece * factors[0, : len(piece)]).sum() for piece in pieces])
     return int((sums * factors[1].repeat(len(sums) // SPAN + 1)[: len(sums)]).sum())
 
