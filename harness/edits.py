@@ -1,8 +1,8 @@
 """An edit as data: what to change in a forward pass, not a changed model.
 
-Since an edit is data, one batch can hold rows of many edits, and of none; each row sees only its
-own. `Edit.weights` covers weight editing, `Edit.adaptors` memories such as codebooks,
-`Edit.prefix` in-context editing. `Edit.patch` covers whatever else exists, one edit at a time.
+So one batch can hold rows of many edits, and of none; each row sees only its own. `Edit.weights`
+covers weight editing, `Edit.adaptors` memories such as codebooks, `Edit.prefix` in-context editing.
+`Edit.patch` covers whatever else exists, one edit at a time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Dense:
         return self.tensor.shape
 
     def dense(self) -> Tensor:
-        """Return the change as one tensor."""
+        """Return the tensor."""
         return self.tensor
 
     def through(self, inputs: Tensor, *, out_in: bool) -> Tensor:
@@ -93,19 +93,20 @@ Delta: TypeAlias = LowRank | Dense
 class Rows:
     """The rows of a forward pass that an adaptor sees: all are of its own edit.
 
-    A pass has a whole text, or the one new token of each row where a generation goes on.
+    A pass has a whole text, or the one new token of each row where a generation goes on. Tensors are
+    rows by positions.
     """
 
     offsets: Tensor
-    """Place of each position, rows by positions, counted from the last token of the prompt."""
+    """Place of each position, counted from the last token of the prompt."""
     mask: Tensor
-    """Whether a position has a token, rows by positions; where it has none there is padding."""
+    """Whether a position has a token, and no padding."""
     ids: Tensor
-    """The tokens, rows by positions; padding has some number or other."""
+    """The tokens; those of padding mean nothing."""
     memo: dict[str, Any]
     """Kept from pass to pass of one generation, for what an adaptor decides at the prompt."""
     shared: dict[str, Any]
-    """Kept as long, and the same for the edit's adaptors of all modules; each module has its own memo."""
+    """Kept as long, and the same for the edit's adaptors of all modules, unlike ``memo``."""
 
 
 @runtime_checkable
@@ -113,8 +114,8 @@ class Adaptor(Protocol):
     """Replaces the output of a module, given its input.
 
     An edit with it can be saved if its class is a dataclass of tensors and JSON that a plugin
-    registers. If it has a method ``prepare(model)``, that is called once before its first pass on a
-    model, also after it was read from a file: there it finds what its fields do not hold.
+    registers. A method ``prepare(model)``, if it has one, is called once before its first pass on a
+    model, also after it was read from a file, and finds what the fields do not hold.
     """
 
     def __call__(self, inputs: Tensor, outputs: Tensor, rows: Rows) -> Tensor:
@@ -184,7 +185,7 @@ class Edit:
 
         ``model`` is the digest of the weights that the edit was made for. Raises `PluginError` for
         a patch, which is code, for an adaptor that has no registered class, and for numbers that
-        are not finite.
+        are not finite; `ResourceError` if the file cannot be written.
         """
         self.check_finite()
         if self.patch:
@@ -192,19 +193,27 @@ class Edit:
                 "an edit made of code (a patch) cannot be saved",
                 "make it of weights, adaptors and a prefix",
             )
-        adaptors = {name: _stored(adaptor) for name, adaptor in self.adaptors.items()}
         tensors = {f"state/{name}": tensor for name, tensor in self.state.items()}
         for name, delta in self.weights.items():
             tensors |= {f"weights/{name}/{part}": t for part, t in vars(delta).items()}
-        for module, (_, _, own) in adaptors.items():
+        adaptors = {}
+        for module, adaptor in self.adaptors.items():
+            adaptors[module], own = _stored(adaptor)
             tensors |= {f"adaptors/{module}/{part}": t for part, t in own.items()}
         header = {
             "prefix": self.prefix,
             "model": model,
             "info": json.dumps(dict(self.info), allow_nan=False),
-            "adaptors": json.dumps({module: own[:2] for module, own in adaptors.items()}),
+            "adaptors": json.dumps(adaptors),
+            "format": FORMAT,
         }
-        _write(path, tensors, header)
+        # Copies, since safetensors refuses tensors that share memory.
+        whole = {"memory_format": torch.contiguous_format}
+        own = {name: tensor.detach().clone(**whole) for name, tensor in tensors.items()}
+        try:
+            save_file(own, path, header)
+        except (OSError, SafetensorError) as error:
+            raise ResourceError(f"{path} cannot be written: {error}") from None
 
     @classmethod
     def load(cls, path: str | Path, model: str = "") -> Edit:
@@ -213,27 +222,37 @@ class Edit:
         Raises `DataError` for a file that is no edit, is damaged or was made for other weights, and
         `PluginError` for an adaptor that is not installed.
         """
-        tensors, header = _read(path)
+        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "adaptors": {}, "state": {}}
+        try:
+            with safe_open(path, framework="pt") as file:
+                header = file.metadata() or {}
+                for key in file.keys():  # noqa: SIM118
+                    kind, _, name = key.partition("/")
+                    parts.setdefault(kind, {})[name] = file.get_tensor(key)
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{path} cannot be read as an edit: {error}") from None
+        if header.get("format") != FORMAT:
+            raise DataError(f"{path} holds no edit of this harness")
         if model and header.get("model") and model != header["model"]:
             raise DataError(
                 f"{path} was made for other weights than those of this model",
                 "load the model that it was made for, or make the edit anew",
             )
         try:
-            weights, adaptors, state = (
-                {name.removeprefix(kind): t for name, t in tensors.items() if name.startswith(kind)}
-                for kind in ("weights/", "adaptors/", "state/")
-            )
-            kept, described = _grouped(adaptors), json.loads(header["adaptors"]).items()
+            weights, kept = _grouped(parts["weights"]), _grouped(parts["adaptors"])
+            described = json.loads(header["adaptors"]).items()
             return cls(
-                {name: _delta(parts) for name, parts in _grouped(weights).items()},
+                {n: (Dense if "tensor" in own else LowRank)(**own) for n, own in weights.items()},
                 {m: _restored(name, own, kept.get(m, {})) for m, (name, own) in described},
                 header["prefix"],
                 info=json.loads(header["info"]),
-                state=state,
+                state=parts["state"],
             )
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise DataError(f"{path} is damaged: {error}") from None
+
+
+FORMAT = "edit-harness edit 2"
 
 
 def _grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
@@ -245,45 +264,21 @@ def _grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     return groups
 
 
-def _delta(parts: dict[str, Tensor]) -> Delta:
-    """Return a change from its parts. Raises `TypeError` if they are no change."""
-    return Dense(**parts) if "tensor" in parts else LowRank(**parts)
-
-
-FORMAT = "edit-harness edit 2"
-
-
-def _write(path: str | Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
-    """Write tensors and a header as safetensors. Raises `ResourceError`."""
-    # Copies, since safetensors refuses tensors that share memory.
-    whole = {"memory_format": torch.contiguous_format}
-    own = {name: tensor.detach().clone(**whole) for name, tensor in tensors.items()}
-    try:
-        save_file(own, path, {**header, "format": FORMAT})
-    except (OSError, SafetensorError) as error:
-        raise ResourceError(f"{path} cannot be written: {error}") from None
-
-
-def _read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and the header of what `_write` wrote. Raises `DataError`."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{path} cannot be read as an edit: {error}") from None
-    if header.get("format") != FORMAT:
-        raise DataError(f"{path} holds no edit of this harness")
-    return tensors, header
-
-
-def _stored(adaptor: Any) -> tuple[str, Mapping[str, Any], Mapping[str, Tensor]]:
-    """Return the name of an adaptor's class, its fields that are JSON, and its tensors.
+def _stored(adaptor: Any) -> tuple[tuple[str, Mapping[str, Any]], Mapping[str, Tensor]]:
+    """Return the name of an adaptor's class with its fields that are JSON, and its tensors.
 
     Raises `PluginError` if its class is not registered, or a field is neither tensor nor JSON.
     """
-    kind = type(adaptor)
-    name = _registered_name(kind)
+    kind, name = type(adaptor), ""
+    for component in Plugins.installed().of_kind("adaptor"):
+        with suppress(PluginError):  # another package's class that cannot be imported
+            if component.load() is kind:
+                name = name or component.qualified
+    if not name:
+        raise PluginError(
+            f"an adaptor of the class {kind.__qualname__} cannot be saved, since it has no name",
+            "register the class in the hook edit_harness_register_adaptors",
+        )
     if not is_dataclass(kind):
         raise PluginError(f"an adaptor {name} cannot be saved", f"make {kind.__name__} a dataclass")
     values = {field.name: getattr(adaptor, field.name) for field in fields(kind) if field.init}
@@ -296,13 +291,13 @@ def _stored(adaptor: Any) -> tuple[str, Mapping[str, Any], Mapping[str, Tensor]]
             f"an adaptor {name} cannot be saved: {error}",
             f"the fields of {kind.__name__} have to be tensors or JSON",
         ) from None
-    return name, plain, tensors
+    return (name, plain), tensors
 
 
 def _restored(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
     """Return the adaptor that was stored. Raises `PluginError` if its class is not installed.
 
-    What its class raises for fields that are not right, `TypeError` or `ValueError`, is raised on.
+    Raises what its class does for fields that are not right, `TypeError` or `ValueError`.
     """
     for component in Plugins.installed().of_kind("adaptor"):
         if component.qualified == name:
@@ -311,18 +306,6 @@ def _restored(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Tensor
     raise PluginError(
         f"the edit has an adaptor {short!r} of the package {package}, which is not there",
         f"install {package}, or another version of it; name a file by --plugin",
-    )
-
-
-def _registered_name(kind: type) -> str:
-    """Return the name that a class of adaptors is registered under."""
-    for component in Plugins.installed().of_kind("adaptor"):
-        with suppress(PluginError):  # another package's class that cannot be imported
-            if component.load() is kind:
-                return component.qualified
-    raise PluginError(
-        f"an adaptor of the class {kind.__qualname__} cannot be saved, since it has no name",
-        "register the class in the hook edit_harness_register_adaptors",
     )
 
 

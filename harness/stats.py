@@ -1,8 +1,7 @@
 """Estimates with intervals, of per-case values: pure functions of numpy arrays, without any chance.
 
-`estimates` makes the interval of every number that is shown. The unit is the case, since the probes
-of one case are not independent, or the edit, where cases share one. How often such intervals hold
-the truth is measured by ``benchmarks/coverage.py``.
+The unit is the case, since the probes of one case are not independent, or the edit, where cases
+share one. ``benchmarks/coverage.py`` measures how often such intervals hold the truth.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ Limits = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the ends of its confidence interval and the number of cases behind it.
-
-    The ends are NaN where there is no interval.
-    """
+    """A value, the ends of its confidence interval, NaN if it has none, and the number of cases."""
 
     value: float
     low: float
@@ -41,20 +37,15 @@ class Estimate:
 
 def column_means(columns: Columns) -> dict[str, float]:
     """Return the mean of each column over the cases that have a value, NaN if none has."""
-    means = {}
-    for name, values in columns.items():
-        present = values[~np.isnan(values)]
-        means[name] = float(present.mean()) if len(present) else float("nan")
-    return means
+    present = {name: values[~np.isnan(values)] for name, values in columns.items()}
+    return {name: float(v.mean()) if len(v) else math.nan for name, v in present.items()}
 
 
 def harmonic_mean(values: Sequence[float]) -> float:
     """Return the harmonic mean; 0 if any value is not above 0, NaN if any is NaN."""
     if any(np.isnan(values)):
-        return float("nan")
-    if min(values) <= 0:
-        return 0.0
-    return len(values) / sum(1 / value for value in values)
+        return math.nan
+    return len(values) / sum(1 / value for value in values) if min(values) > 0 else 0.0
 
 
 def estimates(
@@ -67,19 +58,19 @@ def estimates(
 ) -> dict[str, Estimate]:
     """Return any summary of columns with intervals; ``limits`` say what each can come to.
 
-    A share of single yes or no answers has the exact interval of Clopper and Pearson (1934). Where
-    no unit moves a summary its interval is what so many units that agree leave possible: exact for
-    shares too, and none without limits. All else has Student's interval, bent for the skewness of
-    what units contribute, by Hall's transformation (1992), but no mean between limits a wider one
-    than a share of that size, which varies the most (above 0 and below apart). To that of a summary of
-    means is added, in squares, what columns leave open whose units agree. One unit has none.
+    - A share of single yes or no answers has the exact interval of Clopper and Pearson (1934).
+    - Where no unit moves a summary, its interval is what so many units that agree leave possible:
+      exact for shares too, and none without limits.
+    - All else has Student's interval, bent for the skewness of what units contribute, by Hall's
+      transformation (1992); that of a mean between limits is no wider than a share's of that size,
+      which varies the most (above 0 and below apart). That of a summary of means is widened, in
+      squares, by what columns leave open whose units agree.
 
-    ``groups`` has a label for every case; cases of one label are one unit, since they share an edit.
+    One unit has none. ``groups`` labels cases; those of one label are one unit: they share an edit.
     """
     whole, found = summarize(columns), {}
     for name, moves in influences(columns, summarize, groups).items():
-        value, present = whole[name], counted(columns, name)
-        least, most = (limits or {}).get(name, UNBOUNDED)
+        value, (least, most) = whole[name], (limits or {}).get(name, UNBOUNDED)
         if len(moves) < 2 or math.isnan(value):
             low = high = math.nan
         elif np.abs(moves).max() <= ROUNDING * abs(value):
@@ -95,7 +86,7 @@ def estimates(
                     down, up = _unmoved(name, value, columns, summarize, limits or {}, level)
                     low = value - math.hypot(value - low, down)
                     high = value + math.hypot(high - value, up)
-        n = 0 if math.isnan(value) else len(present)
+        n = 0 if math.isnan(value) else count(columns, name)
         found[name] = Estimate(value, max(low, least), min(high, most), n)
     return found
 
@@ -103,13 +94,13 @@ def estimates(
 def influences(
     columns: Columns, summarize: Summary, groups: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Return how each unit moves each summary: a number for each, whose mean varies as the summary does.
+    """Return how each unit moves each summary: numbers around 0 whose mean varies as the summary does.
 
-    They are around 0, of the units with a value. Of a summary of the columns' means, which is tried,
-    they follow from its derivatives; of any other, from leaving out units in turn (a jackknife), of
-    more than `BLOCKS` units random parts.
+    They are of the units with a value. Of a summary of the columns' means they follow from its
+    derivatives; of any other, from leaving out units in turn (a jackknife), of more than `BLOCKS`
+    units random parts.
     """
-    cases = len(next(iter(columns.values()), ()))
+    cases = _length(columns)
     units = np.arange(cases) if groups is None else np.unique(groups, return_inverse=True)[1]
     if (slopes := _slopes(columns, summarize)) is None:
         return _left_out(columns, summarize, units)
@@ -125,9 +116,9 @@ def influences(
         if len(own) > 1:
             # Exact sums: whatever the order of the columns, and nothing is left of what cancels out.
             moves = np.array([math.fsum(of_case) for of_case in terms.T.tolist()])
-        has = there if groups is None else np.bincount(units, there) > 0
-        own_moves = moves if groups is None else np.bincount(units, moves)
-        found[name] = own_moves[has] * has.sum()
+        if groups is not None:
+            moves, there = np.bincount(units, moves), np.bincount(units, there) > 0
+        found[name] = moves[there] * there.sum()
     return found
 
 
@@ -135,12 +126,10 @@ def _slopes(columns: Columns, summarize: Summary) -> dict[str, dict[str, float]]
     """Return each summary's derivatives by the columns' means; None if it is none of means.
 
     It is one if it says of the means, as columns of one, what it says of the columns, all of them
-    and halves. A column's own mean has no need of more.
+    and halves.
     """
-    cases = len(next(iter(columns.values()), ()))
-    parts = (slice(None), slice(0, None, 2), slice(cases // 2, None))
     trials = []
-    for part in parts:
+    for part in (slice(None), slice(0, None, 2), slice(_length(columns) // 2, None)):
         some = {name: values[part] for name, values in columns.items()}
         plain, means = summarize(some), column_means(some)
         try:
@@ -196,25 +185,25 @@ def _left_out(columns: Columns, summarize: Summary, units: np.ndarray) -> dict[s
     return found
 
 
-def counted(columns: Columns, name: str) -> np.ndarray:
-    """Return the values that a summary counts; of one of several columns, something for each case."""
-    values = columns.get(name, next(iter(columns.values())))
-    return values[~np.isnan(values)] if name in columns else values
+def _length(columns: Columns) -> int:
+    return len(next(iter(columns.values()), ()))
+
+
+def count(columns: Columns, name: str) -> int:
+    """Return how many cases a summary counts: those with a value, of one of several columns all."""
+    return int((~np.isnan(columns[name])).sum()) if name in columns else _length(columns)
 
 
 def _bounds(x: np.ndarray, limits: tuple[float, float], level: float) -> tuple[float, float]:
-    """Return the widest interval of a mean between limits: what is above 0 and below as two shares.
-
-    Values that stand in for a summary of several means may go beyond its limits.
-    """
+    """Return the widest interval of a mean between limits: what is above 0 and below as two shares."""
+    # Values that stand in for a summary of several means may go beyond its limits.
     least, most = min(limits[0], x.min()), max(limits[1], x.max())
     zero = min(max(0.0, least), most)
-    above, below = (
-        [span * end for end in _exact(part.clip(0).mean() / span, len(x), level)]
-        if span
-        else [0, 0]
-        for part, span in ((x - zero, most - zero), (zero - x, zero - least))
-    )
+    ends = []
+    for part, span in ((x - zero, most - zero), (zero - x, zero - least)):
+        share = part.clip(0).mean() / span if span else 0.0
+        ends.append([span * end for end in _exact(share, len(x), level)])
+    above, below = ends
     return zero + above[0] - below[1], zero + above[1] - below[0]
 
 
@@ -242,29 +231,33 @@ def _unmoved(
 ) -> tuple[float, float]:
     """Return how far a summary of means could fall and rise by the columns whose units agree.
 
-    They move nothing, and are known no better for it: each could be at an end of its own interval.
+    They move nothing, but each could be at an end of its own interval.
     """
     means = column_means(columns)
     lows, highs = dict(means), dict(means)
+
+    def at(changed: Mapping[str, float]) -> float:
+        return summarize(_one({**means, **changed}))[name]
+
     try:
-        of_means = _same(summarize(_one(means))[name], value)
+        if not _same(at({}), value):
+            return 0.0, 0.0
     except Exception:
-        of_means = False
-    for column, values in columns.items() if of_means else ():
+        return 0.0, 0.0
+    for column, values in columns.items():
         present = values[~np.isnan(values)]
         if len(present) and np.ptp(present) == 0 and column in limits:
             ends = _agreed(means[column], len(present), limits[column], level)
-            falls, rises = (summarize(_one({**means, column: end}))[name] for end in ends)
-            lows[column], highs[column] = ends if falls <= rises else ends[::-1]
-    low, high = (summarize(_one(corner))[name] if of_means else value for corner in (lows, highs))
-    return max(value - low, 0.0), max(high - value, 0.0)
+            rising = at({column: ends[0]}) <= at({column: ends[1]})
+            lows[column], highs[column] = ends if rising else ends[::-1]
+    return max(value - at(lows), 0.0), max(at(highs) - value, 0.0)
 
 
 def _bent(value: float, moves: np.ndarray, level: float) -> tuple[float, float]:
     """Return Student's interval of skewed values, by the moments of what moves them.
 
-    Its quantiles are bent by Hall's cubic, and have the degrees of freedom that the kurtosis leaves
-    (O'Neill 2014), which are fewer where few units decide the spread.
+    Its quantiles are bent by Hall's cubic, with the degrees of freedom that the kurtosis leaves
+    (O'Neill 2014).
     """
     from scipy.special import stdtrit
 

@@ -18,7 +18,7 @@ from edit_harness.folder.record import OK
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Metric
 from edit_harness.run.estimates import LEVEL, Estimator, answers
-from edit_harness.stats import Columns, Estimate, Limits, Summary, counted
+from edit_harness.stats import Columns, Estimate, Limits, Summary, count
 
 
 class Percentile(Estimator):
@@ -127,17 +127,16 @@ def bootstrap(
         x = np.array([draw.get(name, math.nan) for draw in draws])
         known = x[~np.isnan(x)]
         low, high = np.percentile(known, tails).tolist() if len(known) else (math.nan, math.nan)
-        found[name] = Estimate(value, low, high, len(counted(plain, name)))
+        found[name] = Estimate(value, low, high, count(plain, name))
     return found
 
 
 def _by_group(columns: Columns, labels: np.ndarray) -> Columns:
     """Return the mean of each group's rows that have a value, for the groups that are there."""
     units = np.unique(labels, return_inverse=True)[1]
-    found = {}
-    for name, values in columns.items():
-        there = ~np.isnan(values)
-        with np.errstate(invalid="ignore"):
-            sums = np.bincount(units, np.where(there, values, 0.0))
-            found[name] = sums / np.bincount(units, there)
-    return found
+    with np.errstate(invalid="ignore"):
+        return {
+            name: np.bincount(units, np.where(np.isnan(values), 0.0, values))
+            / np.bincount(units, ~np.isnan(values))
+            for name, values in columns.items()
+        }

@@ -14,7 +14,6 @@ from torch import nn
 
 from edit_harness import Generate
 from edit_harness.edits import UNEDITED, Dense, Edit
-from edit_harness.model import generate
 from edit_harness.model.generate import Prompt, samples
 from edit_harness.testing.tiny import tiny_model
 
@@ -118,7 +117,7 @@ def passes(model):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_together_is_as_alone(family, padding):
     model = tiny_model(family, padding=padding)
-    assert generate._pads(model)
+    assert model.pads
     prompts = mixed(model)
     assert len({len(p.ids) for p in prompts}) >= 4
     expected = [alone(model, prompt) for prompt in prompts]
@@ -197,7 +196,7 @@ def test_nothing_to_generate_runs_nothing(model):
 def test_equal_prompts_are_continued_once(model):
     edit = edit_of(model)
     asked = [(edit, Generate("Ada", 4)), (UNEDITED, Generate("Ada", 4)), (edit, Generate("Ada", 4))]
-    samples(model, [Prompt((1,), Generate("", 1))])
+    assert model.pads
     with passes(model) as seen:
         first, second, third = model.answer(asked)
     assert first == third != second
@@ -209,7 +208,7 @@ def test_batches_keep_the_budget(rows, tokens):
     model = tiny_model(batch_rows=rows, batch_tokens=tokens)
     prompts = mixed(model)
     expected = samples(tiny_model(), prompts)
-    samples(model, prompts[:1])
+    assert model.pads
     with passes(model) as seen:
         assert samples(model, prompts) == expected
     firsts = [(n, width) for n, width in seen if width > 1]
@@ -222,7 +221,7 @@ def test_batches_keep_the_budget(rows, tokens):
 def test_a_batch_has_as_many_rows_as_the_budget_allows():
     model = tiny_model(batch_tokens=10 * (1 + 7))
     prompts = [Prompt((i + 1,), Generate("", 7)) for i in range(25)]
-    samples(model, prompts[:1])
+    assert model.pads
     with passes(model) as seen:
         samples(model, prompts)
     assert [n for n, _ in seen] == [10] * 7 + [10] * 7 + [5] * 7
@@ -235,7 +234,7 @@ def test_rows_of_many_edits_share_a_pass(model):
         for text in TEXTS
         for edit in edits
     ]
-    samples(model, prompts[:1])
+    assert model.pads
     with passes(model) as seen:
         samples(model, prompts)
     assert [n for n, _ in seen] == [20] * 6
@@ -274,8 +273,8 @@ def test_a_model_that_fails_the_trial_is_right_all_the_same(lonely):
     prompts = mixed(model)
     expected = samples(model, prompts)
     model.module = Unpadded(model.module, lonely=lonely)
-    generate._PADS.clear()
-    assert not generate._pads(model)
+    del model.pads
+    assert not model.pads
     with passes(model) as seen:
         assert samples(model, prompts) == expected
     assert max(n for n, _ in seen) == 1
@@ -284,11 +283,11 @@ def test_a_model_that_fails_the_trial_is_right_all_the_same(lonely):
 
 
 def test_the_trial_runs_once(model):
-    prompt = Prompt((1, 2), Generate("", 1))
+    prompts = [Prompt((1, 2), Generate("", 1)), Prompt((3,), Generate("", 1))]
     with passes(model) as seen:
-        samples(model, [prompt])
+        samples(model, prompts)
         first = len(seen)
-        samples(model, [prompt])
+        samples(model, prompts)
     assert first > 2
     assert len(seen) == first + 1
 
@@ -313,7 +312,7 @@ def test_what_memory_does_not_hold_is_halved(model):
 
 
 def test_a_row_that_memory_does_not_hold_is_an_error(model):
-    samples(model, [Prompt((1,), Generate("", 1))])
+    assert model.pads
     before = {name: p.clone() for name, p in model.module.named_parameters()}
 
     def hook(*_):

@@ -26,7 +26,7 @@ QUERIES = [
 
 
 def row(ids) -> TokenRow:
-    return TokenRow(Edit(), tuple(ids), len(ids), {len(ids) - 1: Wanted(len(ids) - 1, whole=True)})
+    return TokenRow(Edit(), tuple(ids), len(ids), {len(ids) - 1: Wanted(whole=True)})
 
 
 def texts(count: int, seed: int = 0) -> list[tuple[int, ...]]:
@@ -87,12 +87,12 @@ def test_trees_keep_to_their_limit(limit):
 
 def test_reads_of_one_node_are_joined():
     one, other = row((1, 2, 3)), row((1, 2, 4))
-    one.wanted[1], other.wanted[1] = Wanted(1, {5}), Wanted(1, {6}, whole=True)
+    one.wanted[1], other.wanted[1] = Wanted({5}), Wanted({6}, whole=True)
     (tree,) = grow([one, other])
-    joined = tree.wanted()
+    joined = tree.wanted
     assert len(joined) == 3
     assert (joined[1].tokens, joined[1].whole) == ({5, 6}, True)
-    assert one.wanted[1] == Wanted(1, {5})
+    assert one.wanted[1] == Wanted({5})
 
 
 @pytest.mark.parametrize(("tokens", "most"), [(50, None), (1000, 3), (10, None)])
@@ -109,9 +109,10 @@ def test_batches_have_trees_of_nearly_one_size(tokens, most):
 
 def test_padding_sees_itself_alone():
     trees = grow([row((1, 2))]) + grow([row((3, 4, 5, 6))])
-    ids, positions, mask = padded_trees(trees, torch.float32)
-    assert ids.tolist() == [[1, 2, 0, 0], [3, 4, 5, 6]]
-    assert positions.tolist() == [[0, 1, 0, 0], [0, 1, 2, 3]]
+    batch = padded_trees(trees, torch.float32, torch.device("cpu"))
+    mask = batch.mask
+    assert batch.ids.tolist() == [[1, 2, 0, 0], [3, 4, 5, 6]]
+    assert batch.position_ids.tolist() == [[0, 1, 0, 0], [0, 1, 2, 3]]
     assert (mask[0, 0, 2] == 0).tolist() == [False, False, True, False]
     assert (mask[0, 0, 1] == 0).tolist() == [True, True, False, False]
     assert additive(torch.tensor([[[True, False]]]), torch.bfloat16)[0, 0, 0, 1] < -1e38

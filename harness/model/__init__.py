@@ -1,6 +1,6 @@
 """A language model that answers queries, unedited and under edits; here is what is public of it.
 
-What needs torch is imported when it is first asked for: `tokens` does without.
+A class is imported when it is first asked for, so that `tokens` needs no torch.
 """
 
 from importlib import import_module
@@ -13,29 +13,11 @@ if TYPE_CHECKING:
     from .model import Model
     from .tokens import Continuation, Tokens
 
-_LAZY = {
-    "Architecture": "architecture",
-    "Batch": "batch",
-    "Continuation": "tokens",
-    "Model": "model",
-    "Places": "hooks",
-    "Projection": "architecture",
-    "Tokens": "tokens",
-}
-
-__all__ = [
-    "Architecture",
-    "Batch",
-    "Continuation",
-    "Model",
-    "Places",
-    "Projection",
-    "Tokens",
-]
+__all__ = ["Architecture", "Batch", "Continuation", "Model", "Places", "Projection", "Tokens"]
+_ELSEWHERE = {"Places": "hooks", "Projection": "architecture", "Continuation": "tokens"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a class when it is first asked for."""
-    if name not in _LAZY:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, name.lower())}"), name)

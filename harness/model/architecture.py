@@ -1,14 +1,13 @@
 """Where a causal language model keeps its blocks, its MLP projections and its head.
 
-Found from the module tree and one pass over three tokens, not from a table of model names, and
-checked by that pass. ``down`` is the projection out of a block's MLP: its input is the key and
-its output the value that ROME and its kin edit.
+Found from the module tree and passes over three tokens, not from a table of model names. ``down``
+is the projection out of a block's MLP: its input is the key and its output the value that ROME and
+its kin edit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,10 +18,9 @@ from transformers.pytorch_utils import Conv1D
 
 from ..edits import Delta, Dense, LowRank
 from ..errors import DataError, PluginError
-from .hooks import Places, by_row, device_of, first, gathering, owner, recording, registered
+from .hooks import Places, adding, device_of, gathering, owner, recording, registered
 from .weights import same_weights, value
 
-TOKENS = 3
 LINEAR = (nn.Linear, Conv1D)
 
 
@@ -63,9 +61,8 @@ class Projection:
     @property
     def parameters(self) -> dict[str, Tensor]:
         """The map's parameters by their names in the model; offloaded ones are read."""
-        return {
-            f"{self.name}.{n}": value(self.module, n) for n, _ in self.module.named_parameters()
-        }
+        names = [name for name, _ in self.module.named_parameters()]
+        return {f"{self.name}.{name}": value(self.module, name) for name in names}
 
     def low_rank(self, left: Tensor, right: Tensor) -> dict[str, Delta]:
         """Return the change ``left @ right`` of W, inputs by rank and rank by outputs."""
@@ -92,13 +89,10 @@ class Architecture:
         self.blocks = self._blocks()
         self._check_head_and_causality()
 
-    @cached_property
-    def flags(self) -> tuple[str, ...]:
-        """What sets the model apart, found by trial.
-
-        ``post_norm``: a change of the projection's output is not one of the residual stream.
-        """
-        return ("post_norm",) if self._post_norm() else ()
+    @property
+    def max_positions(self) -> int | None:
+        """How many tokens fit, or None where the configuration does not say."""
+        return getattr(self.config, "max_position_embeddings", None)
 
     @cached_property
     def hookable(self) -> frozenset[str]:
@@ -111,55 +105,19 @@ class Architecture:
             and isinstance(self.module.get_submodule(owner(name)), LINEAR)
         )
 
-    def projection(self, layer: int) -> Projection:
-        """Return the MLP output projection of a layer, counted from 0.
+    def block(self, layer: int) -> nn.Module:
+        """Return a transformer block."""
+        return self.module.get_submodule(self.blocks[layer])
 
-        Raises `PluginError` if there is no such layer, or it has no usable projection.
-        """
-        if not 0 <= layer < self.layers:
-            raise PluginError(
-                f"the model has no layer {layer}", f"its layers are 0 to {self.layers - 1}"
-            )
-        name = self.down(layer)
-        if not name:
-            kind = self.config.model_type
-            raise PluginError(
-                f"no MLP output projection was found in block {layer} of this {kind} model",
-                "choose an editor that needs none, such as prompt",
-            )
-        return Projection(name, self.module.get_submodule(name))
-
-    def down(self, layer: int) -> str:
-        """Return the name of a layer's MLP output projection, or an empty text if it has none."""
-        name = f"{self.blocks[layer]}.{self._relative_down}"
-        return name if self._relative_down is not None and self._has(name) else ""
-
-    def attention(self, layer: int) -> Projection:
-        """Return the output projection of a layer's attention.
-
-        Raises `PluginError` if none was found.
-        """
-        name = f"{self.blocks[layer]}.{self._relative_attention}"
-        if self._relative_attention is None or not self._has(name):
-            raise PluginError(f"no attention output projection was found in block {layer}")
-        return Projection(name, self.module.get_submodule(name))
-
-    def mlp(self, layer: int) -> list[Projection]:
-        """Return all linear maps of a layer's MLP, in the order of the module tree.
-
-        Raises `PluginError` if there is no such layer, or it has no single MLP, as with experts.
-        """
-        self.projection(layer)
-        return [
-            Projection(f"{self.blocks[layer]}.{name}", child)
-            for name, child in self.block(layer).named_modules()
-            if isinstance(child, LINEAR) and not _of_attention(name)
-        ]
+    def block_of(self, name: str) -> int | None:
+        """Return the number of the block that a module belongs to, if it is of one."""
+        of = (i for i, block in enumerate(self.blocks) if f"{name}.".startswith(f"{block}."))
+        return next(of, None)
 
     def behind(self, layer: int) -> str:
         """Return the name of the module that takes the residual stream behind a layer.
 
-        Raises `PluginError` if nothing but a function stands between the last block and the head.
+        Raises `PluginError` if no norm stands between the last block and the head.
         """
         if layer + 1 < self.layers:
             return self.blocks[layer + 1]
@@ -167,82 +125,118 @@ class Architecture:
             raise PluginError(f"the residual stream behind block {layer} cannot be read")
         return self._last_norm
 
-    def block(self, layer: int) -> nn.Module:
-        """Return a transformer block."""
-        return self.module.get_submodule(self.blocks[layer])
+    def projection(self, layer: int) -> Projection:
+        """Return the MLP output projection of a layer, counted from 0; raise `PluginError` for none."""
+        if not 0 <= layer < self.layers:
+            raise PluginError(
+                f"the model has no layer {layer}", f"its layers are 0 to {self.layers - 1}"
+            )
+        if name := self.down(layer):
+            return Projection(name, self.module.get_submodule(name))
+        raise PluginError(
+            f"no MLP output projection was found in block {layer} of this "
+            f"{self.config.model_type} model",
+            "choose an editor that needs none, such as prompt",
+        )
 
-    def block_of(self, name: str) -> int | None:
-        """Return the number of the block that a module belongs to, or None if it is of no block."""
-        found = (i for i, block in enumerate(self.blocks) if f"{name}.".startswith(f"{block}."))
-        return next(found, None)
+    def down(self, layer: int) -> str:
+        """Return the name of a layer's MLP output projection, or an empty text if it has none."""
+        return self._in_block(layer, self._outputs[0])
 
-    @property
-    def max_positions(self) -> int | None:
-        """How many tokens fit, or None where the configuration does not say."""
-        return getattr(self.config, "max_position_embeddings", None)
+    def attention(self, layer: int) -> Projection:
+        """Return the output projection of a layer's attention; raise `PluginError` for none."""
+        if name := self._in_block(layer, self._outputs[1]):
+            return Projection(name, self.module.get_submodule(name))
+        raise PluginError(f"no attention output projection was found in block {layer}")
 
-    def _has(self, name: str) -> bool:
-        """Tell whether there is a module; blocks may differ, as where only some have experts."""
-        return any(name == known for known, _ in self.module.named_modules())
+    def mlp(self, layer: int) -> list[Projection]:
+        """Return all linear maps of a layer's MLP, in the order of the module tree.
+
+        Raises `PluginError` if there is no such layer, or none with a single MLP, as with experts.
+        """
+        self.projection(layer)
+        maps = self._maps(layer, attention=False)
+        return [Projection(f"{self.blocks[layer]}.{name}", child) for child, name in maps.items()]
+
+    def _in_block(self, layer: int, relative: str) -> str:
+        """Return a block's module by name, if it has it: only some blocks may have experts."""
+        has = relative and relative in dict(self.block(layer).named_modules())
+        return f"{self.blocks[layer]}.{relative}" if has else ""
+
+    def _maps(self, layer: int, *, attention: bool) -> dict[nn.Module, str]:
+        """Return the linear maps of a block's attention, or all others, with their names in it."""
+        return {
+            child: name
+            for name, child in self.block(layer).named_modules()
+            if isinstance(child, LINEAR) and attention == ("attn" in name or "attention" in name)
+        }
 
     def _blocks(self) -> tuple[str, ...]:
-        lists = [
-            name
-            for name, child in self.module.named_modules()
-            if isinstance(child, nn.ModuleList) and len(child) == self.layers
-        ]
+        every = ((n, m) for n, m in self.module.named_modules() if isinstance(m, nn.ModuleList))
+        lists = [name for name, child in every if len(child) == self.layers]
         if not lists:
             raise DataError(f"no list of {self.layers} blocks was found in the model")
         shallowest = min(lists, key=lambda name: name.count("."))
         return tuple(f"{shallowest}.{i}" for i in range(self.layers))
 
     @cached_property
-    def _relative_down(self) -> str | None:
-        """Name of the projection inside a block: the last linear map to run that is no attention's.
+    def _outputs(self) -> tuple[str, str]:
+        """Names in a block of the last linear maps to run, of its MLP and of its attention.
 
-        A mixture of experts has many projections a block, so no single one holds a key's value.
+        Of a mixture of experts no single projection holds a key's value.
         """
-        block = self.block(0)
-        if any("expert" in name for name, _ in block.named_parameters()):
-            return None
-        return self._last_linear(attention=False)
-
-    @cached_property
-    def _relative_attention(self) -> str | None:
-        """Name of an attention's output projection inside a block: its last linear map to run."""
-        return self._last_linear(attention=True)
-
-    def _last_linear(self, *, attention: bool) -> str | None:
-        """Return the last linear map to run in a block that puts out the residual stream's width."""
-        candidates: dict[nn.Module, str] = {
-            child: name
-            for name, child in self.block(0).named_modules()
-            if isinstance(child, LINEAR)
-            and Projection(name, child).shape[1] == self.hidden
-            and attention == _of_attention(name)
-        }
-        ran = self._executed(list(candidates))
-        return candidates[ran[-1]] if ran else None
+        mlp, attention = (
+            self._last_to_run({
+                child: name
+                for child, name in self._maps(0, attention=wanted).items()
+                if Projection(name, child).shape[1] == self.hidden
+            })
+            for wanted in (False, True)
+        )  # fmt: skip
+        experts = any("expert" in name for name, _ in self.block(0).named_parameters())
+        return "" if experts else mlp, attention
 
     @cached_property
     def _last_norm(self) -> str:
         """Name of the last norm to run that is of no block, or an empty text."""
-        norms = {
+        return self._last_to_run({
             child: name
             for name, child in self.module.named_modules()
             if "norm" in type(child).__name__.lower() and self.block_of(name) is None
-        }
-        ran = self._executed(list(norms))
-        return norms[ran[-1]] if ran else ""
+        })  # fmt: skip
 
-    def _executed(self, modules: list[nn.Module]) -> list[nn.Module]:
-        """Return which modules run in a pass, in order."""
-        ran: list[nn.Module] = []
+    def _last_to_run(self, modules: dict[nn.Module, str]) -> str:
+        """Return the name of the module that runs last in a pass, or an empty text."""
+        ran = [""]
         with ExitStack() as stack:
             for module in modules:
-                stack.enter_context(registered(module, lambda m, *_: ran.append(m)))
+                stack.enter_context(registered(module, lambda m, *_: ran.append(modules[m])))
             self._logits()
-        return ran
+        return ran[-1]
+
+    @cached_property
+    def flags(self) -> tuple[str, ...]:
+        """What sets the model apart, found by trial.
+
+        ``post_norm``: a vector added to the projection's output does not move the block's by it.
+        """
+        if not self._outputs[0]:
+            return ()
+        down, block = self.projection(0).module, self.block(0)
+        noise = torch.Generator().manual_seed(0)
+        with recording(block, 1) as plain:
+            self._logits()
+        # As large as the block's output, or rounding in bfloat16 would pass for a norm.
+        size = plain.outputs.abs().max()
+        added = size * torch.randn(self.hidden, generator=noise).to(plain.outputs)
+        every = Places(torch.zeros(3, dtype=torch.long), torch.arange(3))
+        with adding(down, every, added.expand(3, -1), 1), recording(block, 1) as shifted:
+            self._logits()
+        moved = shifted.outputs.float() - plain.outputs.float()
+        # Two sums, each rounded once: a model may well scale its residual stream by 0.98.
+        rounding = max(8 * torch.finfo(added.dtype).eps, 1e-5)
+        off = float((moved - added.float()).abs().max())
+        return ("post_norm",) if off > rounding * float(added.abs().max()) else ()
 
     def _check_head_and_causality(self) -> None:
         """Compare a pass whose last token differs, and one that reads a single position."""
@@ -258,29 +252,10 @@ class Architecture:
                 "the model is not causal: a later token changes an earlier prediction",
                 "masked and encoder models are out of scope; use a causal language model",
             )
-        place = Places(torch.tensor([0]), torch.tensor([1]))
-        with gathering(self.head, place):
+        with gathering(self.head, Places(torch.tensor([0]), torch.tensor([1]))):
             gathered = self._logits()
         same = gathered.shape[:2] == (1, 1)
         self.gathers = same and float((gathered[:, 0] - plain[:, 1]).abs().max()) <= tolerance
-
-    def _post_norm(self) -> bool:
-        """Add a vector to the projection's output and see whether the block's output moves by it."""
-        if self._relative_down is None:
-            return False
-        down, block = self.projection(0).module, self.block(0)
-        noise = torch.Generator().manual_seed(0)
-        with recording(block, 1) as plain:
-            self._logits()
-        # As large as the block's output, or rounding in bfloat16 would pass for a norm.
-        size = plain.outputs.abs().max()
-        added = size * torch.randn(self.hidden, generator=noise).to(plain.outputs)
-        with _shifting(down, added), recording(block, 1) as shifted:
-            self._logits()
-        moved = shifted.outputs.float() - plain.outputs.float()
-        # Two sums, each rounded once: a model may well scale its residual stream by 0.98.
-        rounding = max(8 * torch.finfo(added.dtype).eps, 1e-5)
-        return float((moved - added.float()).abs().max()) > rounding * float(added.abs().max())
 
     @torch.no_grad()
     def _logits(self, last: int = 2) -> Tensor:
@@ -288,19 +263,3 @@ class Architecture:
         device = device_of(self.module)
         ids = torch.tensor([[1 % size, 2 % size, last + 1]], device=device)
         return self.module(input_ids=ids, use_cache=False).logits.float()
-
-
-def _of_attention(name: str) -> bool:
-    """Tell whether a module of a block belongs to its attention."""
-    return any("attn" in part or "attention" in part for part in name.split("."))
-
-
-@contextmanager
-def _shifting(module: nn.Module, added: Tensor) -> Iterator[None]:
-    """Add one vector to a module's output at every position."""
-
-    def hook(_: nn.Module, __: Any, output: Any) -> Any:
-        return by_row(first(output), 1).add(added).view_as(first(output))
-
-    with registered(module, hook):
-        yield

@@ -3,7 +3,7 @@
 Prompts of many edits share forward passes: padded on the left they end in one column, and every
 pass after the first reads one new token of each row. A row has a seed, a k, a length and stops of
 its own, so a text depends on its prompt, query and edit, and not on its neighbours, but for the
-order in which numbers are added. Whether a model bears padding is tried, not looked up.
+order in which numbers are added.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -21,7 +20,7 @@ from torch.nn import functional
 from ..data import Generate, Query, Text
 from ..edits import UNEDITED, Edit
 from .batch import padded
-from .packing import same
+from .packing import agrees, run_halving
 from .tokens import Tokens
 
 if TYPE_CHECKING:
@@ -43,8 +42,8 @@ class Prompt:
     stop: int | None = None
     """The token that ends a continuation and is not part of it."""
 
-
-_PADS: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 def generate_all(model: Model, questions: Sequence[tuple[Edit, Query]]) -> Iterator[Text]:
@@ -60,7 +59,6 @@ def generate_all(model: Model, questions: Sequence[tuple[Edit, Query]]) -> Itera
 
 
 def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
-    """Return the tokens of one question, with the room that its continuation has."""
     stop = None if query.to_the_end else model.tokens.tokenizer.eos_token_id
     if query.max_tokens is not None:
         # As many new tokens under every edit, or a text would be short for the edit's prefix.
@@ -73,51 +71,50 @@ def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
 def samples(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     """Return the new tokens of each prompt, in order; equal prompts are continued once.
 
-    Where a query has a stop, they go as far as the token that brings it, if not farther.
-    A batch has at most the model's ``batch_tokens``, new ones and padding included, and its
-    ``batch_rows``. One that does not fit the device's memory is halved; raises
-    `torch.OutOfMemoryError` if a single row does not fit.
+    Where a query has a stop, they go at least as far as the token that brings it. Raises
+    `torch.OutOfMemoryError` if memory does not suffice for a single row.
     """
     new: dict[Prompt, list[int]] = {prompt: [] for prompt in prompts}
-    held: dict[Edit, list[Prompt]] = {}
+    groups: dict[Edit, list[Prompt]] = {}
     for prompt in new:
         if _steps(model, prompt) > 0:
-            written = UNEDITED if model.carries(prompt.edit) else prompt.edit
-            held.setdefault(written, []).append(prompt)
-    for edit, group in held.items():
+            held = UNEDITED if model.carries(prompt.edit) else prompt.edit
+            groups.setdefault(held, []).append(prompt)
+
+    def run(batch: Sequence[Prompt]) -> None:
+        new.update(zip(batch, _continued(model, batch), strict=True))
+
+    for held, group in groups.items():
         batches = list(_batches(model, group))
-        with model.applied(edit):
-            for batch in batches:
-                new.update(zip(batch, _halving(model, batch), strict=True))
+        with model.applied(held):
+            run_halving(model, group, run, batches)
     return [new[prompt] for prompt in prompts]
 
 
 def _steps(model: Model, prompt: Prompt) -> int:
     """Return how many tokens may follow: as many as are asked for and the model has room for."""
-    limit = model.tokens.limit
-    asked = prompt.query.max_new_tokens
-    return min(asked, limit - len(prompt.ids)) if limit else asked
+    limit, asked = model.tokens.limit, prompt.query.max_new_tokens
+    return min(asked, limit - len(prompt)) if limit else asked
 
 
 def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
     """Yield prompts that run together: alike in new tokens and length, and sorted by edit."""
-    pads = _pads(model)
     order = {edit: i for i, edit in enumerate(dict.fromkeys(p.edit for p in prompts))}
 
     def mates(prompt: Prompt) -> int:
         # Code that looks at whole rows would see the padding.
         code = prompt.edit.adaptors or prompt.edit.patch
-        return len(prompt.ids) if code else 0
+        return len(prompt) if code else 0
 
     def fits(batch: Sequence[Prompt]) -> bool:
-        width = max(len(p.ids) for p in batch) + max(_steps(model, p) for p in batch)
-        most = (model.batch_rows or len(batch)) if pads else 1
+        width = max(map(len, batch)) + max(_steps(model, p) for p in batch)
+        most = (model.batch_rows or len(batch)) if model.pads else 1
         # A row that has ended is filled up to the width; that must not lead it past the limit.
         roomy = width <= (model.tokens.limit or width)
         return roomy and len(batch) <= most and len(batch) * width <= model.batch_tokens
 
     batch: list[Prompt] = []
-    for prompt in sorted(prompts, key=lambda p: (mates(p), _steps(model, p), len(p.ids))):
+    for prompt in sorted(prompts, key=lambda p: (mates(p), _steps(model, p), len(p))):
         if batch and (mates(prompt) != mates(batch[0]) or not fits([*batch, prompt])):
             yield sorted(batch, key=lambda p: order[p.edit])
             batch = []
@@ -125,37 +122,20 @@ def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
     yield sorted(batch, key=lambda p: order[p.edit])
 
 
-def _halving(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
-    """Return the new tokens of one batch, or of its halves if memory does not suffice for it."""
-    try:
-        return _continued(model, prompts)
-    except torch.OutOfMemoryError:
-        if len(prompts) == 1:
-            raise
-    # Out here the exception is gone, and with it the tensors that its frames hold.
-    model.halved += 1
-    half = len(prompts) // 2
-    return _halving(model, prompts[:half]) + _halving(model, prompts[half:])
-
-
 def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
-    """Return the new tokens of one batch, whose written edit is in the weights already.
-
-    A row that has ended stays, since an adaptor's memo knows its rows by their place.
-    """
-    carried = {
-        p.edit: p.edit if model.carries(p.edit) else p.edit.without_weights() for p in prompts
-    }
+    """Return the new tokens of one batch; the weights hold already what rows cannot carry."""
+    # A row that has ended stays, since an adaptor's memo knows its rows by their place.
+    edits = {p.edit for p in prompts}
+    carried = {e: e if model.carries(e) else e.without_weights() for e in edits}
     batch = padded([p.ids for p in prompts], left=True, device=model.device)
     stream = Stream(model, batch.ids, batch.mask)
     lines = [GeneratedRow(prompt, _steps(model, prompt)) for prompt in prompts]
-    lengths = [len(p.ids) for p in prompts]
-    with model.edited_rows(batch, [carried[p.edit] for p in prompts], lengths):
+    with model.edited_rows(batch, [carried[p.edit] for p in prompts], [*map(len, prompts)]):
         while any(line.left for line in lines):
             stream.append(drawn(stream.read(), lines))
             for line in lines:
-                prompt = line.prompt
-                if line.left and stopped(model.tokens, prompt.ids, line.new, prompt.query.stop):
+                ids, stop = line.prompt.ids, line.prompt.query.stop
+                if line.left and stopped(model.tokens, ids, line.new, stop):
                     line.left = 0
     return [line.new for line in lines]
 
@@ -178,19 +158,16 @@ class GeneratedRow:
         if len(values) > 1:
             place = int(torch.multinomial(values.softmax(-1), 1, generator=self.sampler))
         token = int(indices[place])
-        if token == self.prompt.stop:
-            self.left = 0
-        else:
-            self.new.append(token)
-            self.left -= 1
+        ends = token == self.prompt.stop
+        self.left = 0 if ends else self.left - 1
+        self.new += [] if ends else [token]
         return token
 
 
 def drawn(logits: Tensor, lines: Sequence[GeneratedRow]) -> list[int]:
-    """Let each line that goes on take its next token; logits are rows by vocabulary.
+    """Let each line that goes on take its next token; return a token for every row.
 
-    Returns a token for every row. Rows with another k are searched apart, so that a tie falls as
-    it would without them.
+    Rows with another k are searched apart, so that a tie falls as it would without them.
     """
     ks = {line.prompt.query.top_k for line in lines if line.left}
     tops = {k: logits.topk(min(k, logits.shape[-1])) for k in ks}
@@ -203,23 +180,16 @@ def drawn(logits: Tensor, lines: Sequence[GeneratedRow]) -> list[int]:
     return tokens
 
 
-@dataclass
 class Stream:
     """Rows of tokens that end in one column, and what the model keeps of those that it has read."""
 
-    model: Model
-    ids: Tensor
-    """Tokens that are not read yet, rows by columns."""
-    mask: Tensor
-    """1 where a row has a token, rows by all columns, the read ones included."""
-    cache: Any = None
-
-    def __post_init__(self) -> None:
-        self.takes = inspect.signature(self.model.module.forward).parameters
+    def __init__(self, model: Model, ids: Tensor, mask: Tensor) -> None:
+        self.model, self.ids, self.mask = model, ids, mask
+        self.cache: Any = None
+        self.takes = inspect.signature(model.module.forward).parameters
 
     def read(self) -> Tensor:
         """Read the new tokens; return the logits of what follows them, rows by vocabulary."""
-        module = self.model.module
         inputs: dict[str, Any] = {"input_ids": self.ids, "attention_mask": self.mask}
         if "position_ids" in self.takes:
             positions = (self.mask.cumsum(1) - 1).clamp(min=0)
@@ -227,7 +197,7 @@ class Stream:
         # An edit of the head finds its rows in whole rows only.
         if "logits_to_keep" in self.takes and not self.model.architecture.head._forward_hooks:
             inputs["logits_to_keep"] = 1
-        out = module(**inputs, past_key_values=self.cache, use_cache=True)
+        out = self.model.module(**inputs, past_key_values=self.cache, use_cache=True)
         self.cache = out.past_key_values
         return out.logits[:, -1]
 
@@ -237,36 +207,25 @@ class Stream:
         self.mask = functional.pad(self.mask, (0, 1), value=1)
 
 
-def _pads(model: Model) -> bool:
-    """Tell whether the model continues texts of several lengths in one batch, found by a trial."""
-    if model not in _PADS:
-        _PADS[model] = _agrees(model, (2, 5, 3))
-    return _PADS[model]
-
-
-def _agrees(model: Model, lengths: Sequence[int]) -> bool:
-    """Tell whether rows of these lengths have the logits together that they have alone."""
+def pads(model: Model) -> bool:
+    """Tell whether texts of several lengths have the logits together that they have alone."""
     size = model.architecture.config.vocab_size
-    texts = [[(7 * i + j + 1) % size for j in range(n)] for i, n in enumerate(lengths)]
-    try:
-        together = _two_steps(model, texts)
-        alone = torch.cat([_two_steps(model, [text]) for text in texts], dim=1)
-    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
-        return False
-    return same(together, alone, model.dtype)
+    texts = [[(7 * i + j + 1) % size for j in range(n)] for i, n in enumerate((2, 5, 3))]
 
+    def two_steps(texts: Sequence[Sequence[int]]) -> Tensor:
+        batch = padded(texts, left=True, device=model.device)
+        stream = Stream(model, batch.ids, batch.mask)
+        first = stream.read()
+        stream.append([text[0] for text in texts])
+        return torch.stack([first, stream.read()]).float()
 
-def _two_steps(model: Model, texts: Sequence[Sequence[int]]) -> Tensor:
-    """Return logits after texts and after one more token: 2 by rows by vocabulary."""
-    batch = padded(texts, left=True, device=model.device)
-    stream = Stream(model, batch.ids, batch.mask)
-    first = stream.read()
-    stream.append([text[0] for text in texts])
-    return torch.stack([first, stream.read()]).float()
+    return agrees(
+        model, torch.cat([two_steps([text]) for text in texts], dim=1), lambda: two_steps(texts)
+    )
 
 
 def cut(text: str, stop: str) -> str:
-    """Return the text before its first stop; all of it if there is none, or no stop is asked for."""
+    """Return the text before its first stop; all of it without one."""
     at = _stop_at(text, stop)
     return text if at < 0 else text[:at]
 
@@ -279,9 +238,8 @@ def _stop_at(text: str, stop: str) -> int:
 def stopped(tokens: Tokens, prompt: Sequence[int], new: Sequence[int], stop: str) -> bool:
     """Tell whether the last of the new tokens brings the stop.
 
-    Only a token in whose own text the stop's last character stands can bring it, or one that ends a
-    character begun before it; for others the whole text, which may be long, is not decoded. Where a
-    tokenizer hides that, the stop is found later, which changes no text.
+    The whole text, which may be long, is decoded only for a token that has the stop's last character
+    or ends one that was begun before. A stop that is found later for it changes no text.
     """
     if not stop or not new:
         return False

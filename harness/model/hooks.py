@@ -1,15 +1,16 @@
 """Forward hooks: read a pass, add to it, or give each row the effect of its own edit.
 
-Every function is a context manager that removes its hooks whatever happens. Places are given as
-rows and columns of the padded batch. Nothing here writes a weight.
+Every function returns a context that removes its hooks whatever happens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -19,13 +20,20 @@ from ..errors import Expired, HarnessError, PluginError
 from ..registry.guard import blamed, named
 from .weights import executing_on
 
+if TYPE_CHECKING:
+    from .batch import Batch
+
 NOT_ITS_OWN = (HarnessError, Expired, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)
-"""What code of an adaptor may raise that is no fault of its own."""
+"""Errors that an adaptor's code may raise without being at fault."""
+Spans: TypeAlias = Sequence[tuple[Edit, slice]]
+"""Edits with the rows that each of them has."""
+Memos: TypeAlias = Sequence[dict[str, Any]]
+"""A memo of adaptors for each span."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Positions in a batch: one row and one column for each."""
+    """Positions in a padded batch: one row and one column for each."""
 
     rows: Tensor
     columns: Tensor
@@ -35,7 +43,34 @@ class Places:
         return self.rows.to(device), self.columns.to(device)
 
 
-@dataclass
+def registered(
+    module: nn.Module, hook: Any, *, with_kwargs: bool = False
+) -> AbstractContextManager[Any]:
+    """Have a hook for a while that sees what comes out of a module, and may replace it."""
+    return module.register_forward_hook(hook, with_kwargs=with_kwargs)
+
+
+def before(module: nn.Module, hook: Any) -> AbstractContextManager[Any]:
+    """Have a hook for a while that sees what goes into a module, and may replace it."""
+    return module.register_forward_pre_hook(hook, with_kwargs=True)
+
+
+def changing(
+    module: nn.Module, rows: int, change: Callable[[Tensor, Tensor], Tensor | None]
+) -> AbstractContextManager[Any]:
+    """Call ``change`` on a module's inputs and outputs for a while, rows by positions by width.
+
+    The module puts out what it returns, unless that is None.
+    """
+
+    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        inputs = by_row(entered(args, kwargs), rows)
+        changed = change(inputs, by_row(first(output), rows))
+        return None if changed is None else with_first(output, changed)
+
+    return registered(module, hook, with_kwargs=True)
+
+
 class Recorded:
     """What went into a module and came out of it, rows by positions by width."""
 
@@ -46,41 +81,12 @@ class Recorded:
 @contextmanager
 def recording(module: nn.Module, rows: int) -> Iterator[Recorded]:
     """Keep the module's input and output of the coming pass, with their gradients' history."""
-    seen = Recorded(torch.empty(0), torch.empty(0))
+    seen = Recorded()
 
-    def hook(_: nn.Module, args: tuple[Tensor, ...], output: Any) -> None:
-        seen.inputs, seen.outputs = by_row(args[0], rows), by_row(first(output), rows)
+    def keep(inputs: Tensor, outputs: Tensor) -> None:
+        seen.inputs, seen.outputs = inputs, outputs
 
-    with registered(module, hook):
-        yield seen
-
-
-@dataclass
-class Probed:
-    """What went into a module, and zeros added to its output, both rows by positions by width.
-
-    The gradient of the zeros is that of the output.
-    """
-
-    inputs: Tensor
-    zeros: Tensor
-
-
-@contextmanager
-def probing(modules: Sequence[nn.Module], rows: int) -> Iterator[list[Probed]]:
-    """Let gradients of each module's output be taken in the coming pass, without any parameter's."""
-    seen = [Probed(torch.empty(0), torch.empty(0)) for _ in modules]
-
-    def hook(kept: Probed, args: tuple[Tensor, ...], output: Any) -> Any:
-        whole = by_row(first(output), rows)
-        kept.inputs = by_row(args[0].detach(), rows)
-        kept.zeros = torch.zeros_like(whole, requires_grad=True)
-        return with_first(output, (whole + kept.zeros).view_as(first(output)))
-
-    with ExitStack() as stack:
-        for module, kept in zip(modules, seen, strict=True):
-            bound = lambda _, args, output, kept=kept: hook(kept, args, output)
-            stack.enter_context(registered(module, bound))
+    with changing(module, rows, keep):
         yield seen
 
 
@@ -94,120 +100,85 @@ def inputs_of(
 ) -> Iterator[list[list[Tensor]]]:
     """Keep what goes into each module in the coming passes, rows by positions by width.
 
-    With ``only``, the coming pass, which has to be the last thing here, ends once all have run.
+    With ``only``, the pass ends as soon as all modules have run, and the block of the ``with`` too.
     """
     seen: list[list[Tensor]] = [[] for _ in modules]
 
-    def hook(kept: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def hook(kept: list[Tensor], _: nn.Module, args: tuple[Any, ...], kwargs: Any) -> None:
         kept.append(by_row(entered(args, kwargs), rows))
         if only and all(seen):
             raise Enough
 
     with ExitStack() as stack:
         for module, kept in zip(modules, seen, strict=True):
-            bound = lambda _, args, kwargs, kept=kept: hook(kept, args, kwargs)
-            stack.enter_context(before(module, bound))
+            stack.enter_context(before(module, partial(hook, kept)))
         with suppress(Enough):
             yield seen
 
 
-@contextmanager
-def adding(module: nn.Module, places: Places, values: Tensor, rows: int) -> Iterator[None]:
+def adding(
+    module: nn.Module, places: Places, values: Tensor, rows: int
+) -> AbstractContextManager[Any]:
     """Add values, one vector for each place, to the module's output; differentiable in them."""
 
-    def hook(_: nn.Module, __: tuple[Tensor, ...], output: Any) -> Any:
-        whole = by_row(first(output), rows)
-        index = places.on(whole.device)
-        changed = whole.index_put(index, values.to(whole), accumulate=True)
-        return with_first(output, changed.view_as(first(output)))
+    def add(_: Tensor, outputs: Tensor) -> Tensor:
+        return outputs.index_put(places.on(outputs.device), values.to(outputs), accumulate=True)
 
-    with registered(module, hook):
-        yield
+    return changing(module, rows, add)
 
 
-@contextmanager
-def gathering(head: nn.Module, places: Places) -> Iterator[None]:
-    """Let the head see the given places only, so that its output has one position for each.
+def gathering(head: nn.Module, places: Places) -> AbstractContextManager[Any]:
+    """Let the head see the given places only, so that its output has one position for each."""
 
-    The vocabulary is the widest matrix of a small model; most positions are never read.
-    """
-
-    def hook(_: nn.Module, args: tuple[Tensor, ...], kwargs: Any) -> tuple[Any, Any]:
+    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any]:
         return (args[0][places.on(args[0].device)][None], *args[1:]), kwargs
 
-    with before(head, hook):
-        yield
-
-
-@dataclass
-class Positions:
-    """The positions of the pass that runs, rows by columns."""
-
-    offsets: Tensor
-    """The place of each, counted from the row's last prompt token."""
-    ids: Tensor
-    mask: Tensor
-    """1 where a row has a token; of the columns that were read before, too."""
-    passes: int = 0
-
-    def enter(self, _: nn.Module, __: tuple[Any, ...], inputs: dict[str, Any]) -> None:
-        """Take in what a pass reads; a later one of a generation goes on from the last column."""
-        if self.passes:
-            self.offsets = self.offsets[:, -1:] + 1
-        self.passes += 1
-        self.ids = inputs.get("input_ids", self.ids)
-        self.mask = inputs.get("attention_mask", self.mask)
-
-    def rows(self, start: int, stop: int, device: torch.device) -> dict[str, Tensor]:
-        """Return what an adaptor is told of its rows."""
-        mask = self.mask[:, -self.ids.shape[1] :].bool()
-        told = {"offsets": self.offsets, "mask": mask, "ids": self.ids}
-        return {name: each[start:stop].to(device) for name, each in told.items()}
+    return before(head, hook)
 
 
 @contextmanager
-def editing(module: nn.Module, edits: Sequence[Edit], positions: Positions) -> Iterator[None]:
-    """Give each row of the coming passes, of which the first has these positions, its own edit's effect."""
+def editing(
+    module: nn.Module, batch: Batch, edits: Sequence[Edit], prompt_lengths: Sequence[int]
+) -> Iterator[None]:
+    """Give each row its own edit's effect, in passes that begin with a batch and may go on from it."""
     spans = spans_of(edits)
-    touched = dict.fromkeys(
-        name for edit, _, _ in spans for name in (*(owner(n) for n in edit.weights), *edit.adaptors)
-    )
-    shared: list[dict[str, Any]] = [{} for _ in spans]
-    with ExitStack() as stack:
-        stack.enter_context(before(module, positions.enter))
-        for name in touched:
-            hook = _row_hook(name, spans, positions, shared)
-            stack.enter_context(registered(module.get_submodule(name), hook, with_kwargs=True))
-        yield
+    names = (name for edit, _ in spans for name in (*map(owner, edit.weights), *edit.adaptors))
+    shared: Memos = [{} for _ in spans]
+    seen: list[Tensor] = []  # offsets, mask and ids of the pass that runs
 
+    def enter(_: nn.Module, __: tuple[Any, ...], inputs: dict[str, Any]) -> None:
+        ids, mask = inputs.get("input_ids", batch.ids), inputs.get("attention_mask", batch.mask)
+        if seen:  # a generation goes on from the last column
+            offsets = seen[0][:, -1:] + 1
+        else:
+            last = batch.starts + torch.tensor(prompt_lengths, device=ids.device) - 1
+            offsets = torch.arange(ids.shape[1], device=ids.device) - last[:, None]
+        seen[:] = offsets, mask[:, -ids.shape[1] :].bool(), ids
 
-def _row_hook(
-    name: str,
-    spans: Sequence[tuple[Edit, int, int]],
-    positions: Positions,
-    shared: Sequence[dict[str, Any]],
-) -> Any:
-    memos: list[dict[str, Any]] = [{} for _ in spans]
-
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+    def change(
+        name: str, target: nn.Module, memos: Memos, inputs: Tensor, outputs: Tensor
+    ) -> Tensor:
         # Accelerate moves what goes into a module after it is seen here.
-        outputs = by_row(first(output), len(positions.offsets))
-        inputs = by_row(entered(args, kwargs), len(positions.offsets)).to(outputs.device)
-        changed = outputs.clone()
-        add_changes(name, module, spans, inputs, changed)
-        for (edit, start, stop), memo, common in zip(spans, memos, shared, strict=True):
+        inputs, changed = inputs.to(outputs.device), outputs.clone()
+        add_changes(name, target, spans, inputs, changed)
+        for (edit, rows), memo, common in zip(spans, memos, shared, strict=True):
             # An adaptor may have a length, and be empty.
             if (adaptor := edit.adaptors.get(name)) is not None:
-                told = positions.rows(start, stop, changed.device)
-                seen, rows = Rows(**told, memo=memo, shared=common), slice(start, stop)
+                told = Rows(*(each[rows].to(changed.device) for each in seen), memo, common)
                 with blaming(adaptor, f"failed at {name}"):
-                    made = adaptor(inputs[rows], changed[rows], seen)
+                    made = adaptor(inputs[rows], changed[rows], told)
                     if (found := tuple(made.shape)) != (asked := tuple(changed[rows].shape)):
                         raise ValueError(f"it returned the shape {found} for outputs of {asked}")
                     changed[rows] = made
-        return with_first(output, changed.view_as(first(output)))
+        return changed
 
-    return hook
+    with ExitStack() as stack:
+        if any(edit.adaptors for edit, _ in spans):
+            stack.enter_context(before(module, enter))
+        for name in dict.fromkeys(names):
+            target, memos = module.get_submodule(name), [{} for _ in spans]
+            stack.enter_context(changing(target, len(edits), partial(change, name, target, memos)))
+        yield
 
 
 def blaming(adaptor: Adaptor, failed: str) -> AbstractContextManager[None]:
@@ -217,50 +188,23 @@ def blaming(adaptor: Adaptor, failed: str) -> AbstractContextManager[None]:
 
 
 def add_changes(
-    name: str,
-    module: nn.Module,
-    spans: Sequence[tuple[Edit, int, int]],
-    inputs: Tensor,
-    outputs: Tensor,
+    name: str, module: nn.Module, spans: Spans, inputs: Tensor, outputs: Tensor
 ) -> None:
     """Add to a module's outputs, in place, what each row's edit of its parameters adds."""
-    for edit, start, stop in spans:
+    for edit, rows in spans:
         for part in ("weight", "bias"):
             if delta := edit.weights.get(f"{name}.{part}"):
-                added = delta.through(inputs[start:stop], out_in=isinstance(module, nn.Linear))
-                outputs[start:stop] += added.to(outputs)
+                added = delta.through(inputs[rows], out_in=isinstance(module, nn.Linear))
+                outputs[rows] += added.to(outputs)
 
 
-@contextmanager
-def registered(module: nn.Module, hook: Any, *, with_kwargs: bool = False) -> Iterator[None]:
-    """Have a forward hook for a while."""
-    handle = module.register_forward_hook(hook, with_kwargs=with_kwargs)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-@contextmanager
-def before(module: nn.Module, hook: Any) -> Iterator[None]:
-    """Have a hook for a while that sees what goes into a module, and may replace it."""
-    handle = module.register_forward_pre_hook(hook, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def spans_of(edits: Sequence[Edit]) -> list[tuple[Edit, int, int]]:
-    """Group consecutive rows of the same edit as (edit, start, stop); unedited rows are left out."""
-    spans: list[tuple[Edit, int, int]] = []
-    for i, edit in enumerate(edits):
-        if edit.touches_nothing:
-            continue
-        if spans and spans[-1][0] is edit and spans[-1][2] == i:
-            spans[-1] = (edit, spans[-1][1], i + 1)
-        else:
-            spans.append((edit, i, i + 1))
+def spans_of(edits: Sequence[Edit]) -> Spans:
+    """Group consecutive rows of the same edit; unedited rows are left out."""
+    spans, stop = [], 0
+    for edit, same in groupby(edits):
+        start, stop = stop, stop + len(list(same))
+        if not edit.touches_nothing:
+            spans.append((edit, slice(start, stop)))
     return spans
 
 
@@ -270,10 +214,7 @@ def owner(parameter: str) -> str:
 
 
 def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """Return what goes into a module: its first argument, or the one that attention has by name.
-
-    Raises `PluginError` if that is no tensor.
-    """
+    """Return what goes into a module: its first argument, or the one that attention has by name."""
     inputs = args[0] if args else kwargs.get("hidden_states")
     if not isinstance(inputs, Tensor):
         raise PluginError(
@@ -289,15 +230,13 @@ def first(output: Any) -> Tensor:
 
 
 def with_first(output: Any, changed: Tensor) -> Any:
-    """Return a module's output with its tensor replaced."""
+    """Return a module's output with its tensor replaced, in the shape that it had."""
+    changed = changed.view_as(first(output))
     return changed if isinstance(output, Tensor) else (changed, *output[1:])
 
 
 def by_row(tensor: Tensor, rows: int) -> Tensor:
-    """Return rows by positions by width, also where a model flattens the first two (OPT).
-
-    Tokens, which go into an embedding, are of width 1.
-    """
+    """Return rows by positions by width, also where a model flattens the first two (OPT), or of tokens."""
     if not tensor.is_floating_point():
         return tensor[..., None]
     return tensor if tensor.dim() == 3 else tensor.view(rows, -1, tensor.shape[-1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -26,8 +26,9 @@ from ..files import cache_folder
 from ..interfaces import ModelSource
 from . import reuse, weights
 from .architecture import Architecture
-from .batch import Batch, Prediction, QueryBatch, TokenRow, padded
-from .hooks import Places, Positions, at_least_fp32, blaming, device_of, editing, gathering
+from .batch import Batch, QueryBatch, TokenRow, padded
+from .generate import generate_all, pads
+from .hooks import Places, at_least_fp32, blaming, device_of, editing, gathering
 from .packing import TRIED, Pass, Tree, packs, run_trees, trees_of
 from .reuse import CleanTexts, Start
 from .tokens import PLAIN, Tokens, chat_frame
@@ -39,10 +40,9 @@ HOLD_IT = "use a device or a device map that holds the model, such as --device c
 class Model:
     """A model of transformers and its tokenizer.
 
-    ``batch_rows`` limits the rows of a forward pass that answers queries, and ``batch_tokens`` its
-    padded tokens; where memory does not suffice the latter is halved, as often as ``halved`` says.
-    ``chat_template`` puts prompts into the tokenizer's template as a user's message, which is a protocol
-    of its own. ``let_in`` is what was let in to load it, see `edit_harness.loading.checkpoint`.
+    ``batch_rows`` limits the rows of a forward pass, and ``batch_tokens`` its padded tokens, halved
+    where memory does not suffice, ``halved`` times so far. ``chat_template`` puts prompts into the
+    tokenizer's template as a user's message. ``let_in`` says what was allowed to load the model.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
 
@@ -64,13 +64,11 @@ class Model:
         self.architecture = Architecture(module)
         frame = chat_frame(tokenizer) if chat_template else PLAIN
         self.tokens = Tokens(tokenizer, self.architecture.max_positions, frame)
-        self.batch_rows = batch_rows
-        self.batch_tokens = batch_tokens
-        self.padding = padding
+        self.batch_rows, self.batch_tokens, self.padding = batch_rows, batch_tokens, padding
         self.halved = 0
         self._identity: tuple[dict[str, Any], str] | None = None
         self._starts_at: dict[int, bool] = {}
-        self._reaches: dict[int, bool] = {}
+        self._sees, self._hides = 0, 1 << 62
         self._prepared: WeakValueDictionary[int, Adaptor] = WeakValueDictionary()
         self.takes_positions = "position_ids" in inspect.signature(module.forward).parameters
 
@@ -103,10 +101,7 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """What identifies the weights: a digest of their files, or `weights.of_module`.
-
-        A model whose weights were changed in memory since has another one.
-        """
+        """What identifies the weights as they are: a digest of their files, or `weights.of_module`."""
         marks = weights.marks(self.module)
         if self._identity is None or self._identity[0] != marks:
             self._identity = marks, weights.of_module(self.module)
@@ -133,9 +128,9 @@ class Model:
     ) -> Tensor:
         """Return logits at the places, places by vocabulary, in fp32 or more.
 
-        ``parameters`` stand in for the model's own of the same name, and carry gradients; ``cache``
-        has keys and values that stand before the batch. Raises `PluginError` for an offloaded
-        parameter, in whose place nothing can stand.
+        ``parameters`` replace the model's own of the same name, and carry gradients; ``cache`` has
+        the keys and values of tokens before the batch. Raises `PluginError` for an offloaded
+        parameter, which cannot be replaced.
         """
         if name := next((n for n in parameters or () if self._own(n).is_meta), ""):
             raise PluginError(f"{name} is offloaded, so that it has no gradient", HOLD_IT)
@@ -160,10 +155,9 @@ class Model:
     def nll(
         self, requests: Sequence[Request], parameters: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Return the loss of each request in nats: -log p of its target's tokens, their mean.
+        """Return the loss of each request in nats: the mean of -log p over its target's tokens.
 
-        Each token is scored after those before it. ``parameters`` are as in `logits`, so that the loss
-        has a gradient; all requests share one forward pass.
+        ``parameters`` are as in `logits`, and give the loss a gradient; all requests share a pass.
         """
         parts = [self.tokens.split(r.text, r.target_new) for r in requests]
         batch = self.batch([part.inputs for part in parts])
@@ -175,11 +169,10 @@ class Model:
 
     @contextmanager
     def applied(self, edit: Edit) -> Iterator[None]:
-        """Write the edit's weights into the model for a while, and apply its patch; restores the bits.
+        """Write the edit's weights into the model for a while, and apply its patch; restore the bits.
 
-        Adaptors and a prefix have no effect here: they hold in `answer` and in `edited_rows` alone.
-        Raises `PluginError` for an edit that does not fit the model, and for a patch of one whose
-        weights are offloaded.
+        Adaptors and a prefix have no effect here, but in `answer` and in `edited_rows` alone. Raises
+        `PluginError` for an edit that does not fit the model, and for a patch of offloaded weights.
         """
         self.check(edit)
         offloaded = (name for name, p in self.module.named_parameters() if p.is_meta)
@@ -202,10 +195,7 @@ class Model:
         return sum(self.module.get_parameter(names[0]).numel() for names in groups)
 
     def parameter(self, name: str) -> nn.Parameter:
-        """Return a parameter by name; of an offloaded one, a copy.
-
-        Raises `PluginError` if the model has none of that name.
-        """
+        """Return a parameter by name; of an offloaded one, a copy. Raises `PluginError` for none."""
         parameter = self._own(name)
         if not parameter.is_meta:
             return parameter
@@ -218,10 +208,7 @@ class Model:
             raise PluginError(f"the model has no parameter {name!r}") from None
 
     def check(self, edit: Edit) -> None:
-        """Raise `PluginError` if the edit is of parameters or modules that this model has not.
-
-        An adaptor that this model has not seen gets ready for it: see `Adaptor`.
-        """
+        """Raise `PluginError` if the edit does not fit the model; prepare adaptors that are new to it."""
         for name, delta in edit.weights.items():
             if (shape := self._own(name).shape) != delta.shape:
                 raise PluginError(
@@ -250,41 +237,30 @@ class Model:
         ``base`` has the unedited texts of earlier calls, and keeps those of this one. Raises
         `TooLongError` for a text that does not fit the model.
         """
-        from .generate import generate_all
-
-        sheet = QueryBatch(self.tokens, questions)
+        batch = QueryBatch(self.tokens, questions)
         base = base or CleanTexts(self)
-        clean = [row for row in sheet.rows if row.edit is UNEDITED]
-        edited = [row for row in sheet.rows if row.edit is not UNEDITED]
-        edits = {id(row.edit): row.edit for row in edited}
-        for edit in edits.values():
+        edited = [row for row in batch.rows if row.edit is not UNEDITED]
+        starts: dict[Edit, Start | None] = {}
+        for edit in dict.fromkeys(row.edit for row in edited):
             self.check(edit)
-        starts = {key: self.start(edit) for key, edit in edits.items()}
+            starts[edit] = self.start(edit)
+        clean = [row for row in batch.rows if row.edit is UNEDITED]
         base.read(clean, {start for start in starts.values() if start})
-        sheet.predictions |= {
-            (row, at): base.predictions[row.ids[: at + 1]] for row in clean for at in row.wanted
-        }
-        for held, group in self._groups(edited):
+        groups: dict[tuple[Edit, Start | None], list[TokenRow]] = {}
+        for row in edited:
+            held = UNEDITED if self.carries(row.edit) else row.edit
+            groups.setdefault((held, starts[row.edit]), []).append(row)
+        for (held, start), rows in groups.items():
             with self.applied(held):
-                for start in dict.fromkeys(starts[id(row.edit)] for row in group):
-                    rows = [row for row in group if starts[id(row.edit)] == start]
-                    sheet.predictions |= self._read(rows, base, start, held)
-        return sheet.answers(generate_all(self, questions))
+                self._read(rows, base, start, held)
+        return batch.answers(generate_all(self, questions))
 
-    def _groups(self, rows: Sequence[TokenRow]) -> Iterator[tuple[Edit, list[TokenRow]]]:
-        """Yield rows that can run together, with the edit to write into the weights for them."""
-        alone = {id(row.edit): row.edit for row in rows if not self.carries(row.edit)}
-        yield UNEDITED, [row for row in rows if id(row.edit) not in alone]
-        for key, edit in alone.items():
-            yield edit, [row for row in rows if id(row.edit) == key]
-
+    @torch.no_grad()
     def _read(
         self, rows: Sequence[TokenRow], base: CleanTexts, start: Start | None, held: Edit
-    ) -> dict[tuple[TokenRow, int], Prediction]:
+    ) -> None:
         """Run edited rows from a block on; ``held`` is the edit that the weights hold already."""
-        found: dict[tuple[TokenRow, int], Prediction] = {}
 
-        @torch.no_grad()
         def run(trees: Sequence[Tree]) -> None:
             ran = Pass.of(self, trees)
             firsts = [tree.rows[0][0] for tree in trees]
@@ -295,55 +271,53 @@ class Model:
                 stack.enter_context(self.edited_rows(ran.batch, edits, lengths))
                 if start and hidden is not None:
                     stack.enter_context(reuse.start_at_block(self, start.block, hidden))
-                found.update(ran.predictions(self.logits(ran.batch, ran.places), base.predictions))
+                ran.take(self.logits(ran.batch, ran.places), base.predictions)
 
         run_trees(self, trees_of(self, rows), run)
-        return found
 
     def start(self, edit: Edit) -> Start | None:
         """Return where passes of an edit can begin, given the clean ones; None if at the start."""
         return reuse.start_of_edit(self, edit)
 
     def starts_at(self, block: int) -> bool:
-        """Tell whether passes can begin at a block; see `edit_harness.model.reuse`."""
+        """Tell whether passes can begin at a block, by one trial."""
         if block not in self._starts_at:
             self._starts_at[block] = reuse.can_start(self, block)
         return self._starts_at[block]
 
     @cached_property
     def packs(self) -> bool:
-        """Whether a tree of texts is answered as the texts alone; found by trying one."""
+        """Whether a tree of texts is answered as the texts alone, by a trial."""
         return self.takes_positions and packs(self)
 
-    def sees(self, longest: int) -> bool:
-        """Tell whether all tokens of so long a text see each other, so that it can be in a tree.
+    @cached_property
+    def pads(self) -> bool:
+        """Whether texts of several lengths are continued together as alone, by a trial."""
+        return pads(self)
 
-        A window hides early tokens, which a tree's mask would show. It is found by trees of texts of
-        16, 32, 64... tokens, and by what the configuration says of one.
-        """
-        reach = max(16, 1 << (longest - 1).bit_length())
+    def sees(self, longest: int) -> bool:
+        """Tell whether all tokens of so long a text see each other, so that it can be in a tree."""
+        # A window hides early tokens; trees of 16, 32, 64... tokens show it, or the configuration.
         window = getattr(self.architecture.config, "sliding_window", None)
         if not self.packs or longest > (window or longest):
             return False
-        seen = max((tried for tried, passed in self._reaches.items() if passed), default=0)
-        if reach > seen and reach not in self._reaches:
-            self._reaches[reach] = packs(self, reach)
-        return reach <= seen or self._reaches[reach] or longest <= TRIED
+        reach = max(16, 1 << (longest - 1).bit_length())
+        if self._sees < reach < self._hides:
+            if packs(self, reach):
+                self._sees = reach
+            else:
+                self._hides = reach
+        return longest <= max(self._sees, TRIED)
 
     @property
     def revision(self) -> str:
         """The commit that its files are of, if they are of the hub; else empty."""
         return getattr(self.architecture.config, "_commit_hash", None) or ""
 
-    @contextmanager
     def edited_rows(
         self, batch: Batch, edits: Sequence[Edit], prompt_lengths: Sequence[int]
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Give each row of the coming passes over a batch the effect of its own edit."""
-        for edit in {id(edit): edit for edit in edits}.values():
+        for edit in dict.fromkeys(edits):
             self.check(edit)
-        columns = torch.arange(batch.ids.shape[1], device=self.device)
-        last = batch.starts + torch.tensor(prompt_lengths, device=self.device) - 1
-        positions = Positions(columns[None] - last[:, None], batch.ids, batch.mask)
-        with editing(self.module, edits, positions):
-            yield
+        return editing(self.module, batch, edits, prompt_lengths)

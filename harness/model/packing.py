@@ -1,12 +1,11 @@
 """Rows of tokens to forward passes: many texts in one tree, many trees in one batch.
 
-A CounterFact+ case asks ten neighbourhood prompts behind the same edited fact, and each of them
-for two objects; as rows of their own, the fact would be run twenty times. In a tree a node is a
-token and stands for all texts that begin in the same way up to it. Its keys and values are those
-of its ancestors, which the attention mask says, and its position is its depth. A causal model
-cannot tell this from running every text alone, but for the order in which numbers are added. A
-model whose attention does not follow such a mask (ALiBi, for one) is found out by a trial when it
-is first asked, and gets plain rows.
+A CounterFact+ case asks ten neighbourhood prompts behind the same edited fact, each for two
+objects: as rows of their own, the fact would be run twenty times. In a tree a node is a token, and
+stands for all texts that begin in the same way up to it. It attends to its ancestors, by the mask,
+and its position is its depth. A causal model answers as if every text ran alone, but for the order
+in which numbers are added. A model whose attention does not follow such a mask (ALiBi, for one)
+fails the trial `packs`, and gets plain rows.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,21 +33,26 @@ NODES = 256
 """Largest tree: the mask of a tree grows with the square of its nodes."""
 SPREAD = 1.15
 """Trees of a batch differ in size by this factor at most, or padding eats what sharing saves."""
+SLICE = 32
+"""Predictions that are read at once: a softmax takes as much memory as the logits themselves."""
 TRIED = 8
 """Tokens of the texts by which a model is first tried."""
-TRIAL_TOLERANCE = {
-    torch.float64: 1e-6,
-    torch.float32: 1e-3,
-    torch.bfloat16: 0.2,
-    torch.float16: 0.05,
-}
+TRIAL_TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "bfloat16": 0.2, "float16": 0.05}
 """Largest difference of a log-probability, in nats, that passes for rounding."""
+
+
+def agrees(model: Model, expected: Tensor, tried: Callable[[], Tensor]) -> bool:
+    """Tell whether a trial succeeds and gives what is expected, but for rounding."""
+    try:
+        return same(expected, tried(), model.dtype)
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+        return False
 
 
 def same(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
     """Tell whether logits or log-probabilities of a model are equal but for rounding."""
     difference = one.log_softmax(-1) - other.log_softmax(-1)
-    return float(difference.abs().max()) <= TRIAL_TOLERANCE[dtype]
+    return float(difference.abs().max()) <= TRIAL_TOLERANCE[str(dtype)[6:]]
 
 
 @dataclass
@@ -55,47 +60,17 @@ class Tree:
     """A prefix tree of rows of one edit."""
 
     tokens: list[int] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    """Index of each node's parent; -1 for the first token of a text."""
     depths: list[int] = field(default_factory=list)
     rows: list[tuple[TokenRow, list[int]]] = field(default_factory=list)
     """Each row with the nodes of its tokens."""
+    wanted: dict[int, Wanted] = field(default_factory=dict)
+    """What is read at nodes, for all rows together."""
     _children: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def new_nodes(self, ids: Sequence[int]) -> int:
-        """Return how many nodes a text would add."""
-        return len(ids) - len(self._known(ids))
-
-    def add(self, row: TokenRow) -> None:
-        """Add a row's text."""
-        path = self._known(row.ids)
-        for depth in range(len(path), len(row.ids)):
-            parent = path[-1] if path else -1
-            self._children[parent, row.ids[depth]] = len(self.tokens)
-            path.append(len(self.tokens))
-            self.tokens.append(row.ids[depth])
-            self.parents.append(parent)
-            self.depths.append(depth)
-        self.rows.append((row, path))
-
-    @property
-    def is_chain(self) -> bool:
-        """Whether the tree is a single text, which needs no mask of its own."""
-        return len(self.rows) == 1
-
-    def wanted(self) -> dict[int, Wanted]:
-        """Return what is read at each node, by all rows together."""
-        merged: dict[int, Wanted] = {}
-        for row, path in self.rows:
-            for position, read in row.wanted.items():
-                node = path[position]
-                merged.setdefault(node, Wanted(node)).merge(read)
-        return merged
-
-    def _known(self, ids: Sequence[int]) -> list[int]:
+    def known(self, ids: Sequence[int]) -> list[int]:
         """Return the nodes of the beginning of a text that is in the tree already."""
         path: list[int] = []
         for token in ids:
@@ -105,32 +80,44 @@ class Tree:
             path.append(child)
         return path
 
+    def add(self, row: TokenRow) -> None:
+        """Add a row's text, and what it wants."""
+        path = self.known(row.ids)
+        for depth in range(len(path), len(row.ids)):
+            parent = path[-1] if path else -1
+            self._children[parent, row.ids[depth]] = len(self.tokens)
+            path.append(len(self.tokens))
+            self.tokens.append(row.ids[depth])
+            self.depths.append(depth)
+        self.rows.append((row, path))
+        for position, want in row.wanted.items():
+            self.wanted.setdefault(path[position], Wanted()).merge(want)
+
     def sees(self) -> Tensor:
         """Return which nodes each node attends to, nodes by nodes: itself and its ancestors."""
         sees = np.eye(len(self), dtype=bool)
-        for node, parent in enumerate(self.parents):
-            if parent >= 0:
+        for _, path in self.rows:
+            for parent, node in pairwise(path):
                 sees[node] |= sees[parent]
         return torch.from_numpy(sees)
 
 
 def grow(rows: Sequence[TokenRow], limit: int = NODES) -> list[Tree]:
-    """Put rows of one edit into trees of at most ``limit`` nodes, or of one row that is longer.
-
-    Taken in the order of their tokens, texts with the longest beginnings in common come together.
-    """
+    """Put rows of one edit into trees of at most ``limit`` nodes, or of one row that is longer."""
+    # In the order of their tokens, texts with the longest beginnings in common come together.
     trees: list[Tree] = []
     for row in sorted(rows, key=lambda row: row.ids):
-        if not trees or len(trees[-1]) + trees[-1].new_nodes(row.ids) > limit:
+        tree = trees[-1] if trees else None
+        if tree is None or len(tree) + len(row.ids) - len(tree.known(row.ids)) > limit:
             trees.append(Tree())
         trees[-1].add(row)
     return trees
 
 
 def batches(trees: Sequence[T], tokens: int, most: int | None = None) -> Iterator[list[T]]:
-    """Yield trees, or rows, of nearly one size, the largest first: at most ``most`` of them.
+    """Yield at most ``most`` trees or rows of nearly one size, the largest first.
 
-    A batch has at most ``tokens`` nodes with padding, or a single tree.
+    They have at most ``tokens`` nodes with padding, or are one.
     """
     batch: list[T] = []
     for tree in sorted(trees, key=len, reverse=True):
@@ -145,12 +132,8 @@ def batches(trees: Sequence[T], tokens: int, most: int | None = None) -> Iterato
         yield batch
 
 
-def padded_trees(trees: Sequence[Tree], dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Return ids and positions, trees by nodes, and the mask to add to attention scores.
-
-    The mask is trees by 1 by nodes by nodes, 0 where a node sees another. A node of padding sees
-    itself alone, since a row of nothing but minus infinity has no softmax.
-    """
+def padded_trees(trees: Sequence[Tree], dtype: torch.dtype, device: torch.device) -> Batch:
+    """Lay trees out as rows; padding sees itself alone, since minus infinities have no softmax."""
     width = max(map(len, trees))
     ids = torch.zeros(len(trees), width, dtype=torch.long)
     positions = torch.zeros_like(ids)
@@ -160,7 +143,8 @@ def padded_trees(trees: Sequence[Tree], dtype: torch.dtype) -> tuple[Tensor, Ten
         ids[i, :size] = torch.tensor(tree.tokens)
         positions[i, :size] = torch.tensor(tree.depths)
         sees[i, :size, :size] = tree.sees()
-    return ids, positions, additive(sees, dtype)
+    parts = (ids, additive(sees, dtype), ids.new_zeros(len(trees)), positions)
+    return Batch(*(part.to(device) for part in parts))
 
 
 def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
@@ -170,10 +154,8 @@ def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def trees_of(model: Model, rows: Sequence[TokenRow]) -> list[Tree]:
-    """Return the rows as trees: those of one edit together where the model allows it.
-
-    An adaptor counts tokens from the prompt's end, which texts of a tree do not have in common.
-    """
+    """Return the rows as trees: those of one edit together where the model allows it."""
+    # Adaptors count tokens from the prompt's end, which the texts of a tree do not share.
     together: dict[int, list[TokenRow]] = {}
     alone: list[Tree] = []
     for row in rows:
@@ -185,31 +167,37 @@ def trees_of(model: Model, rows: Sequence[TokenRow]) -> list[Tree]:
 
 
 def run_trees(model: Model, trees: Sequence[Tree], run: Callable[[Sequence[Tree]], None]) -> None:
-    """Run trees in batches, as `run_halving` does."""
-    chains = [tree for tree in trees if tree.is_chain]
-    rest = [tree for tree in trees if not tree.is_chain]
-    for kind in (rest, chains):  # a chain goes without a mask of its own
-        run_halving(model, kind, run)
+    """Run trees in batches; those of a single text apart, since they need no mask."""
+    for single in (False, True):
+        run_halving(model, [tree for tree in trees if (len(tree.rows) == 1) == single], run)
 
 
-def run_halving(model: Model, rows: Sequence[T], run: Callable[[Sequence[T]], None]) -> None:
-    """Run trees or rows in batches; one that memory does not hold is halved, and so is the budget.
+def run_halving(
+    model: Model,
+    rows: Sequence[T],
+    run: Callable[[Sequence[T]], None],
+    made: Sequence[Sequence[T]] = (),
+) -> None:
+    """Run trees or rows in `batches`, or in those that are ``made`` already.
 
-    Raises `torch.OutOfMemoryError` if a single one is too much.
+    Halves a batch that memory does not hold, and with it the model's budget of tokens. Raises
+    `torch.OutOfMemoryError` if a single row is too much.
     """
-    waiting = list(batches(rows, model.batch_tokens, model.batch_rows))[::-1]
+    waiting = list(made or batches(rows, model.batch_tokens, model.batch_rows))[::-1]
     while waiting:
         batch = waiting.pop()
         try:
             run(batch)
+            continue
         except torch.OutOfMemoryError:
             if len(batch) == 1:
                 raise
-            model.batch_tokens = max(model.batch_tokens // 2, 1)
-            model.halved += 1
-            torch.cuda.empty_cache()
-            half = len(batch) // 2
-            waiting += [batch[half:], batch[:half]]
+        # Out here the exception is gone, and with it the tensors that its frames hold.
+        model.batch_tokens = max(model.batch_tokens // 2, 1)
+        model.halved += 1
+        torch.cuda.empty_cache()
+        half = len(batch) // 2
+        waiting += [batch[half:], batch[:half]]
 
 
 @dataclass(frozen=True)
@@ -222,26 +210,24 @@ class Pass:
     @classmethod
     def of(cls, model: Model, trees: Sequence[Tree], *, masked: bool = False) -> Pass:
         """Lay trees out; with masks of their own unless each is a single text, or if ``masked``."""
-        if not masked and all(tree.is_chain for tree in trees):
-            return cls(trees, model.batch([tree.tokens for tree in trees]))
-        ids, positions, mask = padded_trees(trees, model.dtype)
-        starts = torch.zeros(len(trees), dtype=torch.long)
-        return cls(trees, Batch(*(t.to(model.device) for t in (ids, mask, starts, positions))))
+        if masked or any(len(tree.rows) > 1 for tree in trees):
+            return cls(trees, padded_trees(trees, model.dtype, model.device))
+        return cls(trees, model.batch([tree.tokens for tree in trees]))
+
+    @cached_property
+    def reads(self) -> list[tuple[int, int, Wanted]]:
+        """What is read: tree, node and what is wanted there."""
+        return [(i, *want) for i, tree in enumerate(self.trees) for want in tree.wanted.items()]
 
     @property
     def longest(self) -> int:
         """Tokens of the longest text."""
-        return 1 + max(max(tree.depths) for tree in self.trees)
-
-    @cached_property
-    def wanted(self) -> list[tuple[int, Wanted]]:
-        """What is read of which tree; a read's position is a node."""
-        return [(i, read) for i, tree in enumerate(self.trees) for read in tree.wanted().values()]
+        return max(len(row.ids) for tree in self.trees for row, _ in tree.rows)
 
     @property
     def places(self) -> Places:
         """Where the reads lie; the first token if there are none."""
-        at = [(i, read.position) for i, read in self.wanted] or [(0, 0)]
+        at = [(i, node) for i, node, _ in self.reads] or [(0, 0)]
         return self.batch.places(*zip(*at, strict=True))
 
     @property
@@ -250,54 +236,39 @@ class Pass:
         at = [(i, node) for i, tree in enumerate(self.trees) for node in range(len(tree))]
         return self.batch.places(*zip(*at, strict=True))
 
-    def predictions(
-        self, logits: Tensor, base: Mapping[Beginning, Prediction]
-    ) -> dict[tuple[TokenRow, int], Prediction]:
-        """Return what was read at each row's positions, from the logits at the `places`."""
-        reads = [read for _, read in self.wanted]
-        taken = predict(logits[: len(reads)], reads, base)
-        found = {
-            (i, read.position): reading
-            for (i, read), reading in zip(self.wanted, taken, strict=True)
-        }
-        return {
-            (row, position): found[i, path[position]]
-            for i, tree in enumerate(self.trees)
-            for row, path in tree.rows
-            for position in row.wanted
-        }
+    def take(self, logits: Tensor, base: Mapping[Beginning, Prediction]) -> None:
+        """Give each row its predictions, from the logits at the `places`."""
+        found: dict[tuple[int, int], Prediction] = {}
+        for start in range(0, len(self.reads), SLICE):
+            reads = self.reads[start : start + SLICE]
+            lines = logits[start : start + SLICE]
+            made = predict(lines, [want for *_, want in reads], base)
+            found |= zip(((i, node) for i, node, _ in reads), made, strict=True)
+        for i, tree in enumerate(self.trees):
+            for row, path in tree.rows:
+                row.found |= {at: found[i, path[at]] for at in row.wanted}
 
 
 @torch.no_grad()
 def packs(model: Model, longest: int = TRIED) -> bool:
     """Tell whether a tree of texts is answered as the texts alone, by a trial.
 
-    Its texts part at once, late and not at all, and are of several lengths; none is longer than
-    the model has positions.
+    Its texts part at once, late and not at all, and are of several lengths.
     """
     size = model.architecture.config.vocab_size
     longest = min(longest, model.tokens.limit or longest)
-    ids = [(7 * i + 1) % size for i in range(longest)]
-    other = [(11 * i + 5) % size for i in range(longest)]
+    ids, other = ([(a * i + b) % size for i in range(longest)] for a, b in ((7, 1), (11, 5)))
     half = longest // 2
-    texts = (ids, ids[:half] + other[: half - 1], ids[: half + 1], other)
-    rows = [_whole_row(tuple(text)) for text in texts if text]
-    apart = [_last(model, [row]) for row in rows]
-    try:
-        packed = _last(model, rows)
-    except (RuntimeError, ValueError, TypeError, IndexError):
-        return False
-    return same(packed, torch.cat(apart), model.dtype)
+    texts = [t for t in (ids, ids[:half] + other[: half - 1], ids[: half + 1], other) if t]
 
+    def last(*texts: Sequence[int]) -> Tensor:
+        """Return the log-probabilities behind each of the texts, run as one tree."""
+        rows = [TokenRow(UNEDITED, tuple(text), len(text)) for text in texts]
+        for row in rows:
+            row.want(len(row.ids) - 1).whole = True
+        ran = Pass.of(model, grow(rows, limit=sum(map(len, texts))))
+        ran.take(model.logits(ran.batch, ran.places), {})
+        wholes: list[Any] = [row.found[len(row.ids) - 1].whole for row in rows]
+        return torch.stack(wholes)
 
-def _whole_row(ids: Beginning) -> TokenRow:
-    return TokenRow(UNEDITED, ids, len(ids), {len(ids) - 1: Wanted(len(ids) - 1, whole=True)})
-
-
-def _last(model: Model, rows: Sequence[TokenRow]) -> Tensor:
-    """Return the log-probabilities after each of the rows, run as one tree."""
-    (tree,) = grow(rows, limit=sum(len(row.ids) for row in rows))
-    ran = Pass.of(model, [tree])
-    read = ran.predictions(model.logits(ran.batch, ran.places), {})
-    wholes = [read[row, len(row.ids) - 1].whole for row in rows]
-    return torch.stack([whole for whole in wholes if whole is not None])
+    return agrees(model, torch.cat([last(text) for text in texts]), lambda: last(*texts))

@@ -2,23 +2,22 @@
 
 An edit of block 5 leaves blocks 0 to 4 as they were, so its passes start with the hidden states of
 the clean one, and with keys and values of tokens that are not run again. A model for which this
-does not hold is found out by a trial, `can_start`.
+does not hold is found by a trial, `can_start`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..edits import UNEDITED, Edit
 from .batch import Beginning, Prediction, TokenRow
-from .hooks import Enough, Places, add_changes, before, inputs_of, owner, spans_of
-from .packing import Pass, Tree, run_trees, same, trees_of
+from .hooks import Places, add_changes, before, inputs_of, owner, spans_of
+from .packing import Pass, Tree, agrees, run_trees, trees_of
 
 if TYPE_CHECKING:
     from .model import Model
@@ -26,46 +25,16 @@ if TYPE_CHECKING:
 
 TRIAL = ((1, 2, 3, 4, 5), (6, 2, 7, 1), (8, 3))
 """Texts of the trials, as tokens."""
-
-
-@dataclass
-class Cache:
-    """Keys and values in the manner of transformers: rows by heads by positions by width.
-
-    ``kept`` stand in front of what a pass computes; ``seen`` is what it computed. A pass that has
-    come to the keys and values of block ``last`` ends there.
-    """
-
-    kept: Mapping[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    seen: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    last: int | None = None
-    is_compileable: bool = False
-
-    def update(
-        self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Return the kept keys and values with the new ones behind them."""
-        self.seen[layer_idx] = keys, values
-        if layer_idx == self.last:
-            raise Enough
-        if layer_idx not in self.kept:
-            return keys, values
-        before = [kept.to(keys.device) for kept in self.kept[layer_idx]]
-        return torch.cat([before[0], keys], dim=2), torch.cat([before[1], values], dim=2)
-
-    def get_seq_length(self, *_: Any) -> int:
-        """Return 0: positions are given, and the mask counts the kept ones."""
-        return 0
+NOWHERE = Places(torch.tensor([0]), torch.tensor([0]))
 
 
 @contextmanager
 def start_at_block(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
     """Let the coming passes begin at a block, with these hidden states.
 
-    Masks, rotary positions, norms and the head are the model's own: its list of blocks is cut
-    short for the while, and the hidden states are put in front of the first one that is left.
+    The model's list of blocks is cut short for the while; all else is its own.
     """
-    path, _, name = model.architecture.blocks[0].rpartition(".")[0].rpartition(".")
+    path, _, name = owner(model.architecture.blocks[0]).rpartition(".")
     parent = model.module.get_submodule(path)
     whole = getattr(parent, name)
 
@@ -82,23 +51,20 @@ def start_at_block(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
             setattr(parent, name, whole)
 
 
+@torch.no_grad()
 def can_start(model: Model, block: int) -> bool:
-    """Tell whether a pass start_at_block at a block gives what the whole pass does, by a trial."""
+    """Tell whether a pass that starts at a block gives what the whole pass does, by a trial."""
     size = model.architecture.config.vocab_size
     batch = model.batch([[token % size for token in text] for text in TRIAL])
     read = batch.places(range(len(TRIAL)), [len(text) - 1 for text in TRIAL])
-    with torch.no_grad():
-        with inputs_of([model.architecture.block(block)], len(TRIAL)) as (entered,):
-            whole = model.logits(batch, read)
-        try:
-            with start_at_block(model, block, entered[0]):
-                cut = model.logits(batch, read)
-        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
-            return False
-    return same(whole, cut, model.dtype)
+    with inputs_of([model.architecture.block(block)], len(TRIAL)) as (entered,):
+        whole = model.logits(batch, read)
 
+    def cut() -> Tensor:
+        with start_at_block(model, block, entered[0]):
+            return model.logits(batch, read)
 
-NOWHERE = Places(torch.tensor([0]), torch.tensor([0]))
+    return agrees(model, whole, cut)
 
 
 class Start(NamedTuple):
@@ -112,7 +78,7 @@ class Start(NamedTuple):
 def start_of_edit(model: Model, edit: Edit) -> Start | None:
     """Return where passes of an edit can begin, given the clean ones; None if at the start."""
     architecture = model.architecture
-    touched = {*(owner(name) for name in edit.weights), *edit.adaptors}
+    touched = {*map(owner, edit.weights), *edit.adaptors}
     blocks = {name: architecture.block_of(name) for name in touched}
     lowest = min((-1 if block is None else block for block in blocks.values()), default=-1)
     if lowest < 0 or not model.carries(edit):
@@ -126,91 +92,62 @@ def start_of_edit(model: Model, edit: Edit) -> Start | None:
 def start_at_projection(model: Model, layer: int) -> Start | None:
     """Return where passes can begin that change the output of a layer's projection."""
     architecture = model.architecture
+    start = Start(layer)
     if layer + 1 < architecture.layers and "post_norm" not in architecture.flags:
         start = Start(layer + 1, architecture.projection(layer).name)
-    else:
-        start = Start(layer)
     return start if model.starts_at(start.block) else None
 
 
-@dataclass(frozen=True)
-class Done:
-    """A pass that was run, and what it left: a line for each slot, in the order of its nodes."""
-
-    ran: Pass
-    inputs: dict[str, Tensor]
-    """What went into modules, slots by width."""
-
-
 class CleanTexts:
-    """What the unedited model makes of texts.
+    """What the unedited model makes of texts, kept as long as their cases are worked on.
 
-    It belongs to one model as it stands, and lives as long as its cases are worked on: nothing of
-    it is stored, since distributions and hidden states are large and quickly made. Hidden states
-    are kept by slot, one for each distinct beginning of a text, so that a text's are found again
-    however it is batched later.
+    Hidden states are kept by slot, one for each distinct beginning of a text, so that a text's are
+    found again however it is batched later.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.predictions: dict[Beginning, Prediction] = {}
-        self._done: list[Done] = []
+        self._passes: list[tuple[Pass, dict[str, Tensor]]] = []
+        """Each pass with what went into modules, a line for each of its slots."""
         self._slots: dict[Beginning, list[int]] = {}
         self._count = 0
 
     def read(self, rows: Sequence[TokenRow], starts: Collection[Start] = ()) -> None:
-        """Run the rows whose predictions are not here, and keep what later starts need of them."""
-        new = [row for row in rows if not self._knows(row)]
+        """Give rows their predictions, running those that lack some; keep what starts need."""
         names = {name for start in starts for name in self.names(start)}
-
-        def run(trees: Sequence[Tree]) -> None:
-            ran = Pass.of(self.model, trees)
-            with inputs_of(self._modules(names), len(trees)) as seen:
-                logits = self.model.logits(ran.batch, ran.places)
-            self._keep(ran, names, seen)
-            for (row, position), reading in ran.predictions(logits, self.predictions).items():
-                here = row.ids[: position + 1]
-                before = self.predictions.get(here)
-                self.predictions[here] = reading.joined(before) if before else reading
-
-        self._attempt(new, run)
+        self._keep([row for row in rows if not self._knows(row)], names)
+        for row in rows:
+            row.found = {at: self.predictions[row.ids[: at + 1]] for at in row.wanted}
 
     def remember(self, texts: Sequence[Beginning], names: Collection[str]) -> None:
         """Run texts as far as some modules, and keep what goes into them."""
+        self._keep([TokenRow(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)], names)
+
+    def _knows(self, row: TokenRow) -> bool:
+        known = ((self.predictions.get(row.ids[: at + 1]), w) for at, w in row.wanted.items())
+        return all(found is not None and found.answers(want) for found, want in known)
+
+    @torch.no_grad()
+    def _keep(self, rows: Sequence[TokenRow], names: Collection[str]) -> None:
+        """Run rows, as far as anything is wanted; keep what goes into modules, and its slots."""
+        modules = [self.model.module.get_submodule(name) for name in names]
 
         def run(trees: Sequence[Tree]) -> None:
             ran = Pass.of(self.model, trees)
-            with inputs_of(self._modules(names), len(trees), only=True) as seen:
-                self.model.logits(ran.batch, NOWHERE)
-            self._keep(ran, names, seen)
-
-        self._attempt(_rows(texts), run)
-
-    def memory(
-        self, texts: Sequence[Beginning], start: Start
-    ) -> dict[Beginning, dict[int, tuple[Tensor, Tensor]]]:
-        """Return keys and values of beginnings of texts, heads by tokens by width, by block.
-
-        They are those of the blocks from the start on; the texts have to be here.
-        """
-        found: dict[Beginning, dict[int, tuple[Tensor, Tensor]]] = {}
-
-        def run(trees: Sequence[Tree]) -> None:
-            ran = Pass.of(self.model, trees, masked=True)
-            cache = Cache(last=self.model.architecture.layers - 1)
-            hidden = self.entry(ran, start)
-            assert hidden is not None
-            with suppress(Enough), start_at_block(self.model, start.block, hidden):
-                self.model.logits(ran.batch, NOWHERE, cache=cache)
-            for i, tree in enumerate(trees):
+            with inputs_of(modules, len(trees), only=not ran.reads) as seen:
+                ran.take(self.model.logits(ran.batch, ran.places), self.predictions)
+            self._passes.append((ran, _picked(names, seen, ran.nodes)))
+            for tree in trees:
                 for row, path in tree.rows:
-                    found[row.ids] = {
-                        block: (keys[i][:, path], values[i][:, path])
-                        for block, (keys, values) in cache.seen.items()
-                    }
+                    self._slots[row.ids] = [self._count + node for node in path]
+                    for at, found in row.found.items():
+                        known = self.predictions.get(row.ids[: at + 1])
+                        joined = found.joined(known) if known else found
+                        self.predictions[row.ids[: at + 1]] = joined
+                self._count += len(tree)
 
-        self._attempt(_rows(texts), run)
-        return found
+        run_trees(self.model, trees_of(self.model, rows), run)
 
     def slots(self, ids: Beginning) -> list[int] | None:
         """Return the slot of each token of a text or of a beginning of one; None if not here."""
@@ -221,17 +158,17 @@ class CleanTexts:
 
     def inputs(self, *names: str) -> list[Tensor]:
         """Return what went into modules, slots by width."""
-        for done in self._done:
-            if lacking := [name for name in names if name not in done.inputs]:
-                done.inputs.update(self._fetch(done, lacking))
-        return [torch.cat([done.inputs[name] for done in self._done]) for name in names]
+        for ran, inputs in self._passes:
+            if lacking := [name for name in names if name not in inputs]:
+                inputs |= self._again(ran, inputs, lacking)
+        return [torch.cat([inputs[name] for _, inputs in self._passes]) for name in names]
 
     def entry(self, ran: Pass, start: Start, edits: Sequence[Edit] = ()) -> Tensor | None:
         """Return what goes into the block where a pass starts, trees by nodes by width.
 
-        None if the pass has a text that was not run here, or one beyond a sliding window: the
-        model hides tokens by the number of a block, which is another where blocks are left out.
+        None if the pass has a text that was not run here, or one beyond a sliding window.
         """
+        # A window may depend on a block's number, which is another where blocks are left out.
         index = self._index(ran) if self.model.sees(ran.longest) else None
         if index is None:
             return None
@@ -260,57 +197,36 @@ class CleanTexts:
         index[nodes.rows, nodes.columns] = torch.tensor(slots, device=index.device)
         return index
 
-    def _knows(self, row: TokenRow) -> bool:
-        known = [self.predictions.get(row.ids[: at + 1]) for at in row.wanted]
-        wanted = row.wanted.values()
-        return all(k is not None and k.answers(r) for k, r in zip(known, wanted, strict=True))
-
     def names(self, start: Start) -> list[str]:
         """Return the modules whose inputs a start needs."""
         block = self.model.architecture.blocks[start.block]
         return [block, start.projection] if start.projection else [block]
 
-    def _modules(self, names: Collection[str]) -> list[nn.Module]:
-        return [self.model.module.get_submodule(name) for name in names]
-
     @torch.no_grad()
-    def _attempt(self, rows: Sequence[TokenRow], run: Callable[[Sequence[Tree]], None]) -> None:
-        run_trees(self.model, trees_of(self.model, rows), run)
-
-    def _keep(self, ran: Pass, names: Collection[str], seen: Sequence[Sequence[Tensor]]) -> None:
-        """Keep what a pass left in modules, and where each of its texts has its slots."""
-        at, first = ran.nodes, self._count
-        inputs = {name: _pick(kept[0], at) for name, kept in zip(names, seen, strict=True)}
-        self._done.append(Done(ran, inputs))
-        for tree in ran.trees:
-            for row, path in tree.rows:
-                self._slots[row.ids] = [first + node for node in path]
-            first += len(tree)
-        self._count = first
-
-    @torch.no_grad()
-    def _fetch(self, done: Done, names: Sequence[str]) -> dict[str, Tensor]:
+    def _again(
+        self, ran: Pass, inputs: Mapping[str, Tensor], names: Sequence[str]
+    ) -> dict[str, Tensor]:
         """Run a pass again as far as some modules, from the nearest block below that is kept."""
-        model, ran, at = self.model, done.ran, done.ran.nodes
+        model, nodes = self.model, ran.nodes
         blocks = model.architecture.blocks
         lowest = min(model.architecture.block_of(name) or 0 for name in names)
-        below = [b for b in range(lowest + 1) if blocks[b] in done.inputs]
-        modules = self._modules(names)  # by their names while all blocks are there
+        below = [b for b in range(lowest + 1) if blocks[b] in inputs]
+        # By their names while all blocks are there.
+        modules = [model.module.get_submodule(name) for name in names]
         with ExitStack() as stack:
             if below and model.sees(ran.longest) and model.starts_at(below[-1]):
-                lines = done.inputs[blocks[below[-1]]]
+                lines = inputs[blocks[below[-1]]]
                 hidden = lines.new_zeros(*ran.batch.ids.shape, lines.shape[-1])
-                hidden[at.on(hidden.device)] = lines
+                hidden[nodes.on(hidden.device)] = lines
                 stack.enter_context(start_at_block(model, below[-1], hidden))
             seen = stack.enter_context(inputs_of(modules, len(ran.trees), only=True))
             model.logits(ran.batch, NOWHERE)
-        return {name: _pick(kept[0], at) for name, kept in zip(names, seen, strict=True)}
+        return _picked(names, seen, nodes)
 
 
-def _rows(texts: Sequence[Beginning]) -> list[TokenRow]:
-    return [TokenRow(UNEDITED, ids, len(ids)) for ids in dict.fromkeys(texts)]
-
-
-def _pick(tensor: Tensor, at: Places) -> Tensor:
-    """Return the lines at some places of a tensor, rows by columns by width."""
-    return tensor[at.on(tensor.device)]
+def _picked(
+    names: Collection[str], seen: Sequence[Sequence[Tensor]], at: Places
+) -> dict[str, Tensor]:
+    """Return by name the lines at some places of what went into modules."""
+    pairs = zip(names, seen, strict=True)
+    return {name: kept[0][at.on(kept[0].device)] for name, kept in pairs}

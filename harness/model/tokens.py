@@ -1,8 +1,7 @@
 """Texts to token ids: one encoding of a whole text, split by character.
 
 A target is never tokenized alone, since SentencePiece and BOS tokens make that wrong; neither is
-a prefix, since tokens may cross its end. Prompts are plain texts unless a chat template is put
-around them. No torch, no padding: that is `edit_harness.model`.
+a prefix, since tokens may cross its end. No torch here.
 """
 
 from __future__ import annotations
@@ -34,18 +33,14 @@ class Encoding:
 
         A character that normalisation merged with the one before it is held by that one's token.
         """
-        found = [
-            i for i, (start, end) in enumerate(self.spans) if start <= character and start < end
-        ]
+        spans = enumerate(self.spans)
+        found = [i for i, (start, end) in spans if start <= character and start < end]
         if not found:
             raise DataError(f"no token holds character {character} of the text")
         return found[-1]
 
     def beginning(self, character: int) -> int:
-        """Return the index of the first token that holds a character of the text.
-
-        It is not the one of `covering` where the character is several tokens of bytes.
-        """
+        """Return the index of the first token that holds a character: it may be several of bytes."""
         holding = (i for i, (start, end) in enumerate(self.spans) if start <= character < end)
         return next(holding, self.covering(character))
 
@@ -79,9 +74,9 @@ class Frame:
 
 PLAIN = Frame()
 MARK = "aPromptToEdit"
-"""Stands in for a message; a template that changes case or writes it twice shows."""
+"""A message for trying a template, which may change its case or write it twice."""
 DATE = "1 Jan 2025"
-"""What templates that mention today are told; a score must not depend on the day."""
+"""The day that templates are told: a score must not depend on it."""
 RENDERING = 5.0
 """Seconds that a chat template may take."""
 
@@ -89,13 +84,12 @@ RENDERING = 5.0
 def chat_frame(tokenizer: Any) -> Frame:
     """Return what the tokenizer's chat template puts around a user's message.
 
-    Raises `UsageError` if it has no template, or one that does not repeat the message once,
-    and `DataError` for one that cannot be rendered.
+    Raises `UsageError` for no template, or one that does not repeat the message once, and
+    `DataError` for one that cannot be rendered.
     """
+    plain = "leave out --chat-template: plain prompts"
     if not getattr(tokenizer, "chat_template", None):
-        raise UsageError(
-            "the model's tokenizer has no chat template", "leave out --chat-template: plain prompts"
-        )
+        raise UsageError("the model's tokenizer has no chat template", plain)
     asked = [{"role": "user", "content": MARK}]
     try:
         with within(RENDERING):
@@ -105,13 +99,13 @@ def chat_frame(tokenizer: Any) -> Frame:
     except (Exception, Expired) as error:  # a template is a program
         raise DataError(
             f"the model's chat template cannot be rendered: {said(error)}"[:200],
-            "mend it in a copy of the model, or leave out --chat-template: plain prompts",
+            f"mend it in a copy of the model, or {plain}",
         ) from None
     before, _, after = text.partition(MARK)
     if (times := text.count(MARK)) != 1:
         raise UsageError(
             f"the chat template does not repeat the user's message once, unchanged, but {times} times",
-            "leave out --chat-template: plain prompts",
+            plain,
         )
     return Frame(before, after, "" if after[-1:].isspace() else " ")
 
@@ -129,9 +123,7 @@ class Tokens:
     """A tokenizer of transformers behind the three questions that the harness asks."""
 
     def __init__(self, tokenizer: Any, limit: int | None = None, frame: Frame = PLAIN) -> None:
-        self.tokenizer = tokenizer
-        self.limit = limit
-        self.frame = frame
+        self.tokenizer, self.limit, self.frame = tokenizer, limit, frame
         # A chat template writes the special tokens itself.
         self._options = {"add_special_tokens": False} if self.chats else {}
         if not getattr(tokenizer, "is_fast", False):
@@ -154,62 +146,64 @@ class Tokens:
         rules = tokenizer.backend_tokenizer.to_str()
         kind = f"{type(tokenizer).__name__} {tokenizer.special_tokens_map} {rules}"
         kind += repr(self.frame) if self.chats else ""
-        # By name, as they are when they are set: without one a digest is as it was before them.
+        # Only the names that are set, so that digests of before these settings stay.
         kind += "".join(name for name in CLEANING if getattr(tokenizer, name, False))
         return hashlib.sha256(kind.encode()).hexdigest()
 
     def leaves_room(self, text: str) -> bool:
-        """Tell whether a text takes half of the model's room at most, and leaves the rest to edits."""
+        """Tell whether a text leaves half of the model's positions to edits."""
         try:
             return self.limit is None or 2 * len(self.encode(text).ids) <= self.limit
         except TooLongError:
             return False
 
     def encode(self, prompt: str) -> Encoding:
-        """Encode a prompt as the tokenizer does by default, such as with a BOS token in front.
+        """Encode a prompt as the tokenizer does by default, but for an EOS behind it.
 
-        A special token behind the text, such as EOS, is left out: the text is to go on. Raises
-        `DataError` if there are no tokens, or more than the model has positions.
+        Raises `DataError` if there are no tokens, and `TooLongError` for too many.
         """
         return self._encoding(self._framed(prompt))
 
     def split(self, prompt: str, target: str) -> Continuation:
-        """Encode a prompt and a target behind it once, and cut where the prompt's characters end."""
+        """Encode a prompt and a target together, and cut at the first token that ends in the target.
+
+        Raises `DataError` if the target has no tokens, or no token comes before it.
+        """
         framed = self._framed(prompt)
-        return cut(self._encoding(framed + self.frame.gap + target), len(framed))
+        encoding = self._encoding(framed + self.frame.gap + target)
+        ends = (i for i, (_, end) in enumerate(encoding.spans) if end > len(framed))
+        first = next(ends, None)
+        if first is None:
+            raise DataError("the target has no tokens of its own")
+        if first == 0:
+            raise DataError("the first token of the text reaches into the target")
+        return Continuation(encoding.ids[:first], encoding.ids[first:])
 
     def subject_last(self, request: Request, prompt: str | None = None, target: str = "") -> int:
         """Return the index of the subject's last token in a prompt, with a target behind it or none.
 
-        ``prompt`` is the request's text, maybe with something in front of it or behind.
+        ``prompt`` contains the request's text, and is that by default.
         """
-        whole, start = self._located(request, prompt, target)
-        return whole.covering(start + request.subject_end - 1)
+        return self.fact_token("subject_last", request, prompt, target)
 
     def fact_token(
         self, which: FactToken, request: Request, prompt: str | None = None, target: str = ""
     ) -> int:
         """Return the index of a token of a prompt, which is given as for `subject_last`.
 
-        A prompt that ends with its subject has no token after it: there, the subject's last is
-        taken. The last token is the prompt's, before the target, as long as the target may be.
+        The token after a subject that ends its prompt is the subject's last. The last token is the
+        prompt's, before the target.
         """
-        whole, start = self._located(request, prompt, target)
+        text = request.text if prompt is None else prompt
+        whole = self._encoding(self._framed(text) + (self.frame.gap + target if target else ""))
+        start = len(self.frame.before) + text.index(request.text)
         last = whole.covering(start + request.subject_end - 1)
         if which == "subject_last":
             return last
         if which == "subject_first":
             return whole.beginning(start + request.subject_start)
-        text = request.text if prompt is None else prompt
         end = len(self.split(text, target).prompt if target else whole.ids) - 1
         return end if which == "last" else min(last + 1, end)
-
-    def _located(self, request: Request, prompt: str | None, target: str) -> tuple[Encoding, int]:
-        """Encode a prompt with a target behind it or none; say where the request's text begins."""
-        text = request.text if prompt is None else prompt
-        behind = self.frame.gap + target if target else ""
-        start = len(self.frame.before) + text.index(request.text)
-        return self._encoding(self._framed(text) + behind), start
 
     def _framed(self, prompt: str) -> str:
         return self.frame.before + prompt + self.frame.after
@@ -225,23 +219,11 @@ class Tokens:
             )
         return encoding
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids, special tokens left out."""
-        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
-
-    def continuation(self, ids: Sequence[int], new: Sequence[int]) -> str:
-        """Return the text that new tokens add to a text; a tokenizer may drop a first space."""
-        before, whole = self.decode(ids), self.decode([*ids, *new])
-        return whole[len(before) :] if whole.startswith(before) else self.decode(new)
-
     def _encoded(self, text: str) -> Encoding:
-        """Return a text's tokens up to the last that holds characters.
-
-        Raises `DataError` if the tokenizer panics, which is no `Exception`.
-        """
+        """Return a text's tokens up to the last that holds characters, so without EOS."""
         try:
             encoded = self.tokenizer(text, return_offsets_mapping=True, **self._options)
-        except BaseException as error:
+        except BaseException as error:  # a panic of Rust is no Exception
             if type(error).__name__ != "PanicException":
                 raise
             raise DataError(
@@ -252,20 +234,15 @@ class Tokens:
         stop = max((i + 1 for i, (start, end) in enumerate(spans) if end > start), default=0)
         return Encoding(ids[:stop], spans[:stop])
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids, special tokens left out."""
+        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
+
+    def continuation(self, ids: Sequence[int], new: Sequence[int]) -> str:
+        """Return the text that new tokens add to a text; a tokenizer may drop a first space."""
+        before, whole = self.decode(ids), self.decode([*ids, *new])
+        return whole[len(before) :] if whole.startswith(before) else self.decode(new)
+
 
 class TooLongError(DataError):
     """A text with more tokens than the model has positions."""
-
-
-def cut(encoding: Encoding, characters: int) -> Continuation:
-    """Split an encoding: the target begins at the first token that ends behind the prompt.
-
-    Raises `DataError` if the target has no tokens, or no token comes before it.
-    """
-    ends = enumerate(end for _, end in encoding.spans)
-    first = next((i for i, end in ends if end > characters), None)
-    if first is None:
-        raise DataError("the target has no tokens of its own")
-    if first == 0:
-        raise DataError("the first token of the text reaches into the target")
-    return Continuation(encoding.ids[:first], encoding.ids[first:])

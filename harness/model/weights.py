@@ -1,9 +1,8 @@
 """The weights of a model: reading, changing and identifying them, wherever they are kept.
 
-Accelerate keeps some outside of the modules that use them, in memory or in files. The parameter
-itself is then an empty one, of the meta device, and a hook of accelerate fills it for as long as
-its module runs. Such a weight is found, read, and for a while stood in for; where it is kept
-nothing is ever written.
+Accelerate keeps offloaded weights in memory or in files. The parameter itself is then empty, of the
+meta device, and a hook of accelerate fills it for as long as its module runs. Here such a weight is
+read, and for a while replaced; nothing is written to where it is kept.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import ChainMap, Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +41,6 @@ class Kept:
     hook: Any
     key: str
 
-    def read(self) -> Tensor:
-        """Return the weight, as it was saved: maybe in another precision than that of the model."""
-        return self.hook.weights_map[self.key]
-
     @property
     def file(self) -> Path | None:
         """The file that has the weight, or None if it is in memory."""
@@ -64,11 +60,11 @@ def hooks_of(module: nn.Module) -> tuple[Any, ...]:
 
 
 def kept(module: nn.Module, name: str) -> Kept | None:
-    """Return where a weight or a buffer is kept, or None if it is in the model itself.
+    """Return where a weight or a buffer is kept outside of the model; None if it is in it.
 
-    Raises `PluginError` if it is empty and kept nowhere.
+    Raises `PluginError` if it is nowhere.
     """
-    if not _tensor(module, name).is_meta:
+    if not attrgetter(name)(module).is_meta:
         return None
     parts = name.split(".")
     for depth in reversed(range(len(parts))):
@@ -81,123 +77,94 @@ def kept(module: nn.Module, name: str) -> Kept | None:
 
 
 def value(module: nn.Module, name: str) -> Tensor:
-    """Return the content of a weight or a buffer, in the precision that the model computes in.
-
-    That of one which is in the model is no copy.
-    """
-    tensor, place = _tensor(module, name).detach(), kept(module, name)
-    return place.read().to(tensor.dtype) if place else tensor
+    """Return a weight or a buffer in the precision that the model computes in, no copy if it is there."""
+    tensor, place = attrgetter(name)(module).detach(), kept(module, name)
+    return place.hook.weights_map[place.key].to(tensor.dtype) if place else tensor
 
 
 def executing_on(module: nn.Module) -> torch.device | None:
     """Return where accelerate has a module compute, or None if it has no say in that."""
-    for part in module.modules():
-        for hook in hooks_of(part):
-            if (device := getattr(hook, "execution_device", None)) is not None:
-                return torch.device(device)
-    return None
+    hooks = (hook for part in module.modules() for hook in hooks_of(part))
+    devices = (getattr(hook, "execution_device", None) for hook in hooks)
+    return next((torch.device(device) for device in devices if device is not None), None)
 
 
 def same_weights(module: nn.Module) -> list[list[str]]:
     """Return the names of parameters, in their order, those of one weight together.
 
-    Two empty parameters do not show that they are of one weight; of these, what the model says counts.
+    Of empty parameters, the model's list of tied weights says which are one.
     """
     named = dict(module.named_parameters(remove_duplicate=False))
-    said = getattr(module, "all_tied_weights_keys", None) or {}
-    first: dict[int, str] = {}
-    groups: dict[str, list[str]] = {}
+    tied = getattr(module, "all_tied_weights_keys", None) or {}
+    groups: dict[int, list[str]] = {}
     for name, parameter in named.items():
-        source = said.get(name, name)
-        empty = parameter.is_meta or named.get(source, parameter).is_meta
-        own = source if empty and source in named else name
-        groups.setdefault(first.setdefault(id(named[own]), own), []).append(name)
+        source = named.get(tied.get(name, name), parameter)
+        own = source if parameter.is_meta or source.is_meta else parameter
+        groups.setdefault(id(own), []).append(name)
     return list(groups.values())
 
 
 @contextmanager
 def reread(module: nn.Module) -> Iterator[None]:
-    """Have backward passes read offloaded weights again, instead of keeping them from the pass before.
-
-    Else a search would hold every block that gradients go through, which is what there is no room for.
-    """
+    """Have backward passes read offloaded weights again: memory has no room to keep all of them."""
     running: list[nn.Module] = [module]
 
     def enter(part: nn.Module, _: Any) -> None:
         running[0] = part
 
     def pack(tensor: Tensor) -> Any:
-        return _Again.of(running[0], tensor) or tensor
+        return _reader(running[0], tensor) or tensor
 
     def unpack(kept: Any) -> Tensor:
-        return kept.read() if isinstance(kept, _Again) else kept
+        return kept if isinstance(kept, Tensor) else kept()
 
     with ExitStack() as stack:
         if any(parameter.is_meta for parameter in module.parameters()):
-            stack.callback(nn.modules.module.register_module_forward_pre_hook(enter).remove)
+            stack.enter_context(nn.modules.module.register_module_forward_pre_hook(enter))
             stack.enter_context(torch.autograd.graph.saved_tensors_hooks(pack, unpack))
         yield
 
 
-@dataclass(frozen=True)
-class _Again:
-    """A weight, or a view of it, that is read when it is needed."""
+def _reader(part: nn.Module, tensor: Tensor) -> Callable[[], Tensor] | None:
+    """Return how to read again what a running module's hook has put into it; None for other tensors."""
+    for hook in hooks_of(part):
+        for key, weight in part.named_parameters(recurse=False):
+            here = not weight.is_meta and weight.data_ptr() == tensor.data_ptr()
+            if getattr(hook, "offload", False) and here and weight.numel() == tensor.numel():
+                like = tensor.detach().to("meta")
+                return partial(_read_again, hook.weights_map, key, like, tensor.device)
+    return None
 
-    weights: Any
-    key: str
-    like: Tensor
-    """Empty, of the size, strides and precision of the view."""
-    device: torch.device
 
-    @classmethod
-    def of(cls, part: nn.Module, tensor: Tensor) -> _Again | None:
-        """Return how to read what a running module's hook has put into it; None for any other tensor."""
-        for hook in hooks_of(part):
-            for key, weight in part.named_parameters(recurse=False):
-                here = not weight.is_meta and weight.data_ptr() == tensor.data_ptr()
-                if getattr(hook, "offload", False) and here and weight.numel() == tensor.numel():
-                    return cls(hook.weights_map, key, tensor.detach().to("meta"), tensor.device)
-        return None
-
-    def read(self) -> Tensor:
-        """Return the tensor."""
-        whole = self.weights[self.key].to(self.device, self.like.dtype).contiguous()
-        return whole.as_strided(self.like.shape, self.like.stride())
+def _read_again(weights: Any, key: str, like: Tensor, device: torch.device) -> Tensor:
+    """Read a weight as a view of the size, strides and precision of ``like``."""
+    whole = weights[key].to(device, like.dtype).contiguous()
+    return whole.as_strided(like.shape, like.stride())
 
 
 @contextmanager
 def added(module: nn.Module, name: str, change: Tensor) -> Iterator[None]:
-    """Have something added to a weight, under all names that it has, and take its bits back after.
-
-    A weight that is kept elsewhere is stood in for; the others are written.
-    """
+    """Add something to a weight for a while, under all its names, and restore its bits."""
     names = next(group for group in same_weights(module) if name in group)
     written: set[int] = set()
     with ExitStack() as stack:
         for each in names:
-            if place := kept(module, each):
-                weight, original = value(module, each), place.hook.weights_map
+            weight, place = value(module, each), kept(module, each)
+            if place:
+                original = place.hook.weights_map
                 stack.callback(setattr, place.hook, "weights_map", original)
                 instead = {place.key: weight + change.to(weight)}
                 place.hook.weights_map = ChainMap(instead, original)
-            elif id(parameter := module.get_parameter(each)) not in written:
-                written.add(id(parameter))
-                stack.callback(_write, parameter, parameter.detach().clone())
-                with torch.no_grad():
-                    parameter.add_(change.to(parameter))
+            elif weight.data_ptr() not in written:
+                written.add(weight.data_ptr())
+                stack.callback(_write, module.get_parameter(each), weight.clone())
+                _write(module.get_parameter(each), weight + change.to(weight))
         yield
 
 
 @torch.no_grad()
 def _write(parameter: nn.Parameter, values: Tensor) -> None:
     parameter.copy_(values)
-
-
-def _tensor(module: nn.Module, name: str) -> Tensor:
-    parent, _, own = name.rpartition(".")
-    tensor = getattr(module.get_submodule(parent), own)
-    assert isinstance(tensor, Tensor)
-    return tensor
 
 
 def described(architecture: Architecture) -> str:
@@ -214,9 +181,7 @@ def _place(block: nn.Module) -> str:
     """Return where a block's first weight is."""
     name, parameter = next(block.named_parameters())
     place = kept(block, name)
-    if place is None:
-        return str(parameter.device)
-    return "cpu" if place.file is None else "disk"
+    return str(parameter.device) if place is None else "cpu" if place.file is None else "disk"
 
 
 def of_module(module: nn.Module) -> str:
@@ -248,10 +213,9 @@ def marks(module: nn.Module) -> dict[str, Any]:
 
 
 def mark(module: nn.Module, name: str) -> Any:
-    """Return what shows that a weight or a buffer is as it was: its `checksum`, where it is in memory.
+    """Return what shows that a weight or a buffer is as it was: its `checksum`, if it is in memory.
 
-    One that is kept in a file is not read for this, which would take as long as a forward pass: the
-    mark is the file itself, its size and when it was last written. None where there is no such file.
+    Of one in a file it is the file, its size and when it was last written; None if it is not there.
     """
     place = kept(module, name)
     if place is None or place.file is None:
@@ -264,19 +228,12 @@ def mark(module: nn.Module, name: str) -> Any:
 
 @torch.no_grad()
 def checksum(tensor: Tensor) -> int:
-    """Return a sum over a tensor's bits, each element under a random factor of its own place.
+    """Return a sum over a tensor's bits, each element times a random factor of its own place.
 
-    So two elements that changed places show, and changes that add up to nothing. That a change is
-    missed has a chance below 2^-30; it is no defence against who looks for one on purpose.
+    A change is missed with a chance below 2^-30, unless somebody looks for one on purpose.
     """
-    size = tensor.element_size()
-    if size not in BITS:  # complex numbers of double precision
-        return checksum(torch.view_as_real(tensor))
-    flat = tensor.detach().contiguous().flatten().view(BITS[size])
-    pieces = flat.split(SPAN)
-    factors = _factors(flat.device)
-    if not len(flat):
-        return 0
+    flat = tensor.detach().contiguous().flatten().view(BITS[tensor.element_size()])
+    pieces, factors = flat.split(SPAN), _factors(flat.device)
     sums = torch.stack([(piece * factors[0, : len(piece)]).sum() for piece in pieces])
     return int((sums * factors[1].repeat(len(sums) // SPAN + 1)[: len(sums)]).sum())
 

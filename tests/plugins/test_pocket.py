@@ -15,8 +15,7 @@ from edit_harness import Choose, Request
 from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
-from edit_harness.model.architecture import first
-from edit_harness.model.hooks import registered
+from edit_harness.model.hooks import first, registered
 from edit_harness_plugins.models.pocket import FILES, Pocket
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains

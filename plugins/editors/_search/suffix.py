@@ -23,12 +23,13 @@ from edit_harness.model.packing import Pass, Tree, additive, run_trees, same, tr
 from edit_harness.model.reuse import (
     NOWHERE,
     TRIAL,
-    Cache,
     CleanTexts,
     Start,
     start_at_block,
     start_at_projection,
 )
+
+from .memory import Cache, memory
 
 
 class SuffixForward:
@@ -198,8 +199,8 @@ def _memory(
     at: dict[Beginning, list[int]] = {}
     for i, text in enumerate(before):
         at.setdefault(text, []).append(i)
-    for text, memory in base.memory([text for text in at if text], start).items():
-        for block, sides in memory.items():
+    for text, blocks in memory(base, [text for text in at if text], start).items():
+        for block, sides in blocks.items():
             if block not in kept:
                 heads, _, width = sides[0].shape
                 shape = len(texts), heads, max(starts), width

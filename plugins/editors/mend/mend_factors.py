@@ -8,14 +8,16 @@ backward pass down to the outputs finds both; no gradient of a parameter is comp
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from edit_harness.edits import Delta
 from edit_harness.model.architecture import Projection
-from edit_harness.model.hooks import at_least_fp32, probing
+from edit_harness.model.hooks import at_least_fp32, changing
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import Continuation
 
@@ -55,6 +57,14 @@ class Tokens:
     inputs: Tensor
     gradients: Tensor
     owners: Tensor
+
+
+@dataclass
+class Probed:
+    """What went into a map, and zeros added to its output, whose gradient is the output's."""
+
+    inputs: Tensor
+    zeros: Tensor
 
 
 def gradient_factors(
@@ -118,7 +128,7 @@ def _run(
     read = [(row, place) for row, text in enumerate(texts) for place in text.part.places]
     target = torch.tensor([t for text in texts for t in text.part.target], device=device)
     weights = [text.weight for text in texts for _ in text.part.target]
-    with torch.enable_grad(), probing([m.module for m in matrices], len(texts)) as seen:
+    with torch.enable_grad(), _probing(matrices, len(texts)) as seen:
         logits = model.logits(batch, batch.places(*zip(*read, strict=True)))
         chosen = logits.log_softmax(-1).gather(1, target[:, None])[:, 0]
         terms = -chosen * chosen.new_tensor(weights)
@@ -130,6 +140,21 @@ def _run(
         _kept(probed.inputs, gradient, owners, device)
         for probed, gradient in zip(seen, gradients, strict=True)
     ]
+
+
+@contextmanager
+def _probing(matrices: Sequence[Projection], rows: int) -> Iterator[list[Probed]]:
+    """Let gradients of each map's output be taken in the coming pass, but of no parameter."""
+    seen = [Probed(torch.empty(0), torch.empty(0)) for _ in matrices]
+
+    def probe(kept: Probed, inputs: Tensor, outputs: Tensor) -> Tensor:
+        kept.inputs, kept.zeros = inputs.detach(), torch.zeros_like(outputs, requires_grad=True)
+        return outputs + kept.zeros
+
+    with ExitStack() as stack:
+        for matrix, kept in zip(matrices, seen, strict=True):
+            stack.enter_context(changing(matrix.module, rows, partial(probe, kept)))
+        yield seen
 
 
 def _kept(x: Tensor, g: Tensor, owners: Tensor, device: torch.device) -> Tokens:
