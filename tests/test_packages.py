@@ -12,9 +12,8 @@ from builders import ROOT, distribution, in_memory
 
 from edit_harness import PluginError, UsageError
 from edit_harness.registry import selection
-from edit_harness.registry.packages import file_of
+from edit_harness.registry.packages import file_of, of_class, of_sources
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.sources import of_class, of_sources
 from edit_harness_plugins.commands.catalog import plugins as inventory
 
 EDITOR = """
@@ -252,7 +251,7 @@ def test_lists_leave_out_what_is_installed_and_say_so(here, monkeypatch, variabl
     monkeypatch.syspath_prepend(here)
     monkeypatch.setenv(variable, names)
     found = Plugins.installed()
-    assert reason in [out.reason for out in found.left_out if out.package.name == "quiz-good"]
+    assert reason in [why for package, why in found.left_out.items() if package.name == "quiz-good"]
     with pytest.raises(PluginError) as caught:
         found.find("editor", "nothing")
     assert f"quiz-good 1.0 is left out: {reason}" in caught.value.remedy
@@ -282,66 +281,26 @@ def test_a_digest_is_of_names_and_bytes(sources, monkeypatch):
     assert len({first, second, of("edit-harness-nothing").digest}) == 3
 
 
-def test_in_a_src_layout_every_module_is_part_of_a_digest(sources, monkeypatch):
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    first = of("edit-harness-nothing").digest
-    other = sources / "src" / "edit_harness_other"
-    other.mkdir()
-    (other / "core.py").write_text("X = 1")
-    second = of("edit-harness-nothing").digest
-    (sources / "src" / "edit_harness_nothing.egg-info").mkdir()
-    (sources / "src" / "edit_harness_nothing.egg-info" / "SOURCES.txt").write_text("")
-    (other / ".core.py.swp").write_text("")
-    assert len({first, second, of("edit-harness-nothing").digest}) == 2
-
-
-def test_an_editable_install_without_a_list_of_modules_is_digested_as_its_sources(
-    sources, here, monkeypatch
-):
-    """As hatchling makes it: no top_level.txt, and a RECORD of a .pth and a hook."""
-    (sources / "src" / "edit_harness_other.py").write_text("X = 1")
-    site = here / "site"
-    info = distribution_of(site, "edit-harness-nothing", "edit_harness_nothing", ["_hook.py"])
-    (site / "_hook.py").write_text("")
-    said = {"url": f"file://{sources}", "dir_info": {"editable": True}}
-    (info / "direct_url.json").write_text(json.dumps(said))
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.syspath_prepend(sources / "src")
-    editable = of("edit-harness-nothing")
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    assert editable.source.endswith("(editable)")
-    assert editable.digest == of("edit-harness-nothing").digest
-    assert "edit_harness_other.py" in dict(editable.contents())
-
-
-def distribution_of(site, name, module, files):
-    """Write the metadata of an installed distribution with a RECORD of its files."""
-    info = site / f"{name.replace('-', '_')}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[edit_harness]\nx = {module}\n")
-    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
-    return info
-
-
 @pytest.fixture
 def laboratory(here, monkeypatch):
-    """Two wheels with a module each in one namespace, the second with an editor in another module."""
-    lab = here / "site" / "lab"
+    """Two packages, each with an editor in a module of its own."""
     for name in "ab":
-        (lab / name).mkdir(parents=True)
-        lazy = EDITOR.replace("Nothing,", f'"lab.{name}.core:Nothing",')
-        (lab / name / "__init__.py").write_text(lazy.replace('"nothing"', f'"nothing-{name}"'))
-        (lab / name / "core.py").write_text(EDITOR)
-        files = [f"lab/{name}/__init__.py", f"lab/{name}/core.py"]
-        distribution_of(here / "site", f"lab-{name}", f"lab.{name}", files)
-    monkeypatch.syspath_prepend(here / "site")
+        lazy = EDITOR.replace("Nothing,", f'"lab_{name}.core:Nothing",')
+        site = here / f"lab_{name}"
+        site.mkdir()
+        (site / "__init__.py").write_text(lazy.replace('"nothing"', f'"nothing-{name}"'))
+        (site / "core.py").write_text(EDITOR)
+        info = here / f"lab_{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: lab-{name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[edit_harness]\nx = lab_{name}\n")
+    monkeypatch.syspath_prepend(here)
     importlib.invalidate_caches()
-    return lab
+    return here
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_packages_in_one_namespace_are_told_apart(laboratory, name):
+def test_a_class_is_of_the_package_that_has_its_file(laboratory, name):
     found = Plugins.installed()
     component = found.find("editor", f"nothing-{name}")
     kind = component.load()
@@ -349,7 +308,7 @@ def test_packages_in_one_namespace_are_told_apart(laboratory, name):
     assert [p.name for p in found.packages_of(kind)] == names
     assert [p.name for p in found.packages_of(kind, component.package)] == names
     first = component.package.digest
-    (laboratory / name / "core.py").write_text("changed")
+    (laboratory / f"lab_{name}" / "core.py").write_text("changed")
     assert of(f"lab-{name}").digest != first
 
 
@@ -368,7 +327,7 @@ def test_an_installed_entry_point_that_names_no_module_is_broken(here, monkeypat
     info.write_text(f"[edit_harness]\nx = {value}\n")
     monkeypatch.syspath_prepend(here)
     found = Plugins.installed()
-    assert [f.distribution for f in found.failures] == ["quiz-bad"]
+    assert [f.package.name for f in found.failures] == ["quiz-bad"]
     assert of("quiz-bad").digest
     assert found.find("editor", "rome")
 

@@ -182,7 +182,7 @@ def test_a_broken_package_is_named_and_stops_nobody(name, tmp_path, monkeypatch)
     module = distribution(tmp_path, name, source.replace("NAME", name), version="0.3")
     plugins = Plugins.installed()
     sys.modules.pop(module, None)
-    (failure,) = (f for f in plugins.failures if f.distribution == name)
+    (failure,) = (f for f in plugins.failures if f.package.name == name)
     assert str(failure).startswith(f"{name} 0.3 could not be loaded: ")
     assert reason in failure.reason
     assert plugins.find("task", "edit-harness/zsre")

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import Expired
 
 LEAST = 300.0
-"""Seconds that any case may take unless it is said otherwise."""
+"""Seconds that any case may take unless the user says otherwise."""
 TIMES = 10
 """A case may take so many times what the median of the cases before it took."""
 
@@ -36,8 +36,7 @@ class Allowance:
         """Return how many seconds so many cases may take together."""
         if self.seconds is not None:
             return cases * self.seconds
-        usual = TIMES * cases * median(self._taken) if self._taken else cases * LEAST
-        return max(LEAST, usual)
+        return max(LEAST, cases * (TIMES * median(self._taken) if self._taken else LEAST))
 
     @contextmanager
     def spent_on(self, cases: int) -> Iterator[None]:

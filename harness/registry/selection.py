@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from .packages import Package, installed, normal
-from .sources import of_file, of_sources
+from .packages import Package, installed, normal, of_file, of_sources
 
 ONLY, BLOCK = "EDIT_HARNESS_PLUGINS", "EDIT_HARNESS_BLOCK"
 FILES, FOLDERS = "EDIT_HARNESS_PLUGIN_FILES", "EDIT_HARNESS_INCLUDE_PATH"
@@ -29,8 +28,7 @@ def found() -> list[Package]:
     A named package hides an installed one of the same name, and counts once if it is named twice.
     Raises `UsageError` for a file or a folder that is of no use.
     """
-    named = [of_file(Path(path)) for path in _paths(FILES)]
-    named += [of_sources(Path(folder)) for folder in _paths(FOLDERS)]
+    named = [*map(of_file, _paths(FILES)), *map(of_sources, _paths(FOLDERS))]
     named = list({package.source: package for package in named}.values())
     hidden = {normal(package.name) for package in named}
     return [*named, *(p for p in installed() if normal(p.name) not in hidden)]
@@ -38,37 +36,28 @@ def found() -> list[Package]:
 
 def left_out(package: Package) -> str:
     """Return which variable of the environment leaves out an installed package, or an empty text."""
-    name = normal(package.name)
     lists = {v: [*map(normal, os.environ[v].split(","))] for v in (ONLY, BLOCK) if v in os.environ}
-    if package.named:
+    name = normal(package.name)
+    if package.named or (name in lists.get(ONLY, [name]) and name not in lists.get(BLOCK, ())):
         return ""
-    if name in lists.get(BLOCK, ()):
-        return f"{BLOCK} names it"
-    return f"{ONLY} does not name it" if name not in lists.get(ONLY, [name]) else ""
+    return f"{BLOCK} names it" if name in lists.get(BLOCK, ()) else f"{ONLY} does not name it"
 
 
-def _paths(variable: str) -> list[str]:
-    return [path for path in os.environ.get(variable, "").split(os.pathsep) if path]
+def _paths(variable: str) -> list[Path]:
+    return [Path(path) for path in os.environ.get(variable, "").split(os.pathsep) if path]
 
 
 @contextmanager
 def chosen(
-    *,
-    plugin: Sequence[str],
-    include_path: Sequence[str],
-    only: Sequence[str],
-    block: Sequence[str],
+    *, plugin: Sequence[str], include_path: Sequence[str], only: Sequence[str], block: Sequence[str]
 ) -> Iterator[None]:
     """Put flags into the environment for a while; what is not given stays as the environment says."""
-    said = {
-        FILES: os.pathsep.join(os.path.abspath(path) for path in plugin),
-        FOLDERS: os.pathsep.join(os.path.abspath(path) for path in include_path),
-        ONLY: ",".join(only),
-        BLOCK: ",".join(block),
-    }
-    given = {name: value for name, value in said.items() if value}
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
+    paths = {FILES: plugin, FOLDERS: include_path}
+    flags = {name: os.pathsep.join(map(os.path.abspath, given)) for name, given in paths.items()}
+    flags |= {ONLY: ",".join(only), BLOCK: ",".join(block)}
+    before = {name: os.environ.pop(name, None) for name in flags}
+    kept = {name: flags[name] or before[name] for name in flags}
+    os.environ.update({name: value for name, value in kept.items() if value is not None})
     try:
         yield
     finally:
