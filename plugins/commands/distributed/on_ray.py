@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import ceil
-from typing import Annotated, Any
+from typing import Any
 
 from edit_harness.errors import HarnessError, ResourceError, UsageError, counted
 from edit_harness.registry.guard import said

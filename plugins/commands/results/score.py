@@ -23,7 +23,7 @@ from edit_harness.folder.record import Record, Writer
 from edit_harness.interfaces import Metric
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.settings import Named, described, make_named, make_metrics
+from edit_harness.registry.settings import Named, described, make_metrics, make_named
 from edit_harness.run.estimates import answers, own_metrics, values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
 from edit_harness.run.results import Results, revalued
