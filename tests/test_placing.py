@@ -130,7 +130,7 @@ def test_a_run_is_the_same_wherever_the_model_is(tmp_path):
     spread = ("--device-map", "auto", "--model-args", f"max_memory=cpu:{POCKET // 500}KB")
     said = run(tmp_path / "a", *spread)
     assert "spread over cpu (" in said
-    assert "disk (" in said
+    assert "disk" in said
     assert "meta device" not in said
     run(tmp_path / "b")
     assert samples(tmp_path / "a") == samples(tmp_path / "b")

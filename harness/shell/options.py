@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, field, fields
 from difflib import get_close_matches
-from functools import wraps
+from functools import reduce, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from ..errors import UsageError
-from ..hookspecs import DISTRIBUTION
+from ..registry import selection
 from ..registry.registry import Plugins, suggestion
 from ..registry.settings import parse
 
@@ -81,8 +81,7 @@ def configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
         if option.multiple:
             value = [str(item) for item in (value if isinstance(value, list) else [value])]
         defaults[str(option.name)] = value if option.is_flag or option.multiple else str(value)
-    if path:
-        ctx.default_map = defaults
+    ctx.default_map = defaults or ctx.default_map
 
 
 def _table(path: str) -> dict[str, Any]:
@@ -104,13 +103,7 @@ def _table(path: str) -> dict[str, Any]:
 
 def flags(*options: Callable[..., Any]) -> Callable[..., Any]:
     """Join several options into one decorator; the first is shown first."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
 
 
 def many(*names: str, **extra: Any) -> Callable[..., Any]:
@@ -164,12 +157,12 @@ def flag(
 
 def takes(*kinds: type, only: Sequence[str] = ()) -> Callable[..., Any]:
     """Return a decorator that gives a command an option for each flag of dataclasses, or for ``only`` some."""
+    own = [each for kind in kinds for each in fields(kind) if each.metadata]
     return flags(
         *(
             click.option(*each.metadata["names"], called(each), **each.metadata["option"])
-            for kind in kinds
-            for each in fields(kind)
-            if each.metadata and (not only or each.name in only)
+            for each in own
+            if not only or each.name in only
         )
     )
 
@@ -204,7 +197,6 @@ selection_flags = flags(
         help="A folder with a package's sources."),
     own("--only-plugins", multiple=True, callback=listed, metavar="DIST,…",
         help="Leave out all others; what is bundled is edit-harness."),
-    own("--no-plugins", is_flag=True, help="Only what is bundled."),
     own("--block-plugins", multiple=True, callback=listed, metavar="DIST,…",
         help="Leave these out."),
 )  # fmt: skip
@@ -215,23 +207,17 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
 
     @selection_flags
     @wraps(command)
-    def selected(*args: Any, **given: Any) -> Any:
-        from ..registry import selection
-
-        only, block = given.pop("only_plugins"), given.pop("block_plugins")
-        paths = {"plugin": given.pop("plugin"), "include_path": given.pop("include_path")}
-        if given.pop("no_plugins"):
-            if only:
-                raise UsageError(
-                    "--no-plugins leaves nothing to --only-plugins",
-                    "say one of them; what is bundled is edit-harness: "
-                    "--only-plugins edit-harness,DIST",
-                )
-            only = [DISTRIBUTION]
-        with selection.chosen(**paths, only=only, block=block):
-            if not load:
-                return command(*args, **given)
-            return command(Plugins.installed(), *args, **given)
+    def selected(
+        *args: Any,
+        plugin: Sequence[str],
+        include_path: Sequence[str],
+        only_plugins: Sequence[str],
+        block_plugins: Sequence[str],
+        **given: Any,
+    ) -> Any:
+        paths = {"plugin": plugin, "include_path": include_path}
+        with selection.chosen(**paths, only=only_plugins, block=block_plugins):
+            return command(*[Plugins.installed()] * load, *args, **given)
 
     return selected
 
