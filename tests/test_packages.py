@@ -12,7 +12,7 @@ from builders import ROOT, distribution, in_memory
 
 from edit_harness import PluginError, UsageError
 from edit_harness.registry import selection
-from edit_harness.registry.packages import file_of, of_class, of_sources
+from edit_harness.registry.packages import file_of, of_class
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.catalog import plugins as inventory
 
@@ -43,7 +43,7 @@ build-backend = "setuptools.build_meta"
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder to put plugins into; what is imported from it is forgotten."""
-    for name in (selection.ONLY, selection.BLOCK, selection.FILES, selection.FOLDERS):
+    for name in (selection.ONLY, selection.BLOCK, selection.FILES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
     known = set(sys.modules)
@@ -187,56 +187,6 @@ def test_a_plugin_of_another_interface_is_left_out_and_told_what_has_moved(here,
     assert failure.reason.endswith("; docs/plugins.md, What has moved, says what is where")
 
 
-def test_a_module_beside_src_is_found_where_it_is(sources, monkeypatch):
-    module = sources / "src" / "edit_harness_nothing"
-    module.rename(sources / "edit_harness_nothing")
-    (sources / "src" / "assets").mkdir()
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    assert editors("edit-harness-nothing") == ["nothing"]
-    names = {name for name, _ in of("edit-harness-nothing").contents()}
-    assert names == {"edit_harness_nothing/__init__.py", "edit_harness_nothing/data.json"}
-
-
-def test_a_version_that_the_sources_do_not_name_is_unknown(sources, monkeypatch):
-    project = sources / "pyproject.toml"
-    project.write_text(PYPROJECT.replace('version = "0.7"', 'dynamic = ["version"]'))
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    package = of("edit-harness-nothing")
-    assert (package.version, package.source) == ("", f"{sources} (sources, version unknown)")
-
-
-def test_a_folder_with_the_sources_of_a_package(sources, monkeypatch):
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    assert editors("edit-harness-nothing") == ["nothing"]
-    (package,) = (p for p in Plugins.installed().packages if p.name == "edit-harness-nothing")
-    assert (package.version, package.source) == ("0.7", f"{sources} (sources)")
-
-
-def test_sources_hide_what_is_installed_by_that_name(sources, here, monkeypatch):
-    (here / "site").mkdir()
-    distribution(here / "site", "edit-harness-nothing", EDITOR, version="0.1")
-    monkeypatch.syspath_prepend(here / "site")
-    importlib.invalidate_caches()
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    assert [p.version for p in selection.found() if p.name == "edit-harness-nothing"] == ["0.7"]
-
-
-@pytest.mark.parametrize(
-    ("pyproject", "cause"),
-    [
-        (None, "FileNotFoundError"),
-        ("[project]\nname = 'x'", "KeyError"),
-        ("[project", "TOMLDecodeError"),
-    ],
-)
-def test_a_folder_without_plugins_is_an_error(here, monkeypatch, pyproject, cause):
-    if pyproject is not None:
-        (here / "pyproject.toml").write_text(pyproject)
-    monkeypatch.setenv(selection.FOLDERS, str(here))
-    with pytest.raises(UsageError, match=rf"is of no package with plugins \({cause}: "):
-        Plugins.installed()
-
-
 @pytest.mark.parametrize(
     ("variable", "names", "reason"),
     [
@@ -270,15 +220,22 @@ def of(name):
     return package
 
 
-def test_a_digest_is_of_names_and_bytes(sources, monkeypatch):
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    first = of("edit-harness-nothing").digest
-    assert of("edit-harness-nothing").digest == first
-    data = sources / "src" / "edit_harness_nothing" / "data.json"
+def test_a_digest_is_of_names_and_bytes(laboratory):
+    first = of("lab-a").digest
+    assert of("lab-a").digest == first
+    data = laboratory / "lab_a" / "data.json"
     data.write_text("[1]")
-    second = of("edit-harness-nothing").digest
+    second = of("lab-a").digest
     data.rename(data.with_name("other.json"))
-    assert len({first, second, of("edit-harness-nothing").digest}) == 3
+    assert len({first, second, of("lab-a").digest}) == 3
+
+
+def test_compiled_and_hidden_files_are_no_part_of_a_digest(laboratory):
+    digest = of("lab-a").digest
+    (laboratory / "lab_a" / "__pycache__").mkdir(exist_ok=True)
+    (laboratory / "lab_a" / "__pycache__" / "x.pyc").write_bytes(b"1")
+    (laboratory / "lab_a" / ".core.py.swp").write_text("")
+    assert of("lab-a").digest == digest
 
 
 @pytest.fixture
@@ -332,16 +289,7 @@ def test_an_installed_entry_point_that_names_no_module_is_broken(here, monkeypat
     assert found.find("editor", "rome")
 
 
-def test_compiled_files_are_no_part_of_a_digest(sources, monkeypatch):
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    digest = of("edit-harness-nothing").digest
-    cache = sources / "src" / "edit_harness_nothing" / "__pycache__"
-    cache.mkdir()
-    (cache / "x.pyc").write_bytes(b"1")
-    assert of("edit-harness-nothing").digest == digest
-
-
-def test_a_wheel_an_editable_install_and_the_sources_have_one_digest(sources, here, monkeypatch):
+def test_a_wheel_and_an_editable_install_have_one_digest(sources, here, monkeypatch):
     """What is recorded of a run says the same of the same code."""
     copy = here / "copy"
     shutil.copytree(sources, copy)
@@ -350,9 +298,7 @@ def test_a_wheel_an_editable_install_and_the_sources_have_one_digest(sources, he
         command = [sys.executable, "-m", "pip", "install", *options, str(here / target), *what]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    digests = {"sources": of("edit-harness-nothing").digest}
-    monkeypatch.delenv(selection.FOLDERS)
+    digests = {}
     for target in ("wheel", "editable"):
         with monkeypatch.context() as patch:
             patch.syspath_prepend(here / target)
@@ -407,18 +353,6 @@ def test_a_file_is_in_no_package(here, monkeypatch, wanted):
     mended = f"try:\n    {wanted}\nexcept ImportError:\n    import helper9\n{EDITOR}"
     (here / "mine.py").write_text(mended)
     assert not Plugins.installed().failures
-
-
-ENTRIES = "[project.entry-points.edit_harness]\n"
-NAMED = '[project]\nname = "x"\n'
-
-
-def test_what_a_package_says(tmp_path):
-    file = tmp_path / "pyproject.toml"
-    file.write_text(f"{NAMED}version = '1'\n{ENTRIES}b = 'm.n'\na = 'm:plugin'\n")
-    said = of_sources(tmp_path)
-    assert (said.name, said.version) == ("x", "1")
-    assert [(e.name, e.value) for e in said.entries] == [("a", "m:plugin"), ("b", "m.n")]
 
 
 CLASS = "class Mine:\n    pass\n"

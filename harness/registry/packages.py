@@ -1,4 +1,4 @@
-"""What brings plugins along, identified by its files: an installed distribution, a file, sources, a class.
+"""What brings plugins along, identified by its files: an installed distribution, a file, a class.
 
 `edit_harness.registry.selection` says which packages count, and `edit_harness.registry.registry` loads them.
 """
@@ -11,7 +11,6 @@ import inspect
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ class Package:
 
     name: str
     version: str
-    """Empty for a file, and for sources that do not name it."""
+    """Empty for a file."""
     source: str
     """Where it is from: a folder of installed packages, an address, a file."""
     contents: Callable[[], Contents]
@@ -46,7 +45,7 @@ class Package:
     entries: Sequence[Any] = ()
     """Its plugins: entry points, or what has their ``value``, the module's name, and ``load``."""
     named: bool = False
-    """Whether the user named the file or folder, so that no list of distributions is about it."""
+    """Whether the user named the file, so that no list of distributions is about it."""
     code: str = ""
     """Its digest, if that had to be taken before it ran, or if it has no files."""
 
@@ -55,7 +54,7 @@ class Package:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the names and bytes of its files; the same installed and from its sources."""
+        """SHA-256 of the names and bytes of its files; the same of a wheel and of an editable install."""
         return self.code or digest_of(self.contents())
 
     @cached_property
@@ -102,18 +101,14 @@ def _of_distribution(distribution: Distribution, entries: Sequence[EntryPoint]) 
     with suppress(ValueError):  # what an installer noted about where it is from (PEP 610)
         address = json.loads(distribution.read_text("direct_url.json") or "{}")
     editable = address.get("dir_info", {}).get("editable", False)
-    roots = [*_roots_of(entries), *(distribution.read_text("top_level.txt") or "").split()]
+    roots = {re.split("[.:]", entry.value.strip())[0].strip() for entry in entries}
+    roots |= {*(distribution.read_text("top_level.txt") or "").split()}
     source = address.get("url") or str(Path(str(distribution.locate_file(""))).resolve())
     if revision := address.get("vcs_info"):
         source = f"{revision['vcs']}+{source}@{revision['commit_id']}"
     source += " (editable)" if editable else ""
-    contents = partial(_modules, roots)
+    contents = partial(_modules, sorted(roots))
     return Package(distribution.name, distribution.version, source, contents, entries)
-
-
-def _roots_of(entries: Iterable[EntryPoint]) -> list[str]:
-    """Return the top-level modules of entry points."""
-    return sorted({re.split("[.:]", entry.value.strip())[0].strip() for entry in entries})
 
 
 def _modules(roots: Iterable[str]) -> Contents:
@@ -201,29 +196,3 @@ def of_class(kind: type) -> Package:
     if path := file_of(kind):
         return Package(path.name, "", str(path), partial(_with_imports, path))
     return Package(kind.__qualname__, "", "in memory", list, code=f"{UNVERSIONED} {uuid4().hex}")
-
-
-def of_sources(folder: Path) -> Package:
-    """Return the package whose sources a folder has; the folder, or its ``src``, can be imported from then.
-
-    Raises `UsageError` if its ``pyproject.toml`` has no name and entry points of ours.
-    """
-    file = folder.resolve() / "pyproject.toml"
-    try:
-        project = tomllib.loads(file.read_text("utf-8"))["project"]
-        name, version = project["name"], str(project.get("version", ""))
-        points = sorted(project["entry-points"][GROUP].items())
-        entries = [EntryPoint(str(entry), str(value), GROUP) for entry, value in points]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f"{file} is of no package with plugins ({type(error).__name__}: {error})",
-            f"it takes a name and [project.entry-points.{GROUP}]; of a single file: --plugin FILE",
-        ) from None
-    roots = _roots_of(entries)
-    for root in roots:
-        src = file.parent / "src"
-        inside = (src / root).is_dir() or (src / f"{root}.py").is_file()
-        if (place := str(src if inside else file.parent)) not in sys.path:
-            sys.path.insert(0, place)
-    source = f"{file.parent} (sources{'' if version else ', version unknown'})"
-    return Package(name, version, source, partial(_modules, roots), entries, named=True)

@@ -288,16 +288,13 @@ def _check_class(kind: str, factory: Any, base: type, what: str) -> None:
         if not isinstance(factory, base):
             raise PluginError(f"{what} is no click command: it is a {type(factory).__name__}")
     elif not isinstance(factory, type):
-        raise PluginError(
-            f"{what} is no class: it is a {type(factory).__name__}", "register the class itself"
-        )
+        cause = f"{what} is no class: it is a {type(factory).__name__}"
+        raise PluginError(cause, "register the class itself")
     elif not issubclass(factory, base):
         raise PluginError(f"{what} is no {base.__name__}", "it has to be a subclass of that")
     elif missing := sorted(getattr(factory, "__abstractmethods__", ())):
-        raise PluginError(
-            f"{what} has no {', '.join(missing)}",
-            f"a {base.__name__} has to define it: class {factory.__name__}",
-        )
+        remedy = f"a {base.__name__} has to define it: class {factory.__name__}"
+        raise PluginError(f"{what} has no {', '.join(missing)}", remedy)
 
 
 def _named(text: Any) -> Any:

@@ -28,7 +28,7 @@ BY_HAND = ("trust-remote-code", "allow-pickle-weights")
 """Flags that neither a configuration file nor the environment can give: whoever types them means it."""
 
 VARIABLES = (
-    "BLOCK", "CACHE", "DEBUG", "FSYNC", "INCLUDE_PATH", "JUDGE_KEY", "OFFLINE",
+    "BLOCK", "CACHE", "DEBUG", "FSYNC", "JUDGE_KEY", "OFFLINE",
     "PLUGINS", "PLUGIN_FILES", "WIKIDATA",
 )  # fmt: skip
 """What is read from the environment, by ``EDIT_HARNESS_`` and this, besides flags."""
@@ -193,8 +193,6 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 selection_flags = flags(
     own("--plugin", multiple=True, metavar="FILE", help="A plugin that is not installed."),
-    own("--include-path", multiple=True, metavar="DIR",
-        help="A folder with a package's sources."),
     own("--only-plugins", multiple=True, callback=listed, metavar="DIST,…",
         help="Leave out all others; what is bundled is edit-harness."),
     own("--block-plugins", multiple=True, callback=listed, metavar="DIST,…",
@@ -210,13 +208,11 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
     def selected(
         *args: Any,
         plugin: Sequence[str],
-        include_path: Sequence[str],
         only_plugins: Sequence[str],
         block_plugins: Sequence[str],
         **given: Any,
     ) -> Any:
-        paths = {"plugin": plugin, "include_path": include_path}
-        with selection.chosen(**paths, only=only_plugins, block=block_plugins):
+        with selection.chosen(plugin=plugin, only=only_plugins, block=block_plugins):
             return command(*[Plugins.installed()] * load, *args, **given)
 
     return selected

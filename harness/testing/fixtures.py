@@ -12,20 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from ..data import (  # fmt: skip
-    Answer,
-    Case,
-    Choose,
-    Distribution,
-    Drift,
-    NextToken,
-    Probe,
-    Query,
-    Request,
-    Scores,
-)
+from ..data import Answer, Case, Choose, Drift, NextToken, Probe, Query, Request, Scores
 from ..edits import Edit
-from ..folder.record import OK, Record
+from ..folder.record import Record
 from ..interfaces import Editor, Regime
 from ..model.batch import padded
 from ..model.model import Model
@@ -53,16 +42,10 @@ very start, a long target, no true object."""
 
 def as_cases(requests: Sequence[Request]) -> list[Case]:
     """Return a case for each request, that asks for its objects and for a divergence elsewhere."""
+    drift = Probe("neighborhood", Drift("Ada plays"))
+    asked = [(r, Probe("efficacy", Choose(r.text, (r.target_new, "Oslo")))) for r in requests]
     return [
-        Case(
-            f"case-{number}",
-            (request,),
-            (
-                Probe("efficacy", Choose(request.text, (request.target_new, "Oslo"))),
-                Probe("neighborhood", Drift("Ada plays")),
-            ),
-        )
-        for number, request in enumerate(requests)
+        Case(f"case-{n}", (request,), (probe, drift)) for n, (request, probe) in enumerate(asked)
     ]
 
 
@@ -159,22 +142,24 @@ def tensors_of(edit: Edit) -> Iterator[tuple[str, torch.Tensor]]:
     yield from edit.state.items()
 
 
-def assert_same_answers(model: Model, one: Edit, two: Edit, *, rtol: float, atol: float) -> None:
+def assert_same_answers(
+    model: Model, one: Edit, two: Edit, rtol: float, atol: float, how: str = ""
+) -> None:
     """Fail if a model answers questions on the facts differently under two edits."""
     for query in questions():
-        assert_close(*model.answer([(one, query), (two, query)]), rtol=rtol, atol=atol)
+        assert_close(*model.answer([(one, query), (two, query)]), rtol, atol, how)
 
 
-def assert_close(one: Answer, two: Answer, *, rtol: float, atol: float) -> None:
-    """Fail if two answers of the same kind are not nearly equal."""
-    left, right = (
-        np.concatenate([*map(np.asarray, a.logprobs)])
-        if isinstance(a, Scores)
-        else np.asarray(a.logprobs)
-        for a in (one, two)
-        if isinstance(a, Scores | Distribution)
-    )
-    np.testing.assert_allclose(left, right, rtol=rtol, atol=atol)
+def assert_close(one: Answer, two: Answer, rtol: float, atol: float, how: str = "") -> None:
+    """Fail if the log-probabilities of two answers are not nearly equal."""
+
+    def values(answer: Any) -> np.ndarray:
+        nested = answer.logprobs
+        return np.concatenate(
+            [*map(np.asarray, nested if isinstance(answer, Scores) else [nested])]
+        )
+
+    np.testing.assert_allclose(values(one), values(two), rtol, atol, err_msg=how)
 
 
 @torch.no_grad()
@@ -189,11 +174,6 @@ def after(
         return model.logits(batch, batch.places([0], [lengths[0] - 1])).log_softmax(-1)
 
 
-def state_of(model: Model) -> dict[str, Any]:
-    """Return everything that an editor could leave behind, comparable by ``==``."""
-    return {**integrity.read(model), **guard.read()}
-
-
 def bits(tensor: torch.Tensor) -> bytes:
     """Return the bits of a tensor."""
     return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
@@ -202,9 +182,9 @@ def bits(tensor: torch.Tensor) -> bytes:
 @contextmanager
 def left_alone(model: Model) -> Iterator[None]:
     """Fail if something about the model or the process is not as it was."""
-    before = state_of(model)
+    before = {**integrity.read(model), **guard.read()}
     yield
-    changed = guard.changes(before, state_of(model))
+    changed = guard.changes(before, {**integrity.read(model), **guard.read()})
     assert not changed, (
         f"changed and not restored: {'; '.join(changed)}. An edit is returned as data: put back in a "
         "`finally` what is changed for a while"
@@ -235,8 +215,3 @@ def records_of(
     steps = plan.steps(as_cases(requests), regime)
     chunk = 1 if regime.mode == "single" else None
     return list(measure.run(model, editor, steps, {}, size=chunk))
-
-
-def assert_ok(record: Record) -> None:
-    """Fail if a case of a run failed."""
-    assert record.status == OK, f"{record.case} is {record.status}: {record.message}"
