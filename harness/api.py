@@ -21,7 +21,6 @@ from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import assemble
 from .run.loop import run_all
 from .run.results import Results
-from .run.shards import Share
 from .run.spec import ModelRef, RunSpec, Selection
 from .run.trial import check_seen
 
@@ -37,7 +36,6 @@ def evaluate(
     model: str | Model | None = None,
     *,
     limit: int | None = None,
-    shard: str = "",
     output: str | Path = "results",
     new: bool = False,
     advance: Callable[[Record], object] = lambda record: None,
@@ -52,11 +50,9 @@ def evaluate(
     judge_args, controls, control_args, regime, seed), and arguments of `edit_harness.loading.load.load` (dtype,
     device, revision, device_map, max_memory, batch_rows, chat_template, trust_remote_code, allow_pickle_weights).
     A `RunSpec` in the place of the editor says all of these, but for what is given besides. A run that is in
-    ``output`` already goes on, or is read back. ``shard``, such as "2/4", makes a part of the run only, for the
-    command ``merge`` to join. ``executor``, with its settings, says who runs the cases: workers load a model by
-    its name. Raises `HarnessError`.
+    ``output`` already goes on, or is read back. ``executor``, with its settings, says who runs the cases: workers
+    load a model by its name. Raises `HarnessError`.
     """
-    share = Share.parse(shard) if shard else None
     spec, loading = _specified(editor, task, settings)
     if model is None:
         ref = spec.model or ModelRef()
@@ -82,7 +78,7 @@ def evaluate(
         if isinstance(model, str):
             model = load(plugins, model, **running.loading(loading))
         benchmark = make_benchmark(plugins, spec.task, spec.task_args, model.source, spec.seed)
-        evaluation = assemble(plugins, model, benchmark, spec, Selection(limit, share=share))
+        evaluation = assemble(plugins, model, benchmark, spec, Selection(limit))
         if not running.elsewhere:  # workers try it themselves
             check_seen(evaluation)
         folder = evaluation.open(Path(output), new=new)

@@ -125,9 +125,9 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def set_aside(path: Path, target: str = "") -> Path:
-    """Rename a bad file, by default to its name with ``.bad`` at the end; return the new path."""
-    bad = Path(target or f"{path}.bad")
+def set_aside(path: Path) -> Path:
+    """Rename a bad file to its name with ``.bad`` at the end; return the new path."""
+    bad = Path(f"{path}.bad")
     with suppress(FileNotFoundError):  # another process may have been faster
         os.replace(path, bad)
     return bad

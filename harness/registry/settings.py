@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, cast
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast
 
 import msgspec
 from msgspec import Meta
@@ -185,7 +185,8 @@ def shape_of(config: Any, family: str = "") -> ModelShape:
     return ModelShape(family or found, kind, *size)
 
 
-class Configured(NamedTuple):
+@dataclass(frozen=True)
+class Configured:
     """An editor with all its fields set, and where those of the preset come from, if any do."""
 
     editor: Editor

@@ -17,6 +17,7 @@ from ..folder.record import OK
 from ..interfaces import Regime
 from ..model.model import Model
 from ..registry.settings import build, settings
+from ..run import measure, plan
 from .fixtures import (
     FACTS,
     ODD,
@@ -25,14 +26,12 @@ from .fixtures import (
     after,
     as_cases,
     assert_close,
-    assert_json,
     assert_same_answers,
     assert_written,
     forward_counter,
     gain,
     left_alone,
     questions,
-    records_of,
     same_weights,
     tensors_of,
 )  # fmt: skip
@@ -83,7 +82,7 @@ class StateChecks(EditorSuite):
         how = "draw random numbers from a generator of your own, seeded by a field"
         assert first.prefix == second.prefix, how
         assert same_weights(first, second), f"two edits of the same requests differ: {how}"
-        assert_same_answers(model, first, second, 1e-6, 1e-6)
+        assert_same_answers(model, first, second, rtol=1e-6, atol=1e-6)
 
     def test_earlier_edits_leave_no_trace_in_the_editor(self, model: Model) -> None:
         """What an edit depends on is the model and its requests, not what was written before."""
@@ -93,7 +92,7 @@ class StateChecks(EditorSuite):
         again = used.edit(model, FACTS[1:])
         how = "an editor keeps nothing of its requests; what `extend` needs goes into Edit.state"
         assert again.prefix == fresh.prefix, how
-        assert_same_answers(model, fresh, again, 1e-3, 1e-3, how)
+        assert_same_answers(model, fresh, again, rtol=1e-3, atol=1e-3, how=how)
 
 
 class EffectChecks(EditorSuite):
@@ -101,7 +100,15 @@ class EffectChecks(EditorSuite):
 
     def test_edits_fit_the_model(self, model: Model) -> None:
         """Every way of editing returns an `Edit` of finite numbers, whose changes and adaptors fit the model."""
-        for way, edit in self.edits(model, FACTS):
+        editor = self.ready(model)
+        first = editor.edit(model, FACTS[:1])
+        made = {
+            "edit() of one request": first,
+            "edit() of several requests": editor.edit(model, FACTS),
+            "extend()": editor.extend(model, first, FACTS[1:]),
+            "edit_each()": editor.edit_each(model, [FACTS[:1]])[0],
+        }
+        for way, edit in made.items():
             kind = type(edit).__name__
             assert isinstance(edit, Edit), f"{way} returned a {kind}: return an Edit"
             try:
@@ -150,7 +157,7 @@ class EffectChecks(EditorSuite):
         for batch, edit in zip(batches, together, strict=True):
             alone = editor.edit(model, batch)
             assert alone.prefix == edit.prefix
-            assert_same_answers(model, alone, edit, 1e-3, 1e-3)
+            assert_same_answers(model, alone, edit, rtol=1e-3, atol=1e-3)
 
     def test_many_edits_share_a_batch(self, model: Model) -> None:
         """A row's answer depends neither on the other rows nor on how its edit is applied."""
@@ -209,7 +216,7 @@ class RecordChecks(EditorSuite):
         assert same_weights(edit, loaded)
         assert loaded.prefix == edit.prefix
         assert loaded.info == json.loads(json.dumps(dict(edit.info)))
-        assert_same_answers(model, edit, loaded, 1e-4, 2e-5)
+        assert_same_answers(model, edit, loaded, rtol=1e-4, atol=2e-5)
 
     def test_extends_what_was_loaded(self, model: Model, tmp_path: Path) -> None:
         """A stored edit has all that is needed to accumulate further ones."""
@@ -220,16 +227,25 @@ class RecordChecks(EditorSuite):
         first.save(tmp_path / "edit.safetensors")
         loaded = Edit.load(tmp_path / "edit.safetensors")
         edits = [editor.extend(model, each, FACTS[1:]) for each in (first, loaded)]
-        assert_same_answers(model, *edits, 1e-3, 1e-3)
+        assert_same_answers(model, *edits, rtol=1e-3, atol=1e-3)
 
     def test_hyperparameters_and_diagnostics_are_recordable(self, model: Model) -> None:
         """Fields, provenance and info go into the record of a run, which is strict JSON."""
         editor = self.ready(model)
-        assert_json("the fields", settings(editor))
-        assert_json("`provenance`", dict(editor.provenance))
-        assert_json("`found`", dict(editor.found))
-        assert_json("`variant`", editor.variant)
-        assert_json("Edit.info", dict(editor.edit(model, FACTS[:1]).info))
+        recorded = {
+            "the fields": settings(editor),
+            "`provenance`": dict(editor.provenance),
+            "`found`": dict(editor.found),
+            "`variant`": editor.variant,
+            "Edit.info": dict(editor.edit(model, FACTS[:1]).info),
+        }
+        for what, data in recorded.items():
+            try:
+                json.dumps(data, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                pytest.fail(
+                    f"{what}: {error}; use texts, finite numbers, lists and dicts: {data!r}"
+                )
 
     def test_is_built_from_its_fields(self) -> None:
         """The record of a run is enough to make the editor again."""
@@ -248,7 +264,9 @@ class RunChecks(EditorSuite):
     def test_every_case_of_a_run_is_ok(self, model: Model, regime: Regime) -> None:
         """Each case is edited, asked and recorded, in every regime."""
         requests = (*FACTS, ODD[0])
-        records = records_of(model, self.ready(model), requests, regime)
+        steps = plan.steps(as_cases(requests), regime)
+        chunk = 1 if regime.mode == "single" else None
+        records = list(measure.run(model, self.ready(model), steps, {}, size=chunk))
         assert {record.case for record in records} == {c.id for c in as_cases(requests)}
         for record in records:
             assert record.status == OK, f"{record.case} is {record.status}: {record.message}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -14,13 +13,12 @@ import torch
 
 from ..data import Answer, Case, Choose, Drift, NextToken, Probe, Query, Request, Scores
 from ..edits import Edit
-from ..folder.record import Record
-from ..interfaces import Editor, Regime
+from ..interfaces import Editor
 from ..model.batch import padded
 from ..model.model import Model
 from ..registry import guard
 from ..registry.settings import configure, shape_of
-from ..run import integrity, measure, plan
+from ..run import integrity
 from .suite import Suite
 from .tiny import tiny_model
 
@@ -71,17 +69,6 @@ class EditorSuite(Suite):
         editor.check(model)
         editor.prepare(model)
         return editor
-
-    def edits(self, model: Model, requests: Sequence[Request]) -> Iterator[tuple[str, Edit]]:
-        """Yield what every way of editing returns, with the way's name."""
-        editor = self.ready(model)
-        batches = [[request] for request in requests] + [list(requests)]
-        first = editor.edit(model, requests[:1])
-        yield "edit() of one request", first
-        yield "edit() of several requests", editor.edit(model, requests)
-        yield "extend()", editor.extend(model, first, requests[1:])
-        for edit in editor.edit_each(model, batches):
-            yield "edit_each()", edit
 
     def skip_unless_trains(self) -> None:
         """Skip what a random model cannot show."""
@@ -143,11 +130,12 @@ def tensors_of(edit: Edit) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def assert_same_answers(
-    model: Model, one: Edit, two: Edit, rtol: float, atol: float, how: str = ""
+    model: Model, one: Edit, two: Edit, *, rtol: float, atol: float, how: str = ""
 ) -> None:
     """Fail if a model answers questions on the facts differently under two edits."""
     for query in questions():
-        assert_close(*model.answer([(one, query), (two, query)]), rtol, atol, how)
+        first, second = model.answer([(one, query), (two, query)])
+        assert_close(first, second, rtol, atol, how)
 
 
 def assert_close(one: Answer, two: Answer, rtol: float, atol: float, how: str = "") -> None:
@@ -198,20 +186,3 @@ def assert_written(model: Model, edit: Edit, fact: Request) -> None:
         f"{fact.statement!r} gained {found:.3g} nats where it should have become likelier; set "
         "trains = False if a random model cannot show the effect"
     )
-
-
-def assert_json(what: str, data: Any) -> None:
-    """Fail if data are not strict JSON."""
-    try:
-        json.dumps(data, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        pytest.fail(f"{what}: {error}; use texts, finite numbers, lists and dicts: {data!r}")
-
-
-def records_of(
-    model: Model, editor: Editor, requests: Sequence[Request], regime: Regime
-) -> list[Record]:
-    """Run a case of each request, one chunk for each case if they are edited one by one."""
-    steps = plan.steps(as_cases(requests), regime)
-    chunk = 1 if regime.mode == "single" else None
-    return list(measure.run(model, editor, steps, {}, size=chunk))
