@@ -213,7 +213,8 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
         **given: Any,
     ) -> Any:
         with selection.chosen(plugin=plugin, only=only_plugins, block=block_plugins):
-            return command(*[Plugins.installed()] * load, *args, **given)
+            loaded = (Plugins.installed(),) if load else ()
+            return command(*loaded, *args, **given)
 
     return selected
 
