@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -242,11 +243,11 @@ def locked(folder: Path, instead: str) -> Iterator[None]:
         with suppress(OSError):
             by = owner.read_text(encoding="utf-8", errors="replace") or by
         raise RunFolderError(f"{folder} is in use by {by}", instead) from None
-    except (OSError, NotImplementedError) as error:
-        cause = getattr(error, "strerror", None) or error
-        raise ResourceError(
-            f"{lock.lock_file} cannot be written: {cause}", "see to the disk"
-        ) from None
+    except OSError as error:
+        # A file system may have no locks: there the log finds a second writer.
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+            cause = f"{folder / 'lock'} cannot be written: {error.strerror}"
+            raise ResourceError(cause, "see to the disk, and start it again") from None
     try:
         with suppress(OSError):  # it is only for messages: a full disk is no reason to stop here
             since = time.strftime("%Y-%m-%d %H:%M")
