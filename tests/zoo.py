@@ -608,7 +608,8 @@ class TestDoubles(MetricTests):
     metric = Doubles()
     task = Listed()
     caught = {
-        "test_values_are_finite_floats": "post_X is 3.0, and its measure says that it is from 0.0 to 1"
+        "test_values_are_finite_floats": "post_X is 3.0, and its measure says that it is from 0.0 to 1",
+        "test_summary_is_of_a_set_of_values": "its measure says that it is from 0.0 to 1",
     }
 
 

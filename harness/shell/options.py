@@ -18,7 +18,6 @@ import click
 from ..errors import UsageError
 from ..registry import selection
 from ..registry.registry import Plugins, suggestion
-from ..registry.settings import parse
 
 T = TypeVar("T")
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -117,6 +116,8 @@ def own(*names: str, **extra: Any) -> Callable[..., Any]:
 
 
 def _parsed(_: click.Context, flag: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    from ..registry.settings import parse  # here, since no help needs it
+
     return parse(texts)
 
 

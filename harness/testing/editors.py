@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -101,14 +102,14 @@ class EffectChecks(EditorSuite):
     def test_edits_fit_the_model(self, model: Model) -> None:
         """Every way of editing returns an `Edit` of finite numbers, whose changes and adaptors fit the model."""
         editor = self.ready(model)
-        first = editor.edit(model, FACTS[:1])
-        made = {
-            "edit() of one request": first,
-            "edit() of several requests": editor.edit(model, FACTS),
-            "extend()": editor.extend(model, first, FACTS[1:]),
-            "edit_each()": editor.edit_each(model, [FACTS[:1]])[0],
+        ways: dict[str, Callable[[], Edit]] = {
+            "edit() of one request": lambda: editor.edit(model, FACTS[:1]),
+            "edit() of several requests": lambda: editor.edit(model, FACTS),
+            "extend()": lambda: editor.extend(model, editor.edit(model, FACTS[:1]), FACTS[1:]),
+            "edit_each()": lambda: editor.edit_each(model, [FACTS[:1], FACTS])[1],
         }
-        for way, edit in made.items():
+        for way, make in ways.items():
+            edit = make()
             kind = type(edit).__name__
             assert isinstance(edit, Edit), f"{way} returned a {kind}: return an Edit"
             try:
